@@ -5,7 +5,10 @@ from __future__ import annotations
 import os
 import socket
 import struct
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    import trio
 
 _CREDENTIALS = struct.Struct("3i")
 
@@ -25,7 +28,7 @@ class PeerProcess(NamedTuple):
         return f"process {self.pid} of user {self.user}"
 
 
-def peer_process(sock: socket.socket) -> PeerProcess:
+def peer_process(sock: socket.socket | trio.socket.SocketType) -> PeerProcess:
     """Return the process at the other end of a connected unix socket. Raises OSError."""
     pid, user, _ = _CREDENTIALS.unpack(sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size))
     return PeerProcess(pid, user)

@@ -2,15 +2,14 @@
 
     length (4 bytes, big endian), with the descriptors ─▶ message (msgpack)
 
-The address is abstract, so nothing stays on disk. The process at the other end has to be of our own user or root's,
-since it gets every connection. Knows no message by name. Invariant: when `receive` raises, no descriptor that came is
-left open; after a message that was not sent whole, none is sent.
+The socket is in the sidecar's private directory (`proxy.control.directory`). The process at the other end has to be of
+our own user or root's, since it gets every connection. Knows no message by name. Invariant: when `receive` raises, no
+descriptor that came is left open; after a message that was not sent whole, none is sent.
 """
 
 from __future__ import annotations
 
 import array
-import hashlib
 import os
 import socket
 import struct
@@ -20,6 +19,8 @@ from typing import TYPE_CHECKING
 import msgspec
 import trio
 
+from ..control.directory import short_path
+from ..control.peers import peer_process
 from .states import Message
 
 if TYPE_CHECKING:
@@ -34,7 +35,6 @@ ANSWER_SECONDS = 60.0
 SEND_SECONDS = 10.0
 """How long a message may take from its first byte on. The other process takes 6 MiB in some hundredths of a second."""
 _LENGTH = struct.Struct(">I")
-_PEER = struct.Struct("3i")
 _LOST = (OSError, trio.ClosedResourceError)
 
 
@@ -59,13 +59,6 @@ class MessageTooLongError(ChannelError):
     """Nothing of this message was sent; others may be."""
 
 
-def address_of(config: Path, broker: int) -> str:
-    """Return the address at which the sidecar with this proxy.toml hands over: an abstract one, in its network
-    namespace."""
-    digest = hashlib.sha256(f"{os.path.realpath(config)}\0{broker}".encode()).hexdigest()[:32]
-    return f"\0throttle-sidecar/{digest}"
-
-
 class Channel:
     """One end. Owns `sock`."""
 
@@ -73,21 +66,21 @@ class Channel:
         self._sock = sock
         self._sending = trio.Lock()
 
-    async def connect(self, address: str) -> int:
-        """Reach whoever listens there; return that process' id.
+    async def connect(self, path: Path) -> int:
+        """Connect to the process that listens there; return its id.
 
-        Raises OSError if nobody listens there, ChannelError if the process is neither our user's nor root's.
+        Raises OSError if no process listens there, ChannelError if it is neither our user's nor root's.
         """
-        await self._sock.connect(address)
+        with short_path(path) as name:
+            await self._sock.connect(name)
         return self.refuse_strangers()
 
     def refuse_strangers(self) -> int:
         """Return the other process' id. Raises ChannelError if the process is neither our user's nor root's."""
-        peer = self._sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size)
-        pid, user, _ = _PEER.unpack(peer)
-        if user not in (os.geteuid(), 0):
-            raise ChannelError(f"process {pid} is of user {user}, expected {os.geteuid()}")
-        return int(pid)
+        peer = peer_process(self._sock)
+        if not peer.is_trusted:
+            raise ChannelError(f"expected a process of user {os.geteuid()} or root, found {peer}")
+        return peer.pid
 
     async def send(self, message: Message, descriptors: Sequence[int] = ()) -> None:
         """Cancelled, it sends nothing or the whole message. Raises ChannelError."""

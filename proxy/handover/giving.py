@@ -1,4 +1,4 @@
-"""The old process' side: it offers itself at an address of its own, and gives everything to whoever takes it.
+"""The old process' side: it offers itself at a private socket, and gives everything to whoever takes it.
 
     Hello ─▶      ◀─ Offer with the listening sockets
     Ready ─▶, and Alive ─▶ twice a second from then on: for PROVING_SECONDS nothing changes, the old process serves
@@ -16,12 +16,12 @@ be handed over ends here as in a drain, and its follower dials the new process.
 
 from __future__ import annotations
 
-import itertools
 import socket
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
 import trio
 
+from ..control.directory import short_path
 from ..relay.connection import Given
 from ..relay.tls_transport import TlsSocket
 from .channel import ANSWER_SECONDS, Channel, ChannelError, MessageTooLongError, close_all
@@ -30,6 +30,7 @@ from .states import SCHEMA, Alive, Begin, Confirmed, Hello, Listening, Offer, Re
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
     from ..config.settings import Address
     from ..logs.log import Log
@@ -47,7 +48,6 @@ later. Without turns, four hundred connections that all came to rest together wa
 SENT_BYTES = 8 * 1024
 """The size of the channel's send buffer in the kernel. It is small so that only about six connections at a time are on
 their way, and served by nobody; all others are still served here."""
-BIND_SECONDS = 0.05
 WAITING = 16
 """How many may wait until they are asked what they want: processes that only ask whether this one is here."""
 PROVING_SECONDS = 3.0
@@ -55,8 +55,6 @@ PROVING_SECONDS = 3.0
 wrong with a new version or its settings mostly shows in its first seconds."""
 SILENCE_SECONDS = 5.0
 """A process that sends no `Alive` for so long hangs."""
-TELL_AFTER = 200
-"""After so many tries, in 10 s, a process tells that its address is another one's, and that it cannot offer itself."""
 MOST_REST_SECONDS = 5.0
 """For so long a connection may have something in flight; the longest a fetch waits by default is half a second."""
 
@@ -95,8 +93,9 @@ class Server(Protocol):
 class Giving:
     """The hand-over from this process, to one process after the other until one has proven itself."""
 
-    def __init__(self, address: str, server: Server, log: Log) -> None:
-        self._address = address
+    def __init__(self, path: Path | None, server: Server, log: Log) -> None:
+        self._path = path
+        """The socket at which this process offers itself; None: no process can take over."""
         self._server = server
         self._log = log
         self._channel: Channel | None = None
@@ -111,9 +110,10 @@ class Giving:
 
     async def run(self) -> None:
         """Wait for a process that takes over, until cancelled."""
-        with trio.socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
-            await self._bind(listener)
-            listener.listen(WAITING)
+        listener = None if self._path is None else self._listener(self._path)
+        if listener is None:
+            await trio.sleep_forever()
+        with listener:
             while self.successor is None:
                 sock, _ = await listener.accept()
                 sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SENT_BYTES)
@@ -123,7 +123,6 @@ class Giving:
                 finally:
                     if self.successor is None:
                         channel.close()
-        # The address is free: the next process offers itself there.
         try:
             await trio.sleep_forever()
         finally:
@@ -157,17 +156,23 @@ class Giving:
             channel.shut_down()  # whoever waits for a message there hears that none comes
             self._server.take_back()
 
-    async def _bind(self, listener: trio.socket.SocketType) -> None:
-        """The process before this one has the address until it hands over."""
-        for attempt in itertools.count():
-            try:
-                await listener.bind(self._address)
-            except OSError as error:
-                if attempt == TELL_AFTER:
-                    self._log.warning("handover_unavailable", error=f"{error.strerror or error}")
-                await trio.sleep(BIND_SECONDS)
-            else:
-                return
+    def _listener(self, path: Path) -> trio.socket.SocketType | None:
+        """Return a socket that listens there, in place of the process before this one. None, with a line in the log, if
+        there cannot be one."""
+        listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        new = path.with_name(f"{path.name}.new")
+        try:
+            new.unlink(missing_ok=True)
+            with short_path(new) as name:
+                listener.bind(name)
+            new.chmod(0o600)
+            listener.listen(WAITING)
+            new.rename(path)
+        except OSError as error:
+            listener.close()
+            self._log.warning("handover_unavailable", error=f"{path}: {error.strerror or error}")
+            return None
+        return trio.socket.from_stdlib_socket(listener)
 
     async def _offer(self, channel: Channel, process: int) -> bool:
         """Return whether the process is ready; false if it only asked whether this one is here.

@@ -17,11 +17,11 @@ import trio
 from protocol.fetch.walker import prepare_walkers
 
 from ..config.settings_values import Address
+from ..control.directory import handover_path
 from ..process.supervision import Task
 from ..relay.connection import relay
 from ..relay.transport import PlainSocket
 from ..roles import Role
-from .channel import address_of
 from .connection_state import restore
 from .giving import Giving, Listener
 from .link_state import available_bytes, restore_budget
@@ -72,18 +72,19 @@ class HandOver:
         """It is known whether the process that is given everything keeps it."""
         self._is_told_to_end = False
         self.taken = 0
-        self._address = address_of(settings.path, settings.broker.id)
+        directory = settings.control.directory
+        self._path = None if directory is None else handover_path(directory)
         self._throttles = throttles
         self._draining = draining
         self._manager = manager
         self._log = log
         self._listeners: Mapping[str, tuple[Address, socket.socket | trio.socket.SocketType]] = {}
         self._inheritance: Inheritance | None = None
-        self._giving = Giving(self._address, self, log)
+        self._giving = Giving(self._path, self, log)
 
     async def ask(self) -> Inheritance | None:
         """Ask the process before this one for its listeners. Raises ConfigurationError."""
-        self._inheritance = await inherit(self._address, self.broker)
+        self._inheritance = None if self._path is None else await inherit(self._path, self.broker)
         if self._inheritance is None:
             self._log.info("nothing_to_take_over")
             return None

@@ -18,6 +18,7 @@ from .states import SCHEMA, Alive, Confirmed, ConnectionState, Hello, Offer, Rea
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Sequence
+    from pathlib import Path
 
     from ..config.settings import Address
     from .states import Message
@@ -39,11 +40,11 @@ class Inheritance:
         listening: dict[tuple[str, str, int], socket.socket],
         fetch_versions: Sequence[int],
         *,
-        address: str,
+        path: Path,
         process: int,
     ) -> None:
         self._channel = channel
-        self._address = address
+        self._path = path
         self._process = process
         self._listening = listening
         self.fetch_versions = fetch_versions
@@ -91,7 +92,7 @@ class Inheritance:
         """Tell whether the old process still offers itself. Then it has given this one up."""
         asking = Channel(trio.socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
         try:
-            return await asking.connect(self._address) == self._process
+            return await asking.connect(self._path) == self._process
         except OSError:
             return False
         finally:
@@ -108,8 +109,8 @@ class Inheritance:
         self._channel.close()
 
 
-async def inherit(address: str, broker: int) -> Inheritance | None:
-    """Ask the process at `address` for what it has; None if there is no process.
+async def inherit(path: Path, broker: int) -> Inheritance | None:
+    """Ask the process at `path` for what it has; None if there is no process.
 
     One that ends before it answers was at its end, or has handed over to another: then whoever is there now is asked.
     Raises ConfigurationError if there is one and it does not hand over.
@@ -118,7 +119,7 @@ async def inherit(address: str, broker: int) -> Inheritance | None:
         channel = Channel(trio.socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
         try:
             with trio.fail_after(ANSWER_SECONDS):
-                return await _asked(channel, address, broker)
+                return await _asked(channel, path, broker)
         except (ConnectionRefusedError, FileNotFoundError):
             channel.close()
             return None
@@ -134,13 +135,13 @@ async def inherit(address: str, broker: int) -> Inheritance | None:
     raise ConfigurationError(f"--take-over: the running sidecar does not hand over: {told}")
 
 
-async def _asked(channel: Channel, address: str, broker: int) -> Inheritance:
+async def _asked(channel: Channel, path: Path, broker: int) -> Inheritance:
     """Raises OSError, ValueError, EOFError."""
-    process = await channel.connect(address)
+    process = await channel.connect(path)
     await channel.send(Hello(SCHEMA, broker))
     offer, descriptors = _offered(*await channel.receive())
     listening = _listening(offer, descriptors)
-    return Inheritance(channel, listening, offer.fetch_versions, address=address, process=process)
+    return Inheritance(channel, listening, offer.fetch_versions, path=path, process=process)
 
 
 def _listening(offer: Offer, descriptors: list[int]) -> dict[tuple[str, str, int], socket.socket]:

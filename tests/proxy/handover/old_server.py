@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import uuid
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -10,6 +13,11 @@ if TYPE_CHECKING:
     from proxy.handover.giving import Giving, Listener
 
 BROKER = 101
+
+
+def socket_path() -> Path:
+    """A socket that no test has used. A test's RUNTIME_DIRECTORY is its own."""
+    return Path(os.environ["RUNTIME_DIRECTORY"]) / uuid.uuid4().hex
 
 
 class OldServer:

@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import os
 import socket
-import uuid
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
+import msgspec
 import pytest
 import trio
 
@@ -16,13 +17,16 @@ from proxy.handover import giving
 from proxy.handover.channel import Channel
 from proxy.handover.giving import Giving
 from proxy.handover.states import SCHEMA, Alive, Begin, Confirmed, ConnectionState, Hello, Message, Offer, Ready
+from tests.open_files import open_files
 
+from ..control.test_serving import as_another_user
 from ..recorded_log import RecordedLog
 from ..relay.wire import Wire, answer, entry, relayed
-from .old_server import BROKER, OldServer
+from .old_server import BROKER, OldServer, socket_path
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
+    from pathlib import Path
 
 CONNECTIONS = 40
 LIMIT_SECONDS = 30
@@ -55,7 +59,7 @@ class Server(OldServer):
 
 
 class Scene(NamedTuple):
-    address: str
+    path: Path
     wires: Sequence[Wire]
     server: Server
     log: RecordedLog
@@ -67,29 +71,31 @@ class Scene(NamedTuple):
 
 
 @asynccontextmanager
-async def offering(monkeypatch: pytest.MonkeyPatch, *, proving: float, silence: float) -> AsyncIterator[Scene]:
+async def offering(
+    monkeypatch: pytest.MonkeyPatch, *, proving: float, silence: float, connections: int = CONNECTIONS
+) -> AsyncIterator[Scene]:
     """A process with connections that offers itself; for how many seconds another one has to prove itself, and may
     hang."""
     monkeypatch.setattr(giving, "PROVING_SECONDS", proving)
     monkeypatch.setattr(giving, "SILENCE_SECONDS", silence)
-    address, log = f"\0test/{uuid.uuid4().hex}", RecordedLog()
+    path, log = socket_path(), RecordedLog()
     async with AsyncExitStack() as stack:
-        wires = [await stack.enter_async_context(relayed()) for _ in range(CONNECTIONS)]
+        wires = [await stack.enter_async_context(relayed()) for _ in range(connections)]
         server = Server(wires)
         with trio.fail_after(LIMIT_SECONDS):
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(Giving(address, server, log).run)
-                yield Scene(address, wires, server, log)
+                nursery.start_soon(Giving(path, server, log).run)
+                yield Scene(path, wires, server, log)
                 nursery.cancel_scope.cancel()
 
 
-async def taker(address: str) -> Channel:
+async def taker(path: Path) -> Channel:
     """A new process that is ready."""
     sock = trio.socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     while True:
         try:
-            await sock.connect(address)
-        except ConnectionRefusedError:  # not yet
+            await sock.connect(str(path))
+        except (ConnectionRefusedError, FileNotFoundError):  # not yet
             await trio.sleep(0.01)
         else:
             break
@@ -132,7 +138,7 @@ async def most_served(wires: Sequence[Wire]) -> None:
 async def test_whoever_is_not_taken_yet_is_served_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
     """They all came to rest at once: 400 waited up to 1.1 s for each other."""
     async with offering(monkeypatch, proving=0.0, silence=LIMIT_SECONDS) as scene:
-        channel = await taker(scene.address)
+        channel = await taker(scene.path)
         await trio.testing.wait_all_tasks_blocked(0.05)
         assert scene.server.calls == ["hand_over", "confirm"]
         # The new process has taken none. Few are on their way to it, in the kernel, and one is about to be.
@@ -152,7 +158,7 @@ async def test_a_process_that_ends_before_it_has_run_for_some_seconds_gets_nothi
 ) -> None:
     """It got every listener and every connection as soon as it said that it was ready, and they were lost with it."""
     async with offering(monkeypatch, proving=LIMIT_SECONDS, silence=LIMIT_SECONDS) as scene:
-        channel = await taker(scene.address)
+        channel = await taker(scene.path)
         await channel.send(Alive())
         channel.close()
         assert await scene.failed() == "the other process ended before it had proven itself"
@@ -163,7 +169,7 @@ async def test_a_process_that_ends_before_it_has_run_for_some_seconds_gets_nothi
 
 async def test_a_process_that_hangs_gets_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     async with offering(monkeypatch, proving=LIMIT_SECONDS, silence=0.1) as scene:
-        channel = await taker(scene.address)
+        channel = await taker(scene.path)
         assert await scene.failed() == "the other process said nothing for 0.1 s"
         channel.close()
     assert scene.server.calls == []
@@ -175,7 +181,7 @@ async def test_what_a_process_that_fails_has_not_taken_is_served_on(
 ) -> None:
     taken = 5
     async with offering(monkeypatch, proving=0.2, silence=1.0) as scene:
-        channel = await taker(scene.address)
+        channel = await taker(scene.path)
         while not scene.server.calls:
             await channel.send(Alive())
             await trio.sleep(0.05)
@@ -195,7 +201,7 @@ async def test_what_a_process_that_fails_has_not_taken_is_served_on(
         if hangs:
             channel.close()
         # The next one takes what is left.
-        channel = await taker(scene.address)
+        channel = await taker(scene.path)
         while "confirm" not in scene.server.calls or not all(wire.finished.is_set() for wire in scene.wires):
             with trio.move_on_after(0.05):
                 await received(channel)
@@ -203,3 +209,49 @@ async def test_what_a_process_that_fails_has_not_taken_is_served_on(
                 await channel.send(Alive())
         channel.close()
     assert {wire.ending["cause"] for wire in scene.wires} == {"handed_over"}
+
+
+OUT_OF_TURN = msgspec.msgpack.encode(Alive())
+BAD_MESSAGES = {
+    "no message": b"\0\0\0\x04none",
+    "nested too deep": (200_000).to_bytes(4, "big") + b"\x91" * 200_000,
+    "too long": b"\xff\xff\xff\xff",
+    "torn": b"\0\0",
+    "out of turn": len(OUT_OF_TURN).to_bytes(4, "big") + OUT_OF_TURN,
+}
+
+
+@pytest.mark.parametrize("sent", BAD_MESSAGES.values(), ids=BAD_MESSAGES)
+async def test_a_bad_message_costs_one_connection_and_nothing_else(
+    monkeypatch: pytest.MonkeyPatch, sent: bytes
+) -> None:
+    """Each left its descriptors open, and nesting ended the task."""
+    async with offering(monkeypatch, proving=LIMIT_SECONDS, silence=LIMIT_SECONDS, connections=0) as scene:
+        (await taker(scene.path)).close()
+        await scene.failed()
+        scene.log.lines.clear()
+        before = open_files()
+        with socket.socket(socket.AF_UNIX) as sock, open(os.devnull) as file:  # noqa: PTH123, ASYNC230 - no disk is waited for
+            sock.connect(str(scene.path))
+            socket.send_fds(sock, [sent], [file.fileno()])
+            sock.shutdown(socket.SHUT_WR)
+            await scene.failed()
+        await trio.testing.wait_all_tasks_blocked()
+        assert open_files() - before == set()
+        (await taker(scene.path)).close()
+    assert scene.server.calls == []
+
+
+async def test_another_user_cannot_connect_and_one_who_could_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The abstract socket was open to all users, and to every container of the network namespace."""
+    async with offering(monkeypatch, proving=LIMIT_SECONDS, silence=LIMIT_SECONDS, connections=0) as scene:
+        (await taker(scene.path)).close()
+        await scene.failed()
+        ask = partial(trio.to_thread.run_sync, as_another_user, str(scene.path))
+        scene.path.parent.chmod(0o755)
+        assert await ask() == "PermissionError"
+        scene.path.chmod(0o666)
+        await ask()
+        await trio.testing.wait_all_tasks_blocked()
+        assert "of user 65532" in str(scene.log.lines[-1]["error"])
+    assert scene.server.calls == []

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import socket
-import uuid
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING
@@ -28,7 +27,7 @@ from ..conversation import fetch_frame, throttle
 from ..recorded_log import RecordedLog
 from ..relay.wire import T0, limits, read_frame
 from ..tls.stage import Keys, connected, made
-from .old_server import BROKER, OldServer
+from .old_server import BROKER, OldServer, socket_path
 
 if TYPE_CHECKING:
     import ssl
@@ -46,9 +45,9 @@ REQUEST, ANSWER = with_length(fetch_frame({T0: 5})), with_length(b"\0\0\0\7 and 
 class Old(OldServer):
     """A process with one connection, whose follower (`peer`) speaks TLS and whose leader does not."""
 
-    def __init__(self, address: str, kept: KeptEnds, peer: ssl.SSLSocket, draining: Draining, log: RecordedLog) -> None:
+    def __init__(self, path: Path, kept: KeptEnds, peer: ssl.SSLSocket, draining: Draining, log: RecordedLog) -> None:
         self.kept, self.peer, self.draining, self.log = kept, peer, draining, log
-        self.giving = Giving(address, self, log)
+        self.giving = Giving(path, self, log)
         self.giving.kept = kept
 
         self.channel: Channel
@@ -82,7 +81,7 @@ async def old_process(
     keys = Keys(home)
     leg, _ = made(keys.listen())
     log, failed = RecordedLog(), list[BaseException]()
-    address = f"\0test/{uuid.uuid4().hex}"
+    path = socket_path()
     listener = (await trio.open_tcp_listeners(0, host="127.0.0.1"))[0]
     upstream = Address(*listener.socket.getsockname()[:2])
     with trio.fail_after(LIMIT_SECONDS):
@@ -105,11 +104,11 @@ async def old_process(
                 nursery.start_soon(run)
                 async with await listener.accept():
                     channel = Channel(trio.socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
-                    old = Old(address, kept, peer, draining, log)
+                    old = Old(path, kept, peer, draining, log)
                     old.channel, old.ends_the_other, old.at_hand_over = channel, ends_the_other, at_hand_over
                     nursery.start_soon(old.giving.run)
                     await trio.testing.wait_all_tasks_blocked(0.05)
-                    await channel.connect(address)
+                    await channel.connect(path)
                     await channel.send(Hello(SCHEMA, BROKER))
                     await channel.receive()
                     await channel.send(Ready())

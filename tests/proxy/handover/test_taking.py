@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import os
 import socket
-import uuid
 from contextlib import asynccontextmanager
 from functools import partial
-from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
@@ -29,10 +27,11 @@ from proxy.relay.connection import Draining
 from tests.open_files import open_files
 
 from ..recorded_log import RecordedLog
-from .old_server import BROKER, OldServer
+from .old_server import BROKER, OldServer, socket_path
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
+    from pathlib import Path
 
 LIMIT_SECONDS = 20
 
@@ -59,14 +58,17 @@ async def never(*_: object) -> None:
 
 
 class New:
-    """A process that asks at `address`."""
+    """A process that asks at `path`."""
 
     def __init__(self, manager: ServiceManager | None = None) -> None:
         self.log, self.draining = RecordedLog(), Draining()
-        settings = SimpleNamespace(broker=SimpleNamespace(id=BROKER), path=Path(f"/nowhere/{uuid.uuid4().hex}"))
+        settings = SimpleNamespace(broker=SimpleNamespace(id=BROKER), control=SimpleNamespace(directory=socket_path()))
         manager = manager or ServiceManager({})
         self.handover = HandOver(cast("Any", settings), {}, self.draining, manager=manager, log=self.log)
-        self.address = self.handover._address
+        path = self.handover._path
+        assert path is not None
+        path.parent.mkdir()
+        self.path = path
 
     async def take(self) -> None:
         await self.handover.take(lambda *_: None, never)
@@ -86,7 +88,7 @@ async def test_a_new_process_that_was_ready_too_late_ends_and_the_old_one_serves
     monkeypatch.setattr(giving, "ANSWER_SECONDS", 0.1)
     new, server, log = New(), Server(), RecordedLog()
     with trio.fail_after(LIMIT_SECONDS):
-        await offered(new, Giving(new.address, server, log), nursery)
+        await offered(new, Giving(new.path, server, log), nursery)
         while "handover_failed" not in log.events:  # noqa: ASYNC110 - a log has no event of Trio's
             await trio.sleep(0.01)
         await new.take()
@@ -104,7 +106,7 @@ async def test_an_old_process_that_hands_over_and_ends_is_taken_over(
     new, server = New(), Server()
     with trio.fail_after(LIMIT_SECONDS):
         async with trio.open_nursery() as old:
-            await offered(new, Giving(new.address, server, RecordedLog()), old)
+            await offered(new, Giving(new.path, server, RecordedLog()), old)
             nursery.start_soon(new.take)
             while server.confirmed is None:  # noqa: ASYNC110 - as above
                 await trio.sleep(0.01)
@@ -123,7 +125,7 @@ async def test_an_old_process_that_is_killed_leaves_everything_to_the_new_one(
     new = New()
 
     async def old() -> None:
-        async with old_process(new.address) as channel:
+        async with old_process(new.path) as channel:
             if has_begun:
                 await channel.send(Begin({}))
             channel.close()
@@ -175,7 +177,7 @@ async def test_systemd_hears_of_the_new_process_unless_it_stops_the_old_one(*, e
                 nursery.start_soon(new.handover.keep, Supervisor(new.log), task, trio.sleep_forever)
             await trio.testing.wait_all_tasks_blocked()
             answered = set(new.handover._pages)
-            new.handover.hand_over(Giving(new.address, Server(), new.log))
+            new.handover.hand_over(Giving(new.path, Server(), new.log))
             assert [scope.cancel_called for scope in answered] == [True, True]
             assert (manager.told, new.draining.give is None) == ([], False)
             new.handover.confirm(7)
@@ -190,7 +192,7 @@ async def test_a_process_takes_back_what_it_gave_unless_it_was_told_to_end(*, en
     async with trio.open_nursery() as nursery:
         nursery.start_soon(new.handover.keep, Supervisor(new.log), Task.HTTP, trio.sleep_forever)
         await trio.testing.wait_all_tasks_blocked()
-        new.handover.hand_over(Giving(new.address, Server(), new.log))
+        new.handover.hand_over(Giving(new.path, Server(), new.log))
         await trio.testing.wait_all_tasks_blocked()
         assert not new.handover._pages
         if ends:
@@ -204,7 +206,7 @@ async def test_a_process_takes_back_what_it_gave_unless_it_was_told_to_end(*, en
 
 
 async def answering(
-    address: str,
+    path: Path,
     answers: Callable[[Channel], Awaitable[None]],
     *,
     ends: bool,
@@ -212,7 +214,7 @@ async def answering(
 ) -> None:
     """A process that is asked once and then ends, or again and again."""
     with trio.socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
-        await listener.bind(address)
+        await listener.bind(path)
         listener.listen(1)
         task_status.started()
         while True:
@@ -269,12 +271,12 @@ async def test_an_offer_that_cannot_be_taken_is_told_and_leaves_nothing_open(
     answers: Callable[[Channel], Awaitable[None]], told: str, nursery: trio.Nursery
 ) -> None:
     """What came was no socket any more: the start ended with a traceback."""
-    address = f"\0test/{uuid.uuid4().hex}"
+    path = socket_path()
     with trio.fail_after(LIMIT_SECONDS):
-        await nursery.start(partial(answering, address, answers, ends=False))
+        await nursery.start(partial(answering, path, answers, ends=False))
         before = open_files()
         with pytest.raises(ConfigurationError, match=told):
-            await inherit(address, BROKER)
+            await inherit(path, BROKER)
         await trio.testing.wait_all_tasks_blocked()
         assert open_files() - before == set()
         nursery.cancel_scope.cancel()
@@ -282,17 +284,17 @@ async def test_an_offer_that_cannot_be_taken_is_told_and_leaves_nothing_open(
 
 async def test_a_process_that_ends_before_it_answers_leaves_nothing_to_take_over(nursery: trio.Nursery) -> None:
     """A drain may be over at this very moment."""
-    address = f"\0test/{uuid.uuid4().hex}"
+    path = socket_path()
     with trio.fail_after(LIMIT_SECONDS):
-        await nursery.start(partial(answering, address, nothing, ends=True))
-        assert await inherit(address, BROKER) is None
+        await nursery.start(partial(answering, path, nothing, ends=True))
+        assert await inherit(path, BROKER) is None
 
 
 @asynccontextmanager
-async def old_process(address: str) -> AsyncIterator[Channel]:
+async def old_process(path: Path) -> AsyncIterator[Channel]:
     """One that is driven by hand, until it is ready to give."""
     with trio.socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
-        await listener.bind(address)
+        await listener.bind(path)
         listener.listen(1)
         sock, _ = await listener.accept()
     channel = Channel(sock)
@@ -322,7 +324,7 @@ async def test_why_no_more_connections_came_is_said(nursery: trio.Nursery) -> No
     )
 
     async def old() -> None:
-        async with old_process(new.address) as channel:
+        async with old_process(new.path) as channel:
             with socket.create_server(("127.0.0.1", 0)) as listener:
                 dialled = socket.create_connection(listener.getsockname())
                 ends = dialled, listener.accept()[0]
