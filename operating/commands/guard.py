@@ -6,10 +6,10 @@ filter is gone when it ends.
 
 from __future__ import annotations
 
+import os
 import re
 from functools import partial
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 import click
 
@@ -17,10 +17,9 @@ from proxy.config.settings_values import MAX_PORT, parse_duration_seconds
 from proxy.errors import InvalidValueError
 from proxy.quotas import shown
 
-from ..asking import DEFAULT_URL
 from ..configuration import load_configuration
 from .health import url_of
-from .options import FILE, SIDECAR_URL, config_option, set_option
+from .options import FILE, config_option, set_option
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -42,9 +41,6 @@ _MOST_UID = 4294967294
     metavar="DURATION",
     help="How long the sidecar may be silent before traffic is led around it, at least 0.5s.",
 )
-@click.option(
-    "--url", type=SIDECAR_URL, metavar="URL", help="Where the sidecar is, instead of what the configuration says."
-)
 @click.option("--textfile", type=FILE, metavar="FILE", help="Metrics for node_exporter's collector.")
 @click.option(
     "--ports",
@@ -61,7 +57,6 @@ def command(
     config_path: Path,
     overrides: tuple[str, ...],
     after: str,
-    url: str | None,
     textfile: Path | None,
     ports: str,
     uid: int,
@@ -70,10 +65,11 @@ def command(
 
     Without a guard a dead sidecar cuts replication until somebody restarts it: replicas leave the ISR after
     replica.lag.time.max.ms (30 s), and producers with acks=all and min.insync.replicas fail. The guard asks the
-    sidecar's /readyz five times a second. No later than --after after the last answer the kernel leads whoever
-    dials the sidecar to whom the sidecar would have dialled. When the sidecar is ready again the guard takes that away
-    and resets the connections that went around, so that they are dialled anew, through it. Each change is a JSON line
-    on standard output, and in --textfile metrics with alerts (ReplicationThrottleGuardAround and the like).
+    sidecar five times a second, at its private socket (control.directory in proxy.toml). No later than --after after
+    the last answer the kernel leads whoever dials the sidecar to whom the sidecar would have dialled. When the sidecar
+    is ready again the guard takes that away and resets the connections that went around, so that they are dialled
+    anew, through it. Each change is a JSON line on standard output, and in --textfile metrics with alerts
+    (ReplicationThrottleGuardAround and the like).
 
     It needs iptables, and root or CAP_NET_ADMIN. Its rules are in chains of its own (THROTTLE_GUARD_ and THROTTLE_OUT_
     with broker.id), which are gone when it ends, by any signal but SIGKILL; it touches no other rule, and restores its
@@ -89,10 +85,12 @@ def command(
       throttle-sidecar guard --after 5s --textfile /var/lib/node_exporter/throttle_guard.prom
       systemctl enable --now kafka-throttle-guard          (of the .deb and the .rpm)
     """
+    from proxy.control.directory import control_path, default_directory
+
     from ..guard.guarding import Edges, Guarding
     from ..guard.kernel import PacketFilter
     from ..guard.proving import dial, prove, targets
-    from ..guard.questions import ask_ready
+    from ..guard.questions import ask_ready, assert_can_be_asked
     from ..guard.resets import reset
     from ..guard.ways import ways_of
 
@@ -100,27 +98,18 @@ def command(
     settings = load_configuration(config_path, overrides)
     ways = ways_of(settings, ports=ports, sidecar_uid=uid)
     seconds = _duration(after)
-    at = _url(url) if url else url_of(settings.http)
+    directory = settings.control.directory or default_directory(settings.broker.id, os.environ)
+    assert_can_be_asked(directory, url_of(settings.http))
     aimed_at = targets(ways)
     edges = Edges(
         PacketFilter(ways),
-        ask=partial(ask_ready, at),
+        ask=partial(ask_ready, directory),
         prove=lambda: prove(aimed_at, dial),
         reset=lambda: reset(ways.listeners),
     )
-    Guarding(edges, asked=at, after_seconds=seconds, broker=settings.broker.id, textfile=textfile).run()
-
-
-def _url(text: str) -> str:
-    """A URL that is none answers as a dead sidecar does: not at all."""
-    try:
-        found = urlsplit(text)
-        whole = found.scheme in ("http", "https") and bool(found.hostname) and found.port != 0
-    except ValueError:
-        whole = False
-    if not whole:
-        raise click.BadParameter(f"expected a URL like {DEFAULT_URL}, found {text!r}", param_hint="--url")
-    return text
+    Guarding(
+        edges, asked=str(control_path(directory)), after_seconds=seconds, broker=settings.broker.id, textfile=textfile
+    ).run()
 
 
 def _refuse_what_are_no_ports(text: str) -> None:

@@ -36,11 +36,6 @@ jobs in the background."""
 _ENDING = (signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
 """Other signals that end a process by default, and that are really sent: SIGHUP when a terminal closes, the last two by
 habit."""
-_TRUST = (
-    "the sidecar counts as alive, and its traffic is not led around it; but whether it is ready cannot be seen: name "
-    "the authority of http.tls in SSL_CERT_FILE, and where it wants a certificate, one in THROTTLE_CERTIFICATE_FILE "
-    "(of the package: in guard.env), and restart the guard"
-)
 _BLOCKED = (
     "the other end answers, but not by this way: look for a firewall's rule, a full table of connections "
     "(net.netfilter.nf_conntrack_max), and with a transparent egress for --ports that are not those of redirect.sh"
@@ -88,8 +83,6 @@ class Guarding:
         self._written_at = 0.0
         self._not_written: str | None = None
         """Why the textfile could not be written last; None: it was."""
-        self._distrust = ""
-        """Why the sidecar cannot be trusted, as it was told last; "" once it can."""
         self._resets = True
         """Whether the kernel can reset connections, as far as it is known."""
         self._through_since = float("-inf")
@@ -102,7 +95,7 @@ class Guarding:
         # is allowed.
         lead_seconds = 2 * (time.monotonic() - began)
         guard = Guard(self._after_seconds, time.monotonic(), lead_seconds=lead_seconds)
-        say("guard_started", broker=self._broker, url=self._asked, after_seconds=self._after_seconds)
+        say("guard_started", broker=self._broker, asked=self._asked, after_seconds=self._after_seconds)
         with self._signals():
             try:
                 self._watch(guard)
@@ -115,8 +108,7 @@ class Guarding:
         questions.start()
         while not self._stop.is_set():
             answered = questions.wait(guard.patience_seconds(time.monotonic()))
-            answer, now, distrust = (None, time.monotonic(), "") if answered is None else answered
-            self._tell_distrust(answer, distrust)
+            answer, now = (None, time.monotonic()) if answered is None else answered
             silent = guard.silent_seconds(now)
             news = guard.take(answer, now)
             if news:
@@ -182,14 +174,6 @@ class Guarding:
             self._write(guard, time.monotonic())
             raise
         self._take_metrics_away()
-
-    def _tell_distrust(self, answer: Answer | None, distrust: str) -> None:
-        """Once per cause, until the sidecar is trusted."""
-        if distrust and distrust != self._distrust:
-            self._distrust = distrust
-            say("guard_distrusts_sidecar", broker=self._broker, error=distrust, advice=_TRUST)
-        elif answer is Answer.READY:
-            self._distrust = ""
 
     def _write(self, guard: Guard, now: float) -> None:
         if self._textfile is None:

@@ -1,9 +1,8 @@
 """Asks the sidecar whether it is ready, again and again, in a thread: an answer that never comes holds up nobody.
 
-Knows HTTP, not what follows from an answer. Invariants: one question is open at a time. Every question is answered,
-with `Answer.NONE` if its connection fails or says nothing for `_TIMEOUT_SECONDS`. Who speaks TLS is alive, also where
-the guard does not trust its certificate, or it the guard's. If the guard itself cannot ask, because it cannot read a
-token's file for example, that does not count as the sidecar's silence: `wait` raises that error.
+Knows what is asked, not what follows from an answer. Invariants: one question is open at a time. Every question is
+answered, with `Answer.NONE` if its connection fails or says nothing for `_TIMEOUT_SECONDS`. If the guard itself cannot
+ask, that does not count as the sidecar's silence: `wait` raises that error.
 """
 
 from __future__ import annotations
@@ -13,27 +12,28 @@ import threading
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
+from proxy.control.directory import control_path
 from proxy.errors import ConfigurationError, UnreachableError
 
-from ..asking import DistrustError, RefusedError, ask
+from ..asking import UNIX, RefusedError, ask
 from .decision import LOOK_SECONDS, Answer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
 _TIMEOUT_SECONDS = 1.0
 
 
 class Answered(NamedTuple):
-    """`at`: when it was, by time.monotonic. `distrust`: why who answered cannot be trusted, if so."""
+    """`at`: when it was, by time.monotonic."""
 
     answer: Answer
     at: float
-    distrust: str = ""
 
 
 class Questions:
-    """`put`: asks one question and returns its answer, or raises DistrustError; blocking."""
+    """`put`: asks one question and returns its answer; blocking."""
 
     def __init__(self, put: Callable[[], Answer]) -> None:
         self._put = put
@@ -63,10 +63,7 @@ class Questions:
         try:
             while True:
                 began = time.monotonic()
-                try:
-                    self._answers.put(Answered(self._put(), time.monotonic()))
-                except DistrustError as error:
-                    self._answers.put(Answered(Answer.ALIVE, time.monotonic(), str(error)))
+                self._answers.put(Answered(self._put(), time.monotonic()))
                 time.sleep(max(began + LOOK_SECONDS - time.monotonic(), 0.0))
         except ConfigurationError as error:
             failure = error
@@ -74,19 +71,36 @@ class Questions:
             self._answers.put(failure)
 
 
-def ask_ready(url: str) -> Answer:
-    """Ask the sidecar at `url` once, whether it is ready.
+def ask_ready(directory: Path) -> Answer:
+    """Ask the sidecar once whether it is ready, at the private socket that only its own user and root can make.
 
-    Raises:
-        DistrustError: somebody answers, whose certificate is not believed, or who wants one.
-        ConfigurationError: it cannot be asked.
+    Raises ConfigurationError: it cannot be asked.
     """
     try:
-        ask(url, "/readyz", timeout_seconds=_TIMEOUT_SECONDS)
-    except DistrustError:
-        raise
+        ask(f"{UNIX}{directory}", "/readyz", timeout_seconds=_TIMEOUT_SECONDS)
     except RefusedError:
         return Answer.ALIVE
     except UnreachableError:
         return Answer.NONE
     return Answer.READY
+
+
+def assert_can_be_asked(directory: Path, public_url: str) -> None:
+    """Raise ConfigurationError if a sidecar that runs could not be heard: it would be led around, though it is well."""
+    socket = control_path(directory)
+    try:
+        socket.lstat()
+    except PermissionError as error:
+        raise ConfigurationError(f"{socket}: expected to be root or the sidecar's own user: {error}") from error
+    except OSError:
+        try:
+            ask(public_url, "/healthz", timeout_seconds=_TIMEOUT_SECONDS)
+        except RefusedError:
+            pass
+        except UnreachableError:
+            return
+        raise ConfigurationError(
+            f"{socket}: expected the socket of the sidecar that answers at {public_url}, found none: name its "
+            "directory in proxy.toml (control.directory); if the sidecar could not make one, its log says why "
+            "(control_unavailable)"
+        ) from None

@@ -137,36 +137,6 @@ def test_its_metrics_end_with_it(tmp_path: Path) -> None:
     assert errors == ["No space left on device", "Read-only file system"]
 
 
-_DISTRUSTED = """
-import itertools
-from operating.asking import DistrustError
-from operating.guard.decision import Answer
-from tests.operating.guard.edges import FakeFilter, guard
-
-answers = itertools.count()
-
-def ask():
-    number = next(answers)
-    if number == 8:
-        print("enough", flush=True)
-    if number < 3 or number > 4:
-        raise DistrustError("certificate verify failed")
-    return Answer.READY
-
-guard(FakeFilter(), ask=ask).run()
-"""
-"""A sidecar whose certificate is not believed, then is, then is not: for longer than the guard waits for an answer."""
-
-
-def test_a_sidecar_that_is_not_trusted_keeps_its_traffic_and_that_is_told_once() -> None:
-    said = said_by(_DISTRUSTED, ended_after="enough\n")
-    lines = [json.loads(line) for line in said if line.startswith("{") and "guard_proved" not in line]
-    assert [line["event"] for line in lines] == ["guard_started", *["guard_distrusts_sidecar"] * 2, "guard_stopped"]
-    assert lines[1]["error"] == "certificate verify failed"
-    assert "SSL_CERT_FILE" in lines[1]["advice"]
-    assert [line for line in said if line.startswith("put")] == ["put STANDBY\n", "put NOTHING\n"]
-
-
 _PROVING = """
 import operating.guard.guarding as guarding
 from operating.guard.decision import Answer

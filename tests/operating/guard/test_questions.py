@@ -11,18 +11,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lab.authority import Authority
 from operating.guard.decision import Answer
-from operating.guard.questions import Questions, ask_ready
+from operating.guard.questions import Questions, ask_ready, assert_can_be_asked
+from proxy.control.directory import control_path
 from proxy.errors import ConfigurationError
-from tests.serving import encrypt, serving
+from tests.serving import serving
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
 ENOUGH_SECONDS = 20.0
-NOBODY = "http://127.0.0.1:9"
 
 
 @contextmanager
@@ -64,17 +63,6 @@ def test_an_answer_that_never_comes_holds_up_nobody() -> None:
         assert (questions.wait(ENOUGH_SECONDS) or (None,))[0] is Answer.READY
 
 
-def test_nobody_there_is_an_answer_and_a_token_that_cannot_be_read_is_none(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert ask_ready(NOBODY) is Answer.NONE
-    monkeypatch.setenv("THROTTLE_TOKEN_FILE", str(tmp_path / "missing"))
-    questions = Questions(lambda: ask_ready(NOBODY))
-    questions.start()
-    with pytest.raises(ConfigurationError, match="missing"):
-        questions.wait(ENOUGH_SECONDS)
-
-
 def test_whatever_ends_the_questions_is_no_silence(monkeypatch: pytest.MonkeyPatch) -> None:
     told = threading.Event()
     monkeypatch.setattr(threading, "excepthook", lambda _: told.set())
@@ -85,46 +73,62 @@ def test_whatever_ends_the_questions_is_no_silence(monkeypatch: pytest.MonkeyPat
     assert told.wait(ENOUGH_SECONDS)
 
 
-class Ready(http.server.BaseHTTPRequestHandler):
+class Pages(http.server.BaseHTTPRequestHandler):
+    """Refuses, unless it is told otherwise."""
+
+    status = 503
+
     def do_GET(self) -> None:
-        self.send_response(200)
+        self.send_response(self.status)
         self.end_headers()
 
     def log_message(self, *_: object) -> None:
         """Nothing on the terminal."""
 
-
-class Server(http.server.ThreadingHTTPServer):
-    def handle_error(self, *_: object) -> None:
-        """Handshakes are meant to fail here."""
+    def address_string(self) -> str:
+        return "a peer on this host"
 
 
-@pytest.mark.parametrize("wants_certificate", [False, True], ids=["not believed", "wants a certificate"])
-def test_a_sidecar_that_only_the_guard_cannot_trust_is_not_silent(
-    wants_certificate: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Otherwise the traffic of a healthy sidecar would be led around it, for want of an authority in guard.env."""
-    authority = Authority(tmp_path / "tls")
-    if wants_certificate:
-        monkeypatch.setenv("SSL_CERT_FILE", str(authority.certificate))
-    server = Server(("127.0.0.1", 0), Ready)
-    encrypt(server, authority, wants_certificate=wants_certificate)
-    with serving(server) as url:
-        with asking(lambda: ask_ready(url.replace("http:", "https:"))) as questions:
-            found = questions.wait(ENOUGH_SECONDS)
-        assert found is not None
-        assert found.answer is Answer.ALIVE
-        assert (
-            "CERTIFICATE_REQUIRED" if wants_certificate else "CERTIFICATE_VERIFY_FAILED"
-        ) in found.distrust.upper().replace(" ", "_")
-        if not wants_certificate:
-            monkeypatch.setenv("SSL_CERT_FILE", str(authority.certificate))
-        else:
-            monkeypatch.setenv("THROTTLE_CERTIFICATE_FILE", str(authority.issue("guard.pem", ["guard"])))
-        assert ask_ready(url.replace("http:", "https:")) is Answer.READY
+class Server(socketserver.ThreadingUnixStreamServer):
+    daemon_threads = True
 
 
-def test_who_hangs_up_in_the_handshake_is_silent() -> None:
-    """The port may be somebody else's by then, or a dying sidecar's: nobody speaks TLS there."""
-    with serving(socketserver.TCPServer(("127.0.0.1", 0), socketserver.BaseRequestHandler)) as url:
-        assert ask_ready(url.replace("http:", "https:")) is Answer.NONE
+@contextmanager
+def answering(directory: Path, status: int) -> Iterator[None]:
+    """A sidecar that says this at its private socket."""
+    server = Server(str(control_path(directory)), type("Said", (Pages,), {"status": status}))
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+@pytest.mark.parametrize(("status", "expected"), [(200, Answer.READY), (503, Answer.ALIVE)])
+def test_what_a_sidecar_says(private_sockets: Path, status: int, expected: Answer) -> None:
+    with answering(private_sockets, status):
+        assert ask_ready(private_sockets) is expected
+    assert ask_ready(private_sockets) is Answer.NONE  # the socket is left behind, as by SIGKILL
+    control_path(private_sockets).unlink()
+    assert ask_ready(private_sockets) is Answer.NONE
+
+
+def test_who_has_the_health_port_says_nothing(private_sockets: Path) -> None:
+    """Anybody may bind it once the sidecar is dead."""
+    with serving(http.server.HTTPServer(("127.0.0.1", 0), type("Well", (Pages,), {"status": 200}))):
+        assert ask_ready(private_sockets) is Answer.NONE
+
+
+@pytest.mark.parametrize("status", [200, 401])
+def test_a_sidecar_that_runs_and_cannot_be_asked_is_not_taken_for_dead(private_sockets: Path, status: int) -> None:
+    """Its private socket is elsewhere, or it could not make one."""
+    with serving(http.server.HTTPServer(("127.0.0.1", 0), type("Runs", (Pages,), {"status": status}))) as url:
+        with pytest.raises(ConfigurationError, match=r"name its directory in proxy\.toml"):
+            assert_can_be_asked(private_sockets, url)
+        with answering(private_sockets, 503):
+            assert_can_be_asked(private_sockets, url)
+    control_path(private_sockets).unlink()
+    assert_can_be_asked(private_sockets, url)  # nobody runs
