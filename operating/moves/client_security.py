@@ -1,78 +1,169 @@
-"""Whether a client can use what client.properties says of TLS and SASL: found out before any broker is dialled.
+"""The TLS context of a client that goes by Kafka's ``ssl.*`` properties: files, or PEM in the properties themselves.
 
-kafka-python finds out in the middle of each connection that a file is missing, or that it does not know a mechanism. It
-then tries for 15 seconds more, and says only that it could not reach anybody. Reads the files that the properties name.
-Invariant: a problem is told with the properties' file and the key, and without any password.
+Blocking: reads the files that the properties name, with the relay's own readers. What a store is, its content says:
+``ssl.truststore.type`` is JKS by default, and keytool has written PKCS12 into files named .jks since Java 9.
+Invariant: a problem names the key, and is found before any broker is dialled; kafka-python would find it in the middle
+of each connection, try for 15 seconds more, and say only that it reached nobody. No password and no key is shown.
 """
 
 from __future__ import annotations
 
-import importlib.util
-import ssl
-from typing import TYPE_CHECKING
+import base64
+import re
+import textwrap
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
-from proxy.quotas import shown
+from proxy.config.tls_ciphers import allowed
+from proxy.config.tls_settings import LegSettings, Secret, StoreSettings, StoreType
+from proxy.errors import ConfigurationError, InvalidValueError
+from proxy.files.reading import read_bytes
+from proxy.tls.contexts import context_of
+from proxy.tls.identity import MOST_BYTES, parse_authorities, parse_identity
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    import ssl
+    from collections.abc import Mapping
 
-PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-_AUTHORITIES = ("ssl.ca.location", "ssl.truststore.location")
-_CERTIFICATES = ("ssl.certificate.location", "ssl.keystore.location")
-_KEY = "ssl.key.location"
-_WITH_PASSWORD = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
-_NEEDS = {"GSSAPI": "gssapi", "AWS_MSK_IAM": "botocore"}
-"""Mechanisms that need a package which the sidecar does not bring."""
+    from proxy.tls.identity import Identity
+
+KEYS = (
+    "ssl.truststore.location",
+    "ssl.truststore.certificates",
+    "ssl.truststore.password",
+    "ssl.truststore.type",
+    "ssl.ca.location",
+    "ssl.keystore.location",
+    "ssl.keystore.certificate.chain",
+    "ssl.keystore.key",
+    "ssl.keystore.password",
+    "ssl.keystore.type",
+    "ssl.certificate.location",
+    "ssl.key.location",
+    "ssl.key.password",
+    "ssl.endpoint.identification.algorithm",
+    "ssl.enabled.protocols",
+    "ssl.cipher.suites",
+)
+"""Java's, and where that has none for PEM files, librdkafka's."""
+_JKS = (b"\xfe\xed\xfe\xed", b"\xce\xce\xce\xce")
+_DER = b"0"
+"""The first byte of a PKCS12 store."""
+_BLOCK = re.compile(r"-----BEGIN ([A-Z0-9 ]+)-----(.*?)-----END \1-----", re.DOTALL)
 
 
-def unusable(properties: Mapping[str, str], arguments: Mapping[str, object]) -> Iterator[str]:
-    """Yield what is wrong, each with its key. `properties`: the file's own; `arguments`: what kafka-python gets for
-    them."""
-    protocol = arguments.get("security_protocol", PROTOCOLS[0])
-    if protocol not in PROTOCOLS:
-        found = shown(properties["security.protocol"])
-        yield f"security.protocol: expected one of {', '.join(PROTOCOLS)}, found {found}"
-    if protocol in ("SSL", "SASL_SSL"):
-        yield from _files(properties)
-    if protocol in ("SASL_PLAINTEXT", "SASL_SSL"):
-        yield from _login(properties, arguments)
+class _Content(NamedTuple):
+    """key: of the properties; place: of the file, or the key again."""
+
+    key: str
+    place: str
+    content: bytes
+    type: StoreType
 
 
-def _files(properties: Mapping[str, str]) -> Iterator[str]:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    for key in _AUTHORITIES:
-        file = properties.get(key)
+def tls_context(properties: Mapping[str, str]) -> ssl.SSLContext:
+    """Return the context that these properties ask for. Raises ConfigurationError with every problem, by key."""
+    problems: list[str] = []
+    trusted = identity = None
+    try:
+        trusted = _trusted(properties)
+    except ConfigurationError as error:
+        problems += error.problems
+    try:
+        identity = _identity(properties)
+    except ConfigurationError as error:
+        problems += error.problems
+    protocols, suites = (
+        tuple(each.strip() for each in properties.get(key, "").split(",") if each.strip())
+        for key in ("ssl.enabled.protocols", "ssl.cipher.suites")
+    )
+    try:
+        # What is older than TLS 1.2 is never spoken, and some files still name it beside the newer ones.
+        newer = [each for each in protocols if each not in ("TLSv1", "TLSv1.1", "SSLv3")]
+        versions, ciphers = allowed(newer or protocols, suites)
+    except InvalidValueError as error:
+        problems.append(f"{'ssl.cipher.suites' if 'suite' in str(error) else 'ssl.enabled.protocols'}: {error}")
+    if problems:
+        raise ConfigurationError(problems)
+    verifies = properties.get("ssl.endpoint.identification.algorithm", "https") != ""
+    return context_of(LegSettings("client", (), None, verifies_names=verifies, minimum=versions[0], maximum=versions[1],
+                                  ciphers=ciphers), identity, trusted)  # fmt: skip
+
+
+def _trusted(properties: Mapping[str, str]) -> str | None:
+    """Return the authorities as PEM; None for the system's. Raises ConfigurationError."""
+    found = _content(properties, "ssl.truststore.certificates", "ssl.truststore.location", "ssl.ca.location")
+    if found is None:
+        return None
+    password = _secret(properties, "ssl.truststore.password")
+    with_key = StoreSettings(Path(found.place), found.type, password)
+    try:
+        return parse_authorities(with_key, found.content).pem
+    except ConfigurationError as error:
+        raise _named(found, error) from error
+
+
+def _identity(properties: Mapping[str, str]) -> Identity | None:
+    """Return what the client presents; None for nothing. Raises ConfigurationError."""
+    found = _content(properties, "ssl.keystore.certificate.chain", "ssl.keystore.location", "ssl.certificate.location")
+    if found is None:
+        return None
+    key = _content(properties, "ssl.keystore.key", "ssl.key.location")
+    names = ["ssl.key.password", "ssl.keystore.password"]
+    if found.type is StoreType.PKCS12:
+        names.reverse()
+    store = StoreSettings(
+        Path(found.place), found.type, _secret(properties, *names), None if key is None else Path(key.place)
+    )
+    try:
+        return parse_identity(store, found.content, None if key is None else key.content)
+    except ConfigurationError as error:
+        raise _named(found, error) from error
+
+
+def _content(properties: Mapping[str, str], inline: str, *locations: str) -> _Content | None:
+    """Return what the first of these keys that is set gives, `inline` by itself. Raises ConfigurationError."""
+    if inline in properties:
+        return _Content(inline, inline, _wrapped(inline, properties[inline]), StoreType.PEM)
+    key = next((key for key in locations if properties.get(key)), None)
+    if key is None:
+        return None
+    path = properties[key]
+    try:
+        content = read_bytes(Path(path), most_bytes=MOST_BYTES)
+    except ConfigurationError as error:
+        raise ConfigurationError(f"{key}: {error}") from error
+    if content.startswith(_JKS):
+        convert = f"keytool -importkeystore -srckeystore {path} -destkeystore {path}.p12 -deststoretype PKCS12"
+        raise ConfigurationError(f"{key}: {path}: expected PEM or PKCS12, found JKS, which Java alone reads: {convert}")
+    return _Content(key, path, content, StoreType.PKCS12 if content.startswith(_DER) else StoreType.PEM)
+
+
+def _wrapped(key: str, text: str) -> bytes:
+    """Return PEM with its lines, as Java reads it without: lines that a backslash continues are one line."""
+    blocks = []
+    for found in _BLOCK.finditer(text):
+        body = "".join(found[2].split())
+        blocks.append(f"-----BEGIN {found[1]}-----\n{textwrap.fill(body, 64)}\n-----END {found[1]}-----\n")
         try:
-            if file:
-                context.load_verify_locations(file)
-        except OSError as error:
-            yield f"{key}: {file}: expected certificates of authorities as PEM: {_why(error)}"
-    for key in _CERTIFICATES:
-        file, private = properties.get(key), properties.get(_KEY)
-        password = properties.get("ssl.key.password", "")
-        try:
-            if file:
-                # Without this argument OpenSSL would ask the terminal for a password, if the key has one.
-                context.load_cert_chain(file, private or None, password=password)
-        except (OSError, ValueError) as error:
-            named = f"{key}: {file}" if not private else f"{key}, {_KEY}: {file}, {private}"
-            expected = "expected a certificate and its key as PEM, with ssl.key.password if it has one"
-            yield f"{named}: {expected}: {_why(error)}"
+            base64.b64decode(body, validate=True)
+        except ValueError as error:
+            raise ConfigurationError(f"{key}: expected PEM, found a {found[1]} that is not base64") from error
+    if not blocks:
+        raise ConfigurationError(
+            f"{key}: expected PEM from BEGIN to END; in a file of properties, each of its lines but the last needs a "
+            "backslash at its end"
+        )
+    return "".join(blocks).encode("ascii")
 
 
-def _why(error: Exception) -> str:
-    return str(getattr(error, "reason", None) or getattr(error, "strerror", None) or error)
+def _secret(properties: Mapping[str, str], *keys: str) -> Secret | None:
+    return next((Secret(properties[key]) for key in keys if properties.get(key)), None)
 
 
-def _login(properties: Mapping[str, str], arguments: Mapping[str, object]) -> Iterator[str]:
-    mechanism = properties.get("sasl.mechanism")
-    known = ", ".join((*_WITH_PASSWORD, *_NEEDS))
-    if mechanism is None:
-        yield f"sasl.mechanism: missing, and security.protocol asks for SASL; expected one of {known}"
-    elif mechanism in _WITH_PASSWORD:
-        if not {"sasl_plain_username", "sasl_plain_password"} <= arguments.keys():
-            yield f'sasl.jaas.config: expected username="…" and password="…", which {mechanism} needs'
-    elif mechanism not in _NEEDS:
-        yield f"sasl.mechanism: expected one of {known}, found {shown(mechanism)}"
-    elif importlib.util.find_spec(_NEEDS[mechanism]) is None:
-        yield f"sasl.mechanism: {mechanism} needs the package {_NEEDS[mechanism]}: pip install {_NEEDS[mechanism]}"
+def _named(found: _Content, error: ConfigurationError) -> ConfigurationError:
+    own = (
+        problem.replace(" (or ssl.keystore.type, ssl.truststore.type = PKCS12)", " or PKCS12")
+        for problem in error.problems
+    )
+    return ConfigurationError([text if found.place == found.key else f"{found.key}: {text}" for text in own])

@@ -27,6 +27,7 @@ from .kafka_python import (
     IncompatibleBrokerVersion,
     KafkaError,
     KafkaTimeoutError,
+    TokenProvider,
     for_code,
 )
 from .names import host_of, known_addresses, unresolved
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from .native_throttle import NativeLeftover
 
 _TIMEOUT_MS = 15_000
+_TOKENS = "sasl_oauth_token_provider"
 _OFFLINE_LOG_DIR = 56
 """KAFKA_STORAGE_ERROR: one disk of the broker has failed; its other disks still answer."""
 _MAY_BE_THERE = (-1, 29)
@@ -74,6 +76,11 @@ def connect(connection: Connection) -> Iterator[Cluster]:
     log.addHandler(logging.NullHandler())
     where = ", ".join(connection.bootstrap)
     arguments = {} if connection.properties is None else usable_client_properties(connection.properties)
+    tokens = arguments.get(_TOKENS)
+    if tokens is not None:
+        # Why there is no token is said here; kafka-python would only say that it could not log in.
+        tokens.fetch()
+        arguments[_TOKENS] = TokenProvider(tokens)
     if connection.hosts is not None:
         if not is_there(connection.hosts):
             raise ConfigurationError(

@@ -30,10 +30,13 @@ with warnings.catch_warnings():
         for_code,
     )
     from kafka.net.inet import KafkaNetSocket
+    from kafka.net.sasl.oauth import AbstractTokenProvider
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from socket import socket
+
+    from .oauth_tokens import Tokens
 
 __all__ = [
     "AdminClient",
@@ -45,6 +48,7 @@ __all__ = [
     "KafkaError",
     "KafkaTimeoutError",
     "NodeNotReadyError",
+    "TokenProvider",
     "UnknownBrokerIdError",
     "for_code",
 ]
@@ -67,6 +71,20 @@ class AdminClient(KafkaAdminClient):  # type: ignore[misc]  # kafka-python ships
             if result.error_code not in (0, UnknownTopicOrPartitionError.errno):
                 raise for_code(result.error_code)(f"{result.resource_name}: {result.error_message or 'refused'}")
         return super()._describe_configs_process_responses(responses, config_filter)
+
+
+class TokenProvider(AbstractTokenProvider):  # type: ignore[misc]  # kafka-python ships no types
+    """Gives each login of SASL OAUTHBEARER a fresh token, and the same extensions."""
+
+    def __init__(self, tokens: Tokens) -> None:
+        super().__init__()
+        self._tokens = tokens
+
+    def token(self) -> str:
+        return self._tokens.fetch()
+
+    def extensions(self) -> dict[str, str]:
+        return dict(self._tokens.extensions)
 
 
 class HostsFileSocket(KafkaNetSocket):  # type: ignore[misc]  # kafka-python ships no types

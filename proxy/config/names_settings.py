@@ -9,9 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ..errors import InvalidValueError
 from ..quotas.units import shown
 from ..suggestions import did_you_mean
-from .jaas import jaas_entries
+from .jaas import read_jaas
 from .tls_settings import Secret
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ def read_login(tables: object, *, base: Path, problems: Problems) -> LoginSettin
     mechanism = texts.get("sasl.mechanism", "")
     if mechanism not in MECHANISMS:
         problems.add("names.sasl.mechanism", f"expected one of {', '.join(MECHANISMS)}, found {shown(mechanism)}")
-    jaas = jaas_entries(texts.get("sasl.jaas.config", ""))
+    jaas = _jaas(texts, problems)
     secret = _secret(texts, jaas, base, token=mechanism == "OAUTHBEARER")
     username = texts.get("sasl.username", jaas.get("username", ""))
     if secret is None:
@@ -74,6 +75,17 @@ def read_login(tables: object, *, base: Path, problems: Problems) -> LoginSettin
     if not username and mechanism != "OAUTHBEARER":
         problems.add("names.sasl.username", "missing")
     return LoginSettings(mechanism, username, secret or Secret(""), protocol == "SASL_PLAINTEXT")
+
+
+def _jaas(texts: Mapping[str, str], problems: Problems) -> dict[str, str]:
+    """Return the options of the login module."""
+    if not texts.get("sasl.jaas.config"):
+        return {}
+    try:
+        return read_jaas(texts["sasl.jaas.config"]).options
+    except InvalidValueError as error:
+        problems.add("names.sasl.jaas.config", str(error))
+        return {}
 
 
 def _secret(texts: Mapping[str, str], jaas: Mapping[str, str], base: Path, *, token: bool) -> Secret | None:

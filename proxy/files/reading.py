@@ -75,14 +75,3 @@ def _status(path: Path) -> os.stat_result | None:
         raise ConfigurationError(f"{path}: cannot be read: {error.strerror or error}") from error
     except ValueError as error:  # a zero byte in the path
         raise ConfigurationError(f"{str(path)!r}: cannot be read: {error}") from error
-
-
-def read_text(path: Path) -> str:
-    """Return the text of a file named on a command line, which may be a pipe.
-
-    Raises ConfigurationError as `read_bytes` does, and if the content is not UTF-8.
-    """
-    try:
-        return read_bytes(path, takes_pipes=True).decode()
-    except UnicodeDecodeError as error:
-        raise ConfigurationError(f"{path}: cannot be read: {error}") from error

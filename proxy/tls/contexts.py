@@ -68,7 +68,7 @@ def load(settings: LegSettings) -> Loaded:
         expires["keystore"] = min(identity.expires for identity in identities)
     if authorities is not None:
         expires["truststore"] = authorities.expires
-    contexts = tuple(_context_or_error(settings, identity, trusted) for identity in own)
+    contexts = tuple(context_of(settings, identity, trusted) for identity in own)
     loaded = Loaded(identities, contexts, expires, authorities)
     if settings.listens:
         for context in contexts:
@@ -105,8 +105,11 @@ class _Choosing:
             sock.context = self._loaded.context_for([name])
 
 
-def _context_or_error(settings: LegSettings, identity: Identity | None, trusted: str | None) -> ssl.SSLContext:
-    """Raises ConfigurationError."""
+def context_of(settings: LegSettings, identity: Identity | None, trusted: str | None) -> ssl.SSLContext:
+    """Make a context that believes the authorities in `trusted` (PEM; None: the system's) and presents `identity`.
+
+    Raises ConfigurationError.
+    """
     try:
         return _context(settings, identity, trusted)
     except (ssl.SSLError, OSError, ValueError) as error:
@@ -131,6 +134,8 @@ def _context(settings: LegSettings, identity: Identity | None, trusted: str | No
         context.set_ciphers(settings.ciphers)
     if trusted is not None:
         context.load_verify_locations(cadata=trusted)
+    elif not settings.listens:
+        context.load_default_certs()
     if identity is not None:
         with _as_file(identity.pem) as path:
             context.load_cert_chain(path)

@@ -75,7 +75,13 @@ class Authorities:
 
 def read_identity(store: StoreSettings) -> Identity:
     """Raises ConfigurationError."""
-    content = read_bytes(store.location, most_bytes=MOST_BYTES)
+    key = None if store.key is None else read_bytes(store.key, most_bytes=MOST_BYTES)
+    return parse_identity(store, read_bytes(store.location, most_bytes=MOST_BYTES), key)
+
+
+def parse_identity(store: StoreSettings, content: bytes, pem_key: bytes | None = None) -> Identity:
+    """Parse what is in the store's files; `store` says what is expected, and gives messages their places. `pem_key`: of
+    a store that has its key elsewhere. Raises ConfigurationError."""
     password = _password(store.password)
     place = store.location
     try:
@@ -83,11 +89,7 @@ def read_identity(store: StoreSettings) -> Identity:
             key, chain = _of_pkcs12(content, password)
         else:
             place = store.key or store.location
-            key = _key_of_pem(
-                content if store.key is None else read_bytes(store.key, most_bytes=MOST_BYTES),
-                password,
-                whose=str(place),
-            )
+            key = _key_of_pem(content if pem_key is None else pem_key, password, whose=str(place))
             place = store.location
             chain = x509.load_pem_x509_certificates(content)
         own = chain[0]
@@ -104,7 +106,11 @@ def read_identity(store: StoreSettings) -> Identity:
 
 def read_authorities(store: StoreSettings) -> Authorities:
     """Raises ConfigurationError."""
-    content = read_bytes(store.location, most_bytes=MOST_BYTES)
+    return parse_authorities(store, read_bytes(store.location, most_bytes=MOST_BYTES))
+
+
+def parse_authorities(store: StoreSettings, content: bytes) -> Authorities:
+    """Parse what is in the store's file, as `parse_identity` does. Raises ConfigurationError."""
     try:
         if store.type is StoreType.PKCS12:
             found = pkcs12.load_pkcs12(content, _password(store.password))

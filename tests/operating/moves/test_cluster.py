@@ -158,6 +158,16 @@ def test_a_refusal_names_whose_config_it_was() -> None:
         Cluster(client).remove([NativeLeftover(NativeThrottle("broker", "101", LEADER_RATE, "5"))])
 
 
+def test_no_broker_is_asked_without_a_token(tmp_path: Path) -> None:
+    path = tmp_path / "client.properties"
+    path.write_text(
+        "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=OAUTHBEARER\n"
+        f"sasl.oauthbearer.token.endpoint.url={(tmp_path / 'gone').as_uri()}\n"
+    )
+    with pytest.raises(ConfigurationError, match="gone: cannot be read"), connect(Connection(("127.0.0.1:1",), path)):
+        pass
+
+
 def test_a_connection_is_closed_after_use(monkeypatch: pytest.MonkeyPatch) -> None:
     client, arguments = orders(), {}
 

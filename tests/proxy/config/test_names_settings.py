@@ -46,7 +46,7 @@ def test_what_java_writes_with_a_backslash_before_it_is_meant_without(tmp_path: 
     found = login(
         tmp_path,
         '[names]\nsasl.mechanism = "PLAIN"\n'
-        """sasl.jaas.config = 'PlainLoginModule required username="sidecar" password="ses\\"a\\\\me";'\n""",
+        """sasl.jaas.config = 'LoginModule required username=sidecar password="ses\\"a\\\\me" user_password=x;'\n""",
     )
     assert found is not None
     assert found.secret == Secret('ses"a\\me')
@@ -67,6 +67,10 @@ def test_a_token(tmp_path: Path) -> None:
         (SCRAM + 'sasl.pasword = "sesame"\n', r"names.sasl.pasword: unknown key.*did you mean sasl.password"),
         (SCRAM + "sasl.password = 5\n", "names.sasl.password: expected text"),
         (SCRAM + 'security.protocol = "SSL"\n', "names.security.protocol: expected SASL_SSL or SASL_PLAINTEXT"),
+        (
+            SCRAM + """sasl.jaas.config = 'M required username=sidecar password="sesame"'\n""",
+            "names.sasl.jaas.config: expected a semicolon at the end",
+        ),
         ("[names]\nssl.x = 1\n", r"names\.ssl\.x: unknown key"),
         ("[names.ssl]\n", r"names\.ssl: unknown key"),
         ("[[names]]\n", "names: expected a table, found a list"),
