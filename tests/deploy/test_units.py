@@ -6,6 +6,7 @@ import configparser
 import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -119,7 +120,9 @@ def test_the_manual_has_the_service_read_and_replace_files_that_it_may() -> None
     assert f"install -o {user} -g {user} -m 0640 /etc/{PACKAGE}/quotas.toml {state}/\n" in text
 
 
-@pytest.mark.parametrize("script", ["postinstall.sh", "preremove.sh", "postremove.sh", "throttle-sidecar"])
+@pytest.mark.parametrize(
+    "script", ["postinstall.sh", "preremove.sh", "postremove.sh", "throttle-sidecar", "upgrade.sh"]
+)
 def test_scripts_are_of_any_posix_shell(script: str) -> None:
     subprocess.run(["sh", "-n", FILES / script], check=True)
     assert os.access(FILES / script, os.X_OK)
@@ -133,6 +136,7 @@ class Host:
         self.own = f"python{sys.version_info[0]}.{sys.version_info[1]}"
         (self.home / self.own / "kept").mkdir(parents=True)
         (self.home / self.own / "kept" / "module.py").write_text("x = 1\n")
+        shutil.copy(FILES / "upgrade.sh", self.home)
         self.told = folder / "told"
         programs = folder / "bin"
         programs.mkdir()
@@ -147,7 +151,7 @@ class Host:
 
     def run(self, script: str, action: str) -> subprocess.CompletedProcess[str]:
         text = (FILES / script).read_text().replace("/usr/lib/kafka-throttle-sidecar", str(self.home))
-        text = text.replace("/run/systemd/system", str(self.folder))
+        text = text.replace("/run/systemd/system", str(self.folder)).replace("/run/kafka", f"{self.folder}/run-kafka")
         environment = {"PATH": f"{self.folder / 'bin'}:{os.environ['PATH']}"}
         command = ["/bin/sh", "-c", text, script, action]
         return subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
@@ -189,7 +193,7 @@ def test_a_removal_leaves_no_bytecode(host: Host, action: str) -> None:
 
 def test_a_service_that_does_not_start_leaves_the_package_installed(host: Host) -> None:
     """Otherwise dpkg would have it half configured for a typo in proxy.toml, and stop the other packages' upgrades."""
-    host.program("systemctl", f'echo "$@" >> {host.told}; [ "$1" != try-restart ]')
+    host.program("systemctl", f'[ "$1" = show ] && echo 7 && exit; echo "$@" >> {host.told}; [ "$1" != try-restart ]')
     done = host.run("postinstall.sh", "configure")
     assert done.returncode == 0
     restarted = [f"try-restart kafka-throttle-{name}.service" for name in ("sidecar", "guard")]
@@ -197,6 +201,42 @@ def test_a_service_that_does_not_start_leaves_the_package_installed(host: Host) 
     assert host.told.read_text().splitlines() == ["daemon-reload", *restarted]
     for name in ("sidecar", "guard"):
         assert f"kafka-throttle-{name}.service did not start again: journalctl -u kafka-throttle-{name}" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("runs", "offers", "is_replaced", "told"),
+    [
+        (True, True, True, ["took over"]),
+        (True, True, False, ["try-restart kafka-throttle-sidecar.service"]),
+        (True, False, False, ["try-restart kafka-throttle-sidecar.service"]),
+        (False, False, False, []),
+    ],
+    ids=["it hands over", "the new one fails", "an older version runs", "none runs"],
+)
+def test_an_upgrade_restarts_only_what_does_not_hand_over(
+    host: Host, *, runs: bool, offers: bool, is_replaced: bool, told: list[str]
+) -> None:
+    """Every upgrade was a restart, during which producers with acks=all waited for two seconds."""
+    main = host.folder / "main"
+    host.program("systemctl", f'[ "$1" = show ] && cat {main} && exit; echo "$@" >> {host.told}')
+    host.program("sleep", "exit 0")
+    own = host.folder / "run-kafka-throttle-sidecar" / "101"
+    own.mkdir(parents=True)
+    host.told.touch()
+    replaced = f"echo took over >> {host.told}; echo 2 > {main}" if is_replaced else ":"
+    command = ["sh", "-c", f"trap '{replaced}' USR2; echo ready; while :; do read -r _; done"]
+    with (
+        socket.socket(socket.AF_UNIX) as listener,
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as sidecar,
+    ):
+        assert sidecar.stdout is not None
+        sidecar.stdout.readline()
+        main.write_text(f"{sidecar.pid if runs else 0}\n")
+        if offers:
+            listener.bind(str(own / "handover.sock"))
+        assert host.run("upgrade.sh", "").returncode == 0
+        sidecar.kill()
+    assert host.told.read_text().splitlines() == told
 
 
 def test_packages_want_a_python_that_they_bring_libraries_for() -> None:

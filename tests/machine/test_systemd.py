@@ -118,6 +118,8 @@ async def live(move: OpenMove, cluster: Cluster, booted: Booted) -> None:
     await trio.to_thread.run_sync(booted.run, "apt-get install -y /packages/next/*.deb")
     upgraded = time.monotonic()
     assert await trio.to_thread.run_sync(partial(main_pid, booted)) != before
+    said = await trio.to_thread.run_sync(booted.run, f"journalctl --no-pager --unit={UNIT}")
+    assert "handover_started" in said, "it was restarted"
     await trio.to_thread.run_sync(booted.run, f"systemctl reload {UNIT}")
     outcome = await move.finish(timeout_seconds=120)
     assert outcome.equal, outcome.comparisons

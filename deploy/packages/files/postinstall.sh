@@ -16,10 +16,10 @@ for python in python3 python3.13 python3.12 python3.11; do
 done
 if [ -d /run/systemd/system ]; then
   systemctl daemon-reload
-  # Open connections drain; brokers dial again. The guard after the sidecar, when that is ready. One that does not start, for a
-  # wrong proxy.toml say, is no failed installation: dpkg would then leave other packages unconfigured as well.
-  for service in kafka-throttle-sidecar kafka-throttle-guard; do
-    systemctl try-restart $service.service ||
-      echo "kafka-throttle-sidecar: $service.service did not start again: journalctl -u $service" >&2
-  done
+  # The guard after the sidecar, when that is ready. One that does not start, for a wrong proxy.toml say, is no failed
+  # installation: dpkg would then leave other packages unconfigured as well.
+  sh "$home/upgrade.sh" ||
+    echo "kafka-throttle-sidecar: kafka-throttle-sidecar.service did not start again: journalctl -u kafka-throttle-sidecar" >&2
+  systemctl try-restart kafka-throttle-guard.service ||
+    echo "kafka-throttle-sidecar: kafka-throttle-guard.service did not start again: journalctl -u kafka-throttle-guard" >&2
 fi
