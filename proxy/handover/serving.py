@@ -46,6 +46,10 @@ if TYPE_CHECKING:
     GoOn: TypeAlias = Callable[[ConnectionState, PlainSocket, PlainSocket], Awaitable[None]]
 
 
+ALONE = frozenset({Task.HTTP, Task.CONTROL, Task.OVERRIDES})
+"""Pages, and overrides: a process that begins to serve, or does so again, reads those that the other one stored."""
+
+
 class HandOver:
     """Of one server, both ways."""
 
@@ -59,8 +63,8 @@ class HandOver:
         log: Log,
     ) -> None:
         self.broker = settings.broker.id
-        self._pages: set[trio.CancelScope] = set()
-        """The scopes in which pages are answered; cancelled when another process answers them."""
+        self._serving: set[trio.CancelScope] = set()
+        """The scopes of such tasks; cancelled when another process takes over."""
         self._close_pages: Callable[[], None] = lambda: None
         self._serves = trio.Event()
         """Set while this process is the one that accepts and answers pages."""
@@ -105,16 +109,16 @@ class HandOver:
         self._listeners = listeners
 
     async def keep(self, supervisor: Supervisor, task: Task, run: Callable[[], Awaitable[None]]) -> None:
-        """Run a background task until cancelled; pages are answered while no other process does."""
-        if task not in (Task.HTTP, Task.CONTROL):
+        """Run a background task until cancelled; what one process alone may do, while this one is it."""
+        if task not in ALONE:
             await supervisor.keep(task, run)
             return
         while True:
             await self._serves.wait()
             with trio.CancelScope() as scope:
-                self._pages.add(scope)
+                self._serving.add(scope)
                 await supervisor.keep(task, run)
-            self._pages.discard(scope)
+            self._serving.discard(scope)
 
     async def run(self) -> None:
         """Offer itself, until cancelled."""
@@ -220,7 +224,7 @@ class HandOver:
 
     def hand_over(self, giving: Giving) -> None:
         self._serves = trio.Event()
-        for scope in self._pages:
+        for scope in self._serving:
             scope.cancel()
         if not self._is_told_to_end:
             self._decided = trio.Event()

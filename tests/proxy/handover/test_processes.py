@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,6 +16,7 @@ import trio
 from lab.embedded.follower import EmbeddedFollower, FetcherSettings
 from lab.embedded.leader import EmbeddedLeader, unsecured
 from lab.processes import Process, wait_until
+from operating.asking import ask, send
 
 from ..tls.stage import MUTUAL_TLS, NAME, Keys
 
@@ -282,6 +284,25 @@ async def test_a_signal_with_a_broken_proxy_toml_is_reported_and_leaves_no_zombi
     finally:
         await process.terminate(grace_seconds=5)
     assert process.exit_status == 0
+
+
+async def test_an_override_that_is_made_while_the_next_process_starts_holds_there(tmp_path: Path) -> None:
+    """That process had read the store by then."""
+    sidecar = Sidecar(tmp_path)
+    await sidecar.configure(leader=9, quota=1)
+    first = await sidecar.start()
+    url = f"unix:{os.environ['RUNTIME_DIRECTORY']}/101"
+    change = {"place": "broker", "key": "leader.replication.throttled.rate", "value": "5MiB/s"}
+    try:
+        await sidecar.start("--take-over")
+        assert sidecar.events("handover_started") == []
+        body = json.dumps({"changes": [change]}).encode()
+        await trio.to_thread.run_sync(partial(send, url, "/overrides", method="POST", body=body))
+        await first.wait_exit()
+        page = await trio.to_thread.run_sync(ask, url, "/throttle")
+        assert json.loads(page)["roles"]["leader"]["quota_bytes_per_second"] == 5 * 2**20, page[:2000]
+    finally:
+        await sidecar.end()
 
 
 async def test_without_anybody_to_take_over_from_it_starts_anew(tmp_path: Path) -> None:

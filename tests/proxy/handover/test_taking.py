@@ -18,7 +18,7 @@ from proxy.errors import ConfigurationError
 from proxy.handover import giving
 from proxy.handover.channel import Channel
 from proxy.handover.giving import Giving, Listener
-from proxy.handover.serving import HandOver
+from proxy.handover.serving import ALONE, HandOver
 from proxy.handover.states import SCHEMA, Begin, ConnectionState, Hello, LinkState, Listening, Offer, Ready, Refusal
 from proxy.handover.taking import inherit
 from proxy.process.service_manager import ServiceManager
@@ -173,12 +173,12 @@ async def test_systemd_hears_of_the_new_process_unless_it_stops_the_old_one(*, e
         new.draining.begun.set()
     with trio.fail_after(5):
         async with trio.open_nursery() as nursery:
-            for task in (Task.HTTP, Task.CONTROL):
+            for task in ALONE:
                 nursery.start_soon(new.handover.keep, Supervisor(new.log), task, trio.sleep_forever)
             await trio.testing.wait_all_tasks_blocked()
-            answered = set(new.handover._pages)
+            answered = set(new.handover._serving)
             new.handover.hand_over(Giving(new.path, Server(), new.log))
-            assert [scope.cancel_called for scope in answered] == [True, True]
+            assert [scope.cancel_called for scope in answered] == [True] * len(ALONE)
             assert (manager.told, new.draining.give is None) == ([], False)
             new.handover.confirm(7)
             assert manager.told == told
@@ -190,18 +190,18 @@ async def test_systemd_hears_of_the_new_process_unless_it_stops_the_old_one(*, e
 async def test_a_process_takes_back_what_it_gave_unless_it_was_told_to_end(*, ends: bool) -> None:
     new = New()
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(new.handover.keep, Supervisor(new.log), Task.HTTP, trio.sleep_forever)
+        nursery.start_soon(new.handover.keep, Supervisor(new.log), Task.OVERRIDES, trio.sleep_forever)
         await trio.testing.wait_all_tasks_blocked()
         new.handover.hand_over(Giving(new.path, Server(), new.log))
         await trio.testing.wait_all_tasks_blocked()
-        assert not new.handover._pages
+        assert not new.handover._serving
         if ends:
             new.handover.end_soon()
         new.handover.take_back()
         assert await new.handover.is_over() == ends
         assert (new.draining.begun.is_set(), new.draining.give) == (ends, None)
         await trio.testing.wait_all_tasks_blocked()
-        assert bool(new.handover._pages) == (not ends)
+        assert bool(new.handover._serving) == (not ends)
         nursery.cancel_scope.cancel()
 
 
