@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+_PREFIX = 4
 _ENGINES: dict[str, tuple[Engine, ...]] = {
     "construct": ("construct",),
     "walker": ("walker",),
@@ -53,7 +54,7 @@ _ENGINES: dict[str, tuple[Engine, ...]] = {
 @click.argument("files", nargs=-1, required=True, type=FILE, metavar="FILE…")
 @click.pass_context
 def command(ctx: click.Context, /, *, kind: str, api_version: int, engine: str, files: tuple[Path, ...]) -> None:
-    """Print each FILE, one Kafka Fetch frame without its length prefix, as one line of JSON.
+    """Print each FILE, one Kafka Fetch frame with or without its length prefix, as one line of JSON.
 
     Exit status 1 if any of them is not such a frame; its line says what is wrong.
 
@@ -64,6 +65,7 @@ def command(ctx: click.Context, /, *, kind: str, api_version: int, engine: str, 
     """
 
     def parse(frame: bytes, engine: Engine) -> dict[str, Any]:
+        """Raises ProtocolError."""
         return request_json(frame, engine) if kind == "request" else response_json(frame, api_version, engine)
 
     lines = [_decode(file, parse, _ENGINES[engine]) for file in files]
@@ -76,8 +78,8 @@ def _decode(
     file: Path, parse: Callable[[bytes, Engine], dict[str, Any]], engines: tuple[Engine, ...]
 ) -> dict[str, Any]:
     try:
-        frame = read_bytes(file, takes_pipes=True)
-        decoded = [parse(frame, engine) for engine in engines]
+        content = read_bytes(file, takes_pipes=True)
+        decoded = [_parsed(content, engine, parse) for engine in engines]
     except ConfigurationError as error:
         return {"file": str(file), "error": str(error).removeprefix(f"{file}: ")}
     except ProtocolError as error:
@@ -85,3 +87,17 @@ def _decode(
     if any(other != decoded[0] for other in decoded):
         return {"file": str(file), "error": f"{' and '.join(engines)} disagree"}
     return {"file": str(file), **decoded[0]}
+
+
+def _parsed(content: bytes, engine: Engine, parse: Callable[[bytes, Engine], dict[str, Any]]) -> dict[str, Any]:
+    """Raises ProtocolError. A frame that has its prefix is told by it: first come four bytes with the length of the
+    rest. Without one, an api key or a correlation id stands there, which is that length by chance alone."""
+    if int.from_bytes(content[:_PREFIX]) != len(content) - _PREFIX:
+        return parse(content, engine)
+    try:
+        return parse(content[_PREFIX:], engine)
+    except ProtocolError as error:
+        try:
+            return parse(content, engine)
+        except ProtocolError:
+            raise error from None

@@ -55,6 +55,29 @@ def test_every_frame_of_every_version_is_printed_as_kafka_does(sidecar: Sidecar,
     assert [json.loads(line)["body"] for line in result.output.splitlines()] == [line["body"] for line in said]
 
 
+@pytest.mark.parametrize("version", SUPPORTED_FETCH_VERSIONS)
+@pytest.mark.parametrize("kind", ["request", "response"])
+def test_a_frame_may_have_its_length_before_it(sidecar: Sidecar, tmp_path: Path, kind: str, version: int) -> None:
+    """As it is on the wire; it was "no Fetch request"."""
+    lines = map(json.loads, (GOLDEN / "fetch.jsonl").read_text().splitlines())
+    said = [line for line in lines if (line["kind"], line["apiVersion"]) == (kind, version)]
+    for number, line in enumerate(said):
+        frame = (GOLDEN / "frames" / line["file"]).read_bytes()
+        (tmp_path / f"{number:03}.bin").write_bytes(len(frame).to_bytes(4) + frame)
+    result = sidecar("decode", "--kind", kind, "--api-version", version, *sorted(tmp_path.iterdir()))
+    assert result.exit_code == 0, result.output
+    assert [json.loads(line)["body"] for line in result.output.splitlines()] == [line["body"] for line in said]
+
+
+def test_a_correlation_id_that_reads_like_a_length_is_one(sidecar: Sidecar, tmp_path: Path) -> None:
+    said = golden("response")
+    frame = (GOLDEN / "frames" / said["file"]).read_bytes()
+    (tmp_path / "answer.bin").write_bytes((len(frame) - 4).to_bytes(4) + frame[4:])
+    result = sidecar("decode", "--kind", "response", "--api-version", said["apiVersion"], tmp_path / "answer.bin")
+    printed = json.loads(result.output)
+    assert (printed["correlationId"], printed["body"]) == (len(frame) - 4, said["body"])
+
+
 @pytest.mark.parametrize(
     ("path", "problem"),
     [
