@@ -175,7 +175,7 @@ class Total(NamedTuple):
     """Of one role, over the rows that are shown. Rates are bytes per second.
 
     Args:
-        quota: of those that have one; None if nobody has.
+        quota: None if one is unlimited, and so all together are.
         limited_rate: what those with more than 0 use of it; what passes at 0 is of replicas in sync.
         in_sync, unthrottled: of those that say so; None if nobody does.
         eta: the longest; None if one gets nowhere.
@@ -199,13 +199,13 @@ def totals(found: Sequence[RoleRow]) -> Iterator[Total]:
     """One for each role that is shown, leader first."""
     for name in sorted({row.name for row in found}, reverse=True):
         mine = [row for row in found if row.name == name]
-        quotas = [quota for row in mine if not math.isinf(quota := _quota(row))]
+        quota = sum(map(_quota, mine))
         passing = [state for row in mine if (state := row.role.passing_bytes_per_second) is not None]
         etas = [_eta(row) for row in mine]
         yield Total(
             name=name,
             sidecars=len(mine),
-            quota=sum(quotas) if quotas else None,
+            quota=None if math.isinf(quota) else quota,
             rate=sum(row.role.rate_bytes_per_second for row in mine),
             limited_rate=sum(row.role.rate_bytes_per_second for row in mine if row.share is not None),
             in_sync=sum(state.in_sync for state in passing) if passing else None,

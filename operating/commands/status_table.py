@@ -127,7 +127,7 @@ def _role_cells(row: RoleRow) -> tuple[str | Text, ...]:
 
 def _total_cells(total: Total) -> tuple[str | Text, ...]:
     return (
-        "-" if total.quota is None else format_rate_in_brief(total.quota),
+        format_rate_in_brief(total.quota),
         format_rate_in_brief(total.rate),
         _share(total.limited_rate / total.quota if total.quota else None),
         _rate_or_none(total.unthrottled),

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from .status_rows import RoleRow
 
 MOST_NAMED = 12
+_NO_HOLD = frozenset({"nothing", "nothing_behind", "lag_unknown", "deadline_passed"})
+"""Values of `held_by` that name no bound and no signal; the reason beside them says it all."""
 
 
 def warnings(rows: Sequence[RoleRow], pages: Iterable[Page]) -> list[str]:
@@ -118,7 +120,8 @@ def _chosen(role: RoleState, rate: RateState) -> str:
     """What a rate that sets itself is, and why."""
     told = f"the rate sets itself, now {format_rate_in_brief(role.quota_bytes_per_second)}"
     if rate.held_by:
-        told += f", held by {rate.held_by}: {rate.reason}"
+        held = "" if rate.held_by in _NO_HOLD else f", held by {rate.held_by}"
+        told += f"{held}: {rate.reason}"
     if role.lag_bytes:
         told += f"; {format_bytes(role.lag_bytes)} behind"
     most = format_rate_in_brief(rate.most_bytes_per_second)

@@ -33,6 +33,12 @@ _TOKEN = re.compile(
       | (?P<other>.)''',
     re.DOTALL | re.VERBOSE,
 )
+_BARE = re.compile(
+    r"(?:Invalid value|Expected newline or end of document).*\(at line (\d{1,9}), column \d+\)", re.ASCII
+)
+"""tomllib's message, if it could be about a value without quotes."""
+_BARE_VALUE = re.compile(r"""[^=#"']+=\s*(?P<value>[A-Za-z0-9*/.][\w.*/:,%+-]{0,100})\s*(?:\#.*)?""", re.ASCII)
+"""A line whose value could only be text: what TOML takes without quotes is no error."""
 _BYTE_ORDER_MARK = "\ufeff"
 _BEGINS_KEY = frozenset("=\n,[{")
 
@@ -44,13 +50,30 @@ class CostlyError(tomllib.TOMLDecodeError):
 
 def parse_toml(content: bytes, *, source: str) -> dict[str, Any]:
     """Raises ConfigurationError."""
+    text = ""
     try:
-        return load_toml(content.decode())
+        text = content.decode()
+        return load_toml(text)
     except CostlyError as error:
         raise ConfigurationError(f"{source}: {error}") from error
     # Besides TOMLDecodeError, which is one: ValueError for a date that is none and an integer with too many digits.
     except (ValueError, RecursionError) as error:
-        raise ConfigurationError(f"{source}: not TOML: {_told(error)}") from error
+        raise ConfigurationError(f"{source}: not TOML: {_told(error)}{_hint(text, str(error))}") from error
+
+
+def _hint(text: str, told: str) -> str:
+    """Return what to write where a value stands without the quotes that it needs; empty if that is not what is
+    wrong."""
+    place = _BARE.fullmatch(told)
+    lines = text.split("\n")
+    if place is None or not 0 < int(place[1]) <= len(lines):
+        return ""
+    bare = _BARE_VALUE.fullmatch(lines[int(place[1]) - 1])
+    if bare is None:
+        return ""
+    if bare["value"] == "auto":
+        return ': a rate that sets itself is written { auto = true, max = "300MiB/s" }'
+    return f': text needs quotes: "{bare["value"]}"'
 
 
 def _told(error: Exception) -> str:

@@ -105,6 +105,8 @@ class StatusPage:
 
     def _role(self, role: Role, throttle: RoleThrottle, now: float) -> RoleState:
         statistics, survey = throttle.statistics, self._survey(role, now)
+        if throttle.quota.bytes_per_second == 0 and throttle.enforce:
+            survey = _standing_still(survey)
         return RoleState(
             quota_bytes_per_second=_finite(throttle.quota.bytes_per_second),
             rate_bytes_per_second=throttle.rate.measure(now),
@@ -204,6 +206,13 @@ class StatusPage:
             last_success_timestamp_seconds=reloads.last_success_timestamp_seconds,
             next_change=next_change,
         )
+
+
+def _standing_still(survey: RoleSurvey) -> RoleSurvey:
+    """Return it without any time left: at a quota of 0 nothing catches up, and the average by which a lag shrinks takes
+    minutes to fade."""
+    links = tuple(dataclasses.replace(link, eta_seconds=None) if link.lag_messages else link for link in survey.links)
+    return dataclasses.replace(survey, eta_seconds=None if survey.lag_messages else survey.eta_seconds, links=links)
 
 
 def _bounds(throttle: RoleThrottle, now: float) -> Iterator[BoundState]:

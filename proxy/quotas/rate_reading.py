@@ -38,6 +38,8 @@ def parse_rate_or_source(
     `path`: the rate's key, with its section. `window`: the times of the schedule that the section is part of. Raises
     InvalidValueError.
     """
+    if value == "auto":
+        raise InvalidValueError('expected { auto = true, max = "300MiB/s" } for a rate that sets itself, found "auto"')
     if not isinstance(value, dict):
         return parse_rate(value), None
     source = _source(value, path, window)

@@ -84,19 +84,20 @@ def test_totals_are_of_those_that_are_shown() -> None:
     assert (leader.quota, leader.rate, leader.lag_messages) == (15 * MIB, 2 * MIB, 517)
     assert (leader.in_sync, leader.unthrottled) == (2.0, 1.0)
     assert leader.eta is None  # one gets nowhere
-    assert (follower.quota, follower.rate, follower.limited_rate, follower.eta) == (0.0, 2 * MIB, 0.0, 0.0)
+    assert (follower.quota, follower.rate, follower.limited_rate, follower.eta) == (None, 2 * MIB, 0.0, 0.0)
     (only,) = totals(rows(FLEET, Filter(frozenset({"leader"}), frozenset({1, 2}))).roles)
     assert (only.eta, only.quota) == (50.0, 6 * MIB)
 
 
 @pytest.mark.parametrize(
     ("quotas", "total", "limited_rate"),
-    [((0.0, 0.0), 0.0, 0.0), ((0.0, 4.0), 4.0, 1.0), ((None, 4.0), 4.0, 1.0), ((None, None), None, 0.0)],
+    [((0.0, 0.0), 0.0, 0.0), ((0.0, 4.0), 4.0, 1.0), ((None, 4.0), None, 1.0), ((None, None), None, 0.0)],
 )
 def test_a_quota_of_nothing_is_no_missing_one(
     quotas: tuple[float | None, ...], total: float | None, limited_rate: float
 ) -> None:
-    """What passes at a quota of 0 is of replicas in sync, and no part of the others' quota."""
+    """What passes at a quota of 0 is of replicas in sync, and no part of the others' quota. With one that is unlimited,
+    all together are."""
     fleet = [sidecar(n, leader=RoleState(quota, 1.0)) for n, quota in enumerate(quotas)]
     (found,) = totals(rows(fleet).roles)
     assert (found.quota, found.limited_rate) == (total, limited_rate)

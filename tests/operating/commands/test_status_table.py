@@ -226,6 +226,14 @@ def test_a_rate_that_sets_itself_says_what_was_chosen_and_why() -> None:
     assert "!" not in lines[2]
 
 
+@pytest.mark.parametrize("held_by", ["nothing", "nothing_behind", "lag_unknown", "deadline_passed"])
+def test_what_holds_nothing_is_not_told_of(held_by: str) -> None:
+    """It said "held by nothing"."""
+    rate = msgspec.structs.replace(SET_ITSELF, held_by=held_by, reason="not all of it is used")
+    line = shown(page(RoleState(2.0**20, 3.0 * 2**20, rate=rate)))[-1]
+    assert line.endswith("the rate sets itself, now 1.00 MiB/s: not all of it is used (at most 9.00 MiB/s)")
+
+
 def test_one_that_will_be_late_is_amiss() -> None:
     late = msgspec.structs.replace(SET_ITSELF, late=True, reason="too late", needed_bytes_per_second=20.0 * 2**20)
     lines = shown(page(RoleState(9.0 * 2**20, 0.0, rate=late)))

@@ -85,3 +85,26 @@ def test_of_a_long_key_that_is_there_twice_the_beginning_is_told_and_the_place()
     with pytest.raises(ConfigurationError, match=r"q.toml: not TOML: Cannot declare \('kkk.*line 2, column") as caught:
         parse_toml(f'["{key}"]\n["{key}"]\n'.encode(), source="q.toml")
     assert len(str(caught.value)) < 2000
+
+
+@pytest.mark.parametrize(
+    ("value", "hint"),
+    [
+        ("50MiB/s", ': text needs quotes: "50MiB/s"'),
+        ("50MB   # for the night", ': text needs quotes: "50MB"'),
+        ("*", ': text needs quotes: "*"'),
+        ("0:101,1:102", ': text needs quotes: "0:101,1:102"'),
+        ("unlimited", ': text needs quotes: "unlimited"'),
+        ("auto", ': a rate that sets itself is written { auto = true, max = "300MiB/s" }'),
+        # Quotes are not what is wrong with these.
+        ("5 6", ""),
+        ('"5', ""),
+        ("5\na.b = 6", ""),
+    ],
+)
+def test_a_value_without_its_quotes_is_told(value: str, hint: str) -> None:
+    with pytest.raises(ConfigurationError) as raised:
+        parse_toml(f"# ours\na.b = {value}\n".encode(), source="q")
+    said = str(raised.value)
+    assert said.startswith("q: not TOML: ")
+    assert said.partition("(at line ")[2].partition(")")[2] == hint

@@ -26,7 +26,7 @@ from proxy.throttle.decision import Forward
 from proxy.throttle.doubts import Doubt, Reason
 from proxy.throttle.link import Link
 from proxy.throttle.passing import Passing
-from tests.proxy.conversation import MIB, Conversation, throttle
+from tests.proxy.conversation import MIB, Conversation, quotas, throttle
 from tests.proxy.recorded_log import RecordedLog
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from trio.testing import MockClock
 
     from proxy.throttle.role_throttle import RoleThrottle
-from proxy.throttle.survey import MOST_PARTITIONS
+from proxy.throttle.survey import MOST_PARTITIONS, LinkSurvey, RoleSurvey
 from tests.proxy.throttle.surveys import surveyed
 
 SETTINGS = """
@@ -171,6 +171,21 @@ def test_the_eta_is_the_lag_over_its_gain(page: StatusPage, throttles: dict[Role
     shown = encoded(page.throttle(0.5))["roles"]["leader"]
     assert shown["lag_messages"] == 1_000_000 - 1200
     assert shown["eta_seconds"] == pytest.approx((1_000_000 - 1200) / (200 / 5))  # smoothed over 5 s
+
+
+@pytest.mark.parametrize("enforce", [True, False])
+def test_what_stands_still_has_no_eta(
+    tmp_path: Path, watch: QuotaWatch, throttles: dict[Role, RoleThrottle], enforce: bool
+) -> None:
+    """At a quota of 0 it grew from 112 to 2175 s, beside "stands still": it is the average of a lag that has shrunk."""
+    (tmp_path / "proxy.toml").write_text(SETTINGS)
+    links = (LinkSurvey("102", 3, lag_messages=5, eta_seconds=112.0), LinkSurvey("103", 3, eta_seconds=0.0))
+    seen = RoleSurvey(lag_messages=5, eta_seconds=112.0, links=links)
+    throttles[Role.LEADER].apply(quotas(0.0, enforce=enforce), 0.5)
+    page = StatusPage(load_settings(tmp_path / "proxy.toml"), watch, throttles, survey=lambda _, __: seen)
+    shown = encoded(page.throttle(0.5))["roles"]["leader"]
+    expected = None if enforce else 112.0
+    assert [shown["eta_seconds"], *(link["eta_seconds"] for link in shown["links"])] == [expected, expected, 0.0]
 
 
 def test_connections_that_are_gone_are_not_shown(page: StatusPage, throttles: dict[Role, RoleThrottle]) -> None:
