@@ -195,6 +195,33 @@ def broker_racks(frame: Bytes, *, version: int) -> dict[int, str]:
     return {broker.node_id: broker.rack or "" for broker in _body(frame, version).brokers}
 
 
+class Links(NamedTuple):
+    """The brokers between which and one broker replication runs, those alone that are alive."""
+
+    leaders: frozenset[int] = frozenset()
+    """Those it fetches from."""
+    followers: frozenset[int] = frozenset()
+    """Those that fetch from it."""
+
+
+def replication_links(frame: Bytes, *, version: int, broker_id: int) -> Links:
+    """The links of a broker, as far as the topics in the response ``frame`` go.
+
+    Raises ProtocolError for whatever is not such a response, to the last byte.
+    """
+    body = _body(frame, version)
+    alive = {broker.node_id for broker in body.brokers} - {broker_id}
+    leaders: set[int] = set()
+    followers: set[int] = set()
+    for topic in body.topics:
+        for each in topic.partitions:
+            if each.leader_id == broker_id:
+                followers.update(each.replica_nodes)
+            elif broker_id in each.replica_nodes:
+                leaders.add(each.leader_id)
+    return Links(frozenset(leaders & alive), frozenset(followers & alive))
+
+
 def _body(frame: Bytes, version: int) -> Container[Any]:
     data = bytes(frame)
     head = peek_response(data, 0, len(data), response_header_version(API_METADATA, version))

@@ -202,7 +202,11 @@ class Server:
         self._caretaker = Caretaker(limits, Buffers(limits.max_held_bytes), self._throttles.values(), log)
         self.doorkeeper = Doorkeeper(limits, log, memory_is_short=lambda: self._caretaker.stops_accepting)
         self._served = {route.role for route in routes(settings)}
-        self.oversight = Oversight({role: self._throttles[role] for role in Role if role in self._served}, log)
+        peers = () if settings.egress is None else settings.egress.peers
+        through = {peer.broker for peer in peers if peer.listen is not None} or None
+        self.oversight = Oversight(
+            {role: self._throttles[role] for role in Role if role in self._served}, log, through=through
+        )
         turn = Turn()
         self._surveyor = Surveyor(self._throttles, turn, partitions=settings.http.partition_rates)
         self._steering = Steering(
@@ -343,6 +347,7 @@ class Server:
             Task.GARBAGE: collect_now_and_then,
             Task.OVERSIGHT: self.oversight.run,
             Task.LISTED_TOPICS: self.follow_listed_topics,
+            Task.LINKS: partial(self.oversight.follow_links, self._settings.broker.id, self._brokers),
             Task.IN_SYNC: partial(InSyncAsking(self._needs, throttles).run, self._brokers, self._log),
             Task.RACKS: partial(RackAsking(self._racks, throttles, racks_told).run, self._brokers, self._log),
             Task.TLS_FILES: self.legs.run,

@@ -57,8 +57,9 @@ async def first_answer(brokers: Iterable[Broker], question: Callable[[Broker], A
     raise NobodyAnswersError(failure)
 
 
-async def metadata_of(broker: Broker, topics: Sequence[Topic], read: Reads[_Found]) -> _Found:
-    """Return what `read` makes of the broker's answer about these topics, all by name or all by id, and its brokers.
+async def metadata_of(broker: Broker, topics: Sequence[Topic] | None, read: Reads[_Found]) -> _Found:
+    """Return what `read` makes of the broker's answer about these topics, all by name or all by id, and its brokers;
+    None: about all topics.
 
     Raises trio.TooSlowError after `ANSWER_SECONDS`, and one of ASKING_ERRORS.
     """

@@ -13,29 +13,38 @@ from typing import TYPE_CHECKING
 
 import trio
 
+from protocol.metadata import Links
+
+from ..network.link_asking import follow_links
 from ..network.listed_topics import ListedTopics
+from ..roles import Role
 from ..throttle.doubts import Doubt, Reason, RoleDoubts, unknown_replicas
 from ..throttle.passing import Passing, PassingRates
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
     from ..config.reload import QuotaWatch
     from ..logs.log import Log
     from ..network.broker_asking import Broker
-    from ..roles import Role
     from ..throttle.role_throttle import RoleThrottle
 
 LOOK_SECONDS = 1.0
 
 
 class Oversight:
-    """One per process. `throttles` has the roles that the sidecar serves."""
+    """One per process. `throttles` has the roles that the sidecar serves; `through`: the leaders to which the broker's
+    connections lead through here, None: all of them."""
 
-    def __init__(self, throttles: Mapping[Role, RoleThrottle], log: Log) -> None:
+    def __init__(
+        self, throttles: Mapping[Role, RoleThrottle], log: Log, *, through: Collection[int] | None = None
+    ) -> None:
         self._throttles = throttles
         self._log = log
         self._topics = ListedTopics()
+        self._through = through
+        self._links: Links | None = Links()
+        """None: no broker tells. Empty before it was asked for."""
         self._doubts = {role: RoleDoubts(role) for role in throttles}
         self._passing = {role: PassingRates() for role in throttles}
 
@@ -68,15 +77,36 @@ class Oversight:
 
         await self._topics.run(named, wait_changed, brokers, self._log)
 
+    async def follow_links(self, broker_id: int, brokers: Iterable[Broker]) -> None:
+        """Ask whether there should be connections in a role that has none, until cancelled."""
+
+        def is_wanted() -> bool:
+            return any(doubts.is_alone(trio.current_time()) for doubts in self._doubts.values())
+
+        await follow_links(broker_id, is_wanted, self.learn_links, brokers)
+
+    def learn_links(self, links: Links | None) -> None:
+        self._links = links
+
+    def _linked(self, role: Role) -> Collection[int] | None:
+        if self._links is None:
+            return None
+        if role is Role.LEADER:
+            return self._links.followers
+        leaders = self._links.leaders
+        return leaders if self._through is None else leaders.intersection(self._through)
+
     def look(self, now: float) -> None:
         """Look at both roles at `now`, in seconds of the monotonic clock."""
+        if not any(doubts.is_alone(now) for doubts in self._doubts.values()):
+            self._links = Links()  # of an earlier time
         for role, throttle in self._throttles.items():
             self._passing[role].sample(throttle.statistics, now)
             doubts = self._doubts[role]
             before = {doubt.reason for doubt in doubts.found}
             unknown = unknown_replicas(throttle.quota, self._topics.has)
             connections, racks = throttle.statistics.connections, throttle.rack_doubts()
-            found = doubts.look(throttle.quota, connections, unknown, now, racks=racks)
+            found = doubts.look(throttle.quota, connections, unknown, now, racks=racks, linked=self._linked(role))
             self._tell(role, before, found)
 
     def _tell(self, role: Role, before: set[Reason], found: tuple[Doubt, ...]) -> None:

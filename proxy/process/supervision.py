@@ -54,6 +54,8 @@ class Task(enum.StrEnum):
     """Looks once a second at what passes and whether quotas do what was meant."""
     LISTED_TOPICS = "listed_topics"
     """Asks a broker whether the cluster has the topics and partitions that replica lists name."""
+    LINKS = "links"
+    """Asks a broker whether there should be connections in a role that has none."""
     IN_SYNC = "in_sync"
     """Asks a broker how many replicas are in sync of partitions that are behind."""
     RACKS = "racks"

@@ -18,7 +18,7 @@ from ..roles import Role
 from .racks import NO_RACK_DOUBTS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Set
+    from collections.abc import Collection, Iterator, Mapping, Set
 
     from ..quotas import RoleQuota
     from .racks import RackDoubts
@@ -28,12 +28,12 @@ ALONE_SECONDS = 60.0
 MOST_NAMED = 5
 _WHO_GOES_AROUND = {
     Role.LEADER: (
-        "followers go around it, or this broker leads nothing that others fetch. Does the broker advertise "
-        "ingress.listen on its replication listener?"
+        "fetch from this broker: they go around the sidecar. Does the broker advertise ingress.listen on its "
+        "replication listener?"
     ),
     Role.FOLLOWER: (
-        "this broker goes around it, or follows no other. Does what it dials lead to the egress (hosts entries, or "
-        "redirect.sh show), and did it open its connections after that?"
+        "are fetched from by this broker: it goes around the sidecar. Does what it dials lead to the egress (hosts "
+        "entries, or redirect.sh show), and did it open its connections after that?"
     ),
 }
 
@@ -42,6 +42,8 @@ class Reason(enum.StrEnum):
     """The value is the metric label `reason`."""
 
     NO_CONNECTION = "no_connection"
+    """There are brokers whose connections should come through here; or no broker tells whether there are, which is said
+    but is no reason for an alert, and no sample of the metric."""
     UNKNOWN_REPLICAS = "unknown_replicas"
     TINY_RATE = "tiny_rate"
     UNKNOWN_RACKS = "unknown_racks"
@@ -67,20 +69,35 @@ class RoleDoubts:
         self._alone_since: float | None = None
         """Since when a quota has been in force without any connection; None: there is one, or no quota."""
 
+    def is_alone(self, now: float) -> bool:
+        """Whether a quota has been in force without any connection for long."""
+        return self._alone_since is not None and now - self._alone_since >= ALONE_SECONDS
+
     def look(
-        self, quota: RoleQuota, connections: int, unknown: list[str], now: float, *, racks: RackDoubts = NO_RACK_DOUBTS
+        self,
+        quota: RoleQuota,
+        connections: int,
+        unknown: list[str],
+        now: float,
+        *,
+        racks: RackDoubts = NO_RACK_DOUBTS,
+        linked: Collection[int] | None = (),
     ) -> tuple[Doubt, ...]:
-        """Return the doubts there are now. `unknown`: what `unknown_replicas` found in the lists."""
+        """Return the doubts there are now.
+
+        `unknown`: what `unknown_replicas` found in the lists. `linked`: the brokers whose connections should come
+        through here, as far as it was asked for; None: no broker tells.
+        """
         in_force = not math.isinf(quota.bytes_per_second) and not quota.selects_nothing
         if not in_force or connections:
             self._alone_since = None
         elif self._alone_since is None:
             self._alone_since = now
         found: list[Doubt] = []
-        if self._alone_since is not None and now - self._alone_since >= ALONE_SECONDS:
+        if self.is_alone(now) and (linked is None or linked):
             rate = format_rate(quota.bytes_per_second)
             text = f"a quota of {rate} holds, and no connection has come through here in this role for a minute"
-            found.append(Doubt(Reason.NO_CONNECTION, 1, f"{text}: {_WHO_GOES_AROUND[self._role]}"))
+            found.append(Doubt(Reason.NO_CONNECTION, 0 if linked is None else 1, text + self._about_links(linked)))
         if unknown:
             found.append(Doubt(Reason.UNKNOWN_REPLICAS, len(unknown), _about_unknown(unknown)))
         found += _about_rates(quota)
@@ -88,6 +105,12 @@ class RoleDoubts:
             found.append(Doubt(Reason.UNKNOWN_RACKS, len(racks.unknown) + len(racks.missing), racks.in_words()))
         self.found = tuple(found)
         return self.found
+
+    def _about_links(self, linked: Collection[int] | None) -> str:
+        if linked is None:
+            return ". No broker tells whether this broker replicates at all: does it go around the sidecar?"
+        named = _first_of([str(broker) for broker in sorted(linked)])
+        return f", while brokers {named} {_WHO_GOES_AROUND[self._role]}"
 
 
 def unknown_replicas(quota: RoleQuota, has: Mapping[str, Set[int]]) -> list[str]:

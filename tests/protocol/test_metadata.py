@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -14,9 +14,11 @@ from protocol.metadata import (
     NAMED_METADATA_VERSIONS,
     NO_ID,
     SUPPORTED_METADATA_VERSIONS,
+    Links,
     metadata_request,
     metadata_response_layout,
     partitions_by_topic,
+    replication_links,
     topic_names_by_id,
 )
 from protocol.wire.apis import API_METADATA
@@ -24,6 +26,9 @@ from protocol.wire.headers import response_header, response_header_version
 from protocol.wire.layout import TAGS
 
 from .kafka_codec import KafkaCodec
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 ORDERS, CLICKS = bytes(range(16)), b"\7" * 16
 each_version = pytest.mark.parametrize("version", SUPPORTED_METADATA_VERSIONS)
@@ -42,10 +47,10 @@ def topic(name: str | None, topic_id: bytes, error_code: int = 0, partitions: in
     }
 
 
-def response(version: int, *topics: dict[str, Any]) -> bytes:
+def response(version: int, *topics: dict[str, Any], alive: Sequence[int] = (101,)) -> bytes:
     values = {
         "throttle_time_ms": 0,
-        "brokers": [{"node_id": 101, "host": "h", "port": 9092, "rack": None, TAGS: []}],
+        "brokers": [{"node_id": each, "host": "h", "port": 9092, "rack": None, TAGS: []} for each in alive],
         "cluster_id": "c",
         "controller_id": 101,
         "topics": list(topics),
@@ -98,6 +103,19 @@ def test_versions_that_would_create_topics_are_not_asked(version: int) -> None:
         metadata_request(1, ["a"], client_id="c", version=version)
     with pytest.raises(ProtocolError, match="not supported"):
         partitions_by_topic(bytes(9), version=version)
+
+
+@pytest.mark.parametrize("version", [4, 12, 13])
+def test_links_are_those_of_brokers_that_are_alive(version: int) -> None:
+    """101 leads partitions 0 and 1, follows in 2 and has nothing to do with 3; 104 is dead."""
+    layout = [(101, [101, 102]), (101, [101, 104, 103]), (103, [103, 101]), (104, [104, 101]), (105, [105, 102])]
+    orders = topic("orders", ORDERS, partitions=len(layout))
+    for each, (leader, replicas) in zip(orders["partitions"], layout, strict=True):
+        each |= {"leader_id": leader, "replica_nodes": replicas}
+    frame = response(version, orders, alive=[101, 102, 103, 105])
+    assert replication_links(frame, version=version, broker_id=101) == Links(frozenset({103}), frozenset({102, 103}))
+    assert replication_links(frame, version=version, broker_id=102) == Links(frozenset({101, 105}))
+    assert replication_links(frame, version=version, broker_id=106) == Links()
 
 
 @pytest.mark.parametrize("version", [9, 14])

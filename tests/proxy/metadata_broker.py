@@ -74,7 +74,7 @@ class MetadataBroker:
             assert head.api_version <= self.last_version
             body = parse_whole(metadata_request_layout(head.api_version), frame[head.body_at :])
             assert not body.allow_auto_topic_creation
-            self.asked.append([each.name for each in body.topics])
+            self.asked.append([*self.has] if body.topics is None else [each.name for each in body.topics])
             await stream.send_all(with_length(self.answer(self.asked[-1], head.api_version)))
 
     def answer(self, names: list[str], version: int) -> bytes:

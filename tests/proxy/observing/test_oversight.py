@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
 import trio
 import trio.testing
 
+from protocol.metadata import Links
 from proxy.config.reload import QuotaWatch
 from proxy.observing.oversight import LOOK_SECONDS, Oversight
 from proxy.quotas import Quotas, RoleQuota
@@ -19,7 +21,10 @@ from ..metadata_broker import MetadataBroker
 from ..recorded_log import RecordedLog
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
+
+    from proxy.network.broker_asking import Broker
 
 NAMED = """[brokers.default]
 leader.replication.throttled.rate = "1MiB/s"
@@ -34,6 +39,9 @@ def test_a_doubt_is_logged_when_it_begins_and_when_it_ends() -> None:
     oversight = Oversight({Role.LEADER: leader}, log)
     for second in range(int(ALONE_SECONDS) + 5):
         oversight.look(float(second))
+    assert oversight.doubts(Role.LEADER) == ()  # nobody was asked yet whether somebody should be there
+    oversight.learn_links(Links(followers=frozenset({102})))
+    oversight.look(ALONE_SECONDS + 4)
     (doubt,) = oversight.doubts(Role.LEADER)
     assert doubt.reason is Reason.NO_CONNECTION
     leader.statistics.connections = 1
@@ -44,6 +52,56 @@ def test_a_doubt_is_logged_when_it_begins_and_when_it_ends() -> None:
         ("quota_doubt_ended", "leader", "no_connection"),
     ]
     assert log.lines[0]["text"] == doubt.text
+
+
+@pytest.mark.parametrize(
+    ("links", "through", "doubted"),
+    [
+        (Links(), None, set()),
+        (Links(leaders=frozenset({102})), None, {Role.FOLLOWER}),
+        (Links(leaders=frozenset({102})), {103}, set()),
+        (Links(leaders=frozenset({102, 103})), {103}, {Role.FOLLOWER}),
+        (Links(followers=frozenset({102})), {103}, {Role.LEADER}),
+        (None, None, {*Role}),
+    ],
+)
+def test_only_where_brokers_replicate_a_role_without_connections_is_doubted(
+    links: Links | None, through: set[int] | None, doubted: set[Role]
+) -> None:
+    """`through`: the leaders that an egress of peers has a listener for; the others are dialled directly."""
+    oversight = Oversight({role: throttle(MIB, role=role) for role in Role}, RecordedLog(), through=through)
+    oversight.look(0.0)
+    oversight.look(ALONE_SECONDS)
+    oversight.learn_links(links)
+    oversight.look(ALONE_SECONDS)
+    assert {role for role in Role if oversight.doubts(role)} == doubted
+
+
+async def test_a_broker_is_asked_once_a_minute_while_a_role_is_without_connections(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    leader = throttle(MIB)
+    oversight, asked = Oversight({Role.LEADER: leader}, RecordedLog()), list[float]()
+
+    def brokers() -> Iterator[Broker]:
+        asked.append(trio.current_time())
+        yield from ()
+
+    class Brokers:
+        __iter__ = staticmethod(brokers)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(oversight.run)
+        nursery.start_soon(oversight.follow_links, 101, Brokers())
+        await trio.sleep(ALONE_SECONDS - 5)
+        assert asked == []
+        await trio.sleep(130)
+        (doubt,) = oversight.doubts(Role.LEADER)
+        assert (len(asked), doubt.size) == (3, 0)
+        leader.statistics.connections = 1
+        await trio.sleep(200)
+        assert (len(asked), oversight.doubts(Role.LEADER)) == (3, ())
+        nursery.cancel_scope.cancel()
 
 
 def test_a_role_that_is_not_served_has_nothing_to_say() -> None:

@@ -25,15 +25,29 @@ def reasons(doubts: RoleDoubts) -> list[Reason]:
 @pytest.mark.parametrize("role", Role)
 def test_a_quota_and_nobody_there_for_a_minute(role: Role) -> None:
     doubts = RoleDoubts(role)
-    doubts.look(QUOTA, 0, [], 5.0)
-    doubts.look(QUOTA, 0, [], 4.9 + ALONE_SECONDS)
+    doubts.look(QUOTA, 0, [], 5.0, linked={103, 102})
+    doubts.look(QUOTA, 0, [], 4.9 + ALONE_SECONDS, linked={103, 102})
     assert reasons(doubts) == []
-    (doubt,) = doubts.look(QUOTA, 0, [], 5.0 + ALONE_SECONDS)
-    assert doubt.reason is Reason.NO_CONNECTION
-    assert doubt.text.startswith("a quota of 1.00 MiB/s (1048576 B/s) holds, and no connection has come through here")
+    (doubt,) = doubts.look(QUOTA, 0, [], 5.0 + ALONE_SECONDS, linked={103, 102})
+    assert (doubt.reason, doubt.size) == (Reason.NO_CONNECTION, 1)
+    assert doubt.text.startswith(
+        "a quota of 1.00 MiB/s (1048576 B/s) holds, and no connection has come through here in this role for a minute, "
+        "while brokers 102, 103 "
+    )
     assert ("ingress.listen" in doubt.text) is (role is Role.LEADER)
-    doubts.look(QUOTA, 1, [], 6.0 + ALONE_SECONDS)
+    doubts.look(QUOTA, 1, [], 6.0 + ALONE_SECONDS, linked={103, 102})
     assert reasons(doubts) == []
+
+
+def test_nobody_who_should_be_there_is_no_doubt_and_not_to_know_is_no_alert() -> None:
+    """A broker that leads everything, or nothing, or has no partition yet: "traffic passes unthrottled" paged."""
+    doubts = RoleDoubts(Role.LEADER)
+    doubts.look(QUOTA, 0, [], 0.0)
+    assert doubts.look(QUOTA, 0, [], ALONE_SECONDS, linked=()) == ()
+    assert doubts.is_alone(ALONE_SECONDS)
+    (doubt,) = doubts.look(QUOTA, 0, [], ALONE_SECONDS, linked=None)
+    assert (doubt.reason, doubt.size) == (Reason.NO_CONNECTION, 0)
+    assert doubt.text.endswith("No broker tells whether this broker replicates at all: does it go around the sidecar?")
 
 
 def test_the_minute_begins_anew_with_each_connection_and_each_quota() -> None:
@@ -45,7 +59,7 @@ def test_the_minute_begins_anew_with_each_connection_and_each_quota() -> None:
     doubts.look(QUOTA, 0, [], 101.0)
     doubts.look(QUOTA, 0, [], 100.9 + ALONE_SECONDS)
     assert reasons(doubts) == []
-    doubts.look(QUOTA, 0, [], 101.0 + ALONE_SECONDS)
+    doubts.look(QUOTA, 0, [], 101.0 + ALONE_SECONDS, linked={102})
     assert reasons(doubts) == [Reason.NO_CONNECTION]
 
 
@@ -54,7 +68,7 @@ def test_the_minute_begins_anew_with_each_connection_and_each_quota() -> None:
 def test_without_a_quota_in_force_nobody_needs_to_be_there(quota: RoleQuota) -> None:
     doubts = RoleDoubts(Role.FOLLOWER)
     for now in (0.0, 1000.0):
-        assert doubts.look(quota, 0, [], now) == ()
+        assert doubts.look(quota, 0, [], now, linked=None) == ()
 
 
 def test_a_rack_that_is_not_known_is_a_doubt() -> None:
