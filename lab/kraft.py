@@ -7,6 +7,7 @@ Invariant: a template in the cache is complete, because it appears there by one 
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import tempfile
 from pathlib import Path
@@ -78,10 +79,8 @@ def format_storage(log_dir: Path, template: Path, *, node: int, cluster_id: str)
     """
     if log_dir.exists():
         return
-    log_dir.mkdir(parents=True)
-    for source in template.iterdir():
-        if source.name != _META_PROPERTIES:
-            (log_dir / source.name).write_bytes(source.read_bytes())
+    # From 4.4 on the bootstrap records are the first snapshot of the metadata's log, in a folder.
+    shutil.copytree(template, log_dir, ignore=shutil.ignore_patterns(_META_PROPERTIES))
     identity = {"version": "1", "cluster.id": cluster_id, "node.id": str(node), "directory.id": new_kafka_uuid()}
     (log_dir / _META_PROPERTIES).write_text("".join(f"{k}={v}\n" for k, v in identity.items()), encoding="ascii")
 

@@ -80,6 +80,7 @@ RELEASES: tuple[Release, ...] = (
     Release("4.1.0", "4.1", 18, "kraft", metadata_level=27, noise=_KRAFT_NOISE),
     Release("4.2.0", "4.2", 18, "kraft", metadata_level=29, noise=_KRAFT_NOISE),
     Release("4.3.0", "4.3", 18, "kraft", metadata_level=30, noise=_KRAFT_NOISE),
+    Release("4.4.0", "4.4", 18, "kraft", metadata_level=33, noise=_KRAFT_NOISE),
 )
 """Oldest first; the first is the reference: Fetch v3, as KIP-73 met it."""
 OLD_BINARIES: tuple[Release, ...] = (

@@ -20,7 +20,7 @@ def test_every_command_explains_itself(command: list[str]) -> None:
         (["move", "--size", "lots"], "--size"),
         (["move", "--how", "magic"], "sidecar strict"),
         (["up", "--brokers", "0"], "1<=x<=9"),
-        (["up", "--protocol", "9.9"], "'4.1', '4.2', '4.3', '1.0'"),
+        (["up", "--protocol", "9.9"], "'4.1', '4.2', '4.3', '4.4', '1.0'"),
         (["move", "--kafka", "4.1.0", "--protocol", "2.4"], "no Kafka 4.1.0 with protocol 2.4"),
         (["native", "--broker-config", "log.segment.bytes"], "expected key=value"),
         (["versions", "2.4", "0.9"], "'0.9' is not one of"),

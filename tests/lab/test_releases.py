@@ -1,14 +1,18 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from lab.errors import LabError
 from lab.releases import EVERY_RELEASE, RELEASES, Release, release
 
+ROOT = Path(__file__).parents[2]
+
 
 def test_every_version_that_real_followers_send_is_there() -> None:
     # Fetch v6, v9 and v14 are never sent (MetadataVersion.fetchRequestVersion), v4 only by a development version.
-    assert [row.fetch_version for row in RELEASES] == [3, 5, 7, 8, 10, 11, 12, 13, 15, 16, 17, 18, 18, 18]
+    assert [row.fetch_version for row in RELEASES] == [3, 5, 7, 8, 10, 11, 12, 13, 15, 16, 17, 18, 18, 18, 18]
     assert len({row.name for row in RELEASES}) == len(RELEASES)
 
 
@@ -25,6 +29,7 @@ def test_every_version_that_real_followers_send_is_there() -> None:
         ("4.1.0", "4.1", 18),
         (None, "4.2", 18),
         ("4.3.0", None, 18),
+        ("4.4.0", None, 18),
         ("0.10.1.1", None, 3),
         ("1.0.2", None, 5),
         (None, "1.0", 5),
@@ -57,3 +62,8 @@ def test_names_are_what_people_say() -> None:
 def test_the_reference_is_spoken_by_new_binaries_unless_old_ones_are_asked_for() -> None:
     assert release(protocol="0.10.1").kafka == "3.9.1"
     assert [row.kafka for row in EVERY_RELEASE if row.through_zookeeper] == ["0.10.1.1", "1.0.2"]
+
+
+def test_the_readme_names_the_binaries_that_are_tried() -> None:
+    text = (ROOT / "README.md").read_text("utf-8")
+    assert sorted({row.kafka for row in EVERY_RELEASE if row.kafka not in text}) == []

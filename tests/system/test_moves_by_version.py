@@ -1,4 +1,4 @@
-"""The quota holds whatever version of Fetch brokers speak, from the 0.10.1 protocol to Kafka 4.3, on either side.
+"""The quota holds whatever version of Fetch brokers speak, from the 0.10.1 protocol to Kafka 4.4, on either side.
 
 Each release runs beside its own brokers' quota; what came of both is added to build/moves_by_version.jsonl, for the
 table in docs/benchmarks.md, which shows the last of each: so it can be measured release by release (`-k v12`).
