@@ -16,6 +16,7 @@ import trio
 
 from .run import Row, measure
 from .scene import MB
+from .shapes import LOADS
 from .table import PART, table
 from .ways import WAYS
 
@@ -25,12 +26,22 @@ RESULTS = Path(__file__).parents[2] / "build" / "chosen_rates.jsonl"
 @click.command(context_settings={"show_default": True})
 @click.option("--rounds", default=0, type=click.IntRange(min=0), help="Runs of each way; 0: only the table.")
 @click.option("--way", "ways", multiple=True, type=click.Choice(list(WAYS)), help="Only these.  [default: all]")
+@click.option("--load", "loads", multiple=True, type=click.Choice(list(LOADS)), default=["doubles and halves"])
+@click.option("--link", default=20.0, type=click.FloatRange(min=1), help="What each card sends, in MB/s.")
 @click.option("--megabytes", default=400, type=click.IntRange(min=8), help="To move.")
 @click.option("--results", type=click.Path(path_type=Path), default=RESULTS, help="JSON lines; runs are added.")
 @click.option(
     "--write", type=click.Path(path_type=Path, exists=True, dir_okay=False), help="A document with the marks."
 )
-def main(rounds: int, ways: tuple[str, ...], megabytes: int, results: Path, write: Path | None) -> None:
+def main(
+    rounds: int,
+    ways: tuple[str, ...],
+    loads: tuple[str, ...],
+    link: float,
+    megabytes: int,
+    results: Path,
+    write: Path | None,
+) -> None:
     """Compare who chooses the rate of a move: seconds until it is done, and what acks=all producers wait."""
 
     def keep(row: Row) -> None:
@@ -41,7 +52,8 @@ def main(rounds: int, ways: tuple[str, ...], megabytes: int, results: Path, writ
 
     if rounds:
         size, tell = int(megabytes * MB), partial(click.echo, err=True)
-        trio.run(partial(measure, ways or tuple(WAYS), rounds=rounds, moved_bytes=size, keep=keep, tell=tell))
+        what = ways or tuple(WAYS), loads
+        trio.run(partial(measure, *what, link=link * MB, rounds=rounds, moved_bytes=size, keep=keep, tell=tell))
     if not results.exists():
         raise click.ClickException(f"{results}: no results: run with --rounds first")
     text = table([json.loads(line) for line in results.read_text("utf-8").splitlines()])

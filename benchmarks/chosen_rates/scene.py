@@ -1,13 +1,15 @@
-"""The link, the producers whose load doubles and halves, and the move beside them. Knows no quota.
+"""The link, the producers whose load changes, and the move beside them. Knows no quota.
 
-Two brokers, each in a network namespace with a network card of `LINK`. The leader sends the follower what producers
-write to partitions that are in sync, and the partitions that move, over one connection, as with num.replica.fetchers=1.
+Two brokers, each in a network namespace with a network card of so many bytes a second. The leader sends the follower
+what producers write to partitions that are in sync, and the partitions that move, over one connection, as with
+num.replica.fetchers=1.
 """
 
 from __future__ import annotations
 
 import math
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import trio
@@ -20,36 +22,36 @@ from lab.releases import release
 from lab.rooms import open_rooms
 from lab.scenes import topic
 
+from .shapes import FLAT
+
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable
+    from contextlib import AbstractAsyncContextManager
 
     from lab.cluster import Cluster
     from lab.rooms import Rooms
     from lab.sidecars import SidecarPlan
 
+    from .shapes import Load, Part
+
 LEADER, FOLLOWER = 101, 102
 BROKERS = (LEADER, FOLLOWER)
 MB = 1e6
-LINK = 20 * MB
 MOVED = range(8)
 PRODUCERS = range(16)
-BATCH = Shape(record_bytes=1000, batch_records=40)
-PRODUCED = 4 * MB
-"""A second, by all of them, at a load of 1."""
-PHASE_SECONDS = 10.0
-LOADS = (1.0, 2.0, 1.0, 0.5)
-PERIOD_SECONDS = PHASE_SECONDS * len(LOADS)
+"""Of each topic."""
+_RECORD_BYTES = 1000
 _WARM_UP_SECONDS = 5.0
 
 
-class Loads:
-    """How much producers write, of `PRODUCED`."""
+class Clock:
+    """Of a load."""
 
     def __init__(self) -> None:
         self._began = math.inf
 
     def begin(self) -> None:
-        """The first phase begins now. Before it the load is 1."""
+        """The load begins to change now. Before that it is that of the beginning."""
         self._began = trio.current_time()
 
     @property
@@ -57,38 +59,51 @@ class Loads:
         """Since the beginning."""
         return max(trio.current_time() - self._began, 0.0)
 
-    def now(self, _: float = 0.0) -> float:
-        return LOADS[int(self.seconds / PHASE_SECONDS) % len(LOADS)]
-
 
 class Stage(NamedTuple):
     kafka: Cluster
     rooms: Rooms
+    link: float
+    """Bytes per second."""
     tell: Callable[[str], None]
 
 
 @asynccontextmanager
-async def open_stage(sidecars: SidecarPlan | None, tell: Callable[[str], None]) -> AsyncGenerator[Stage]:
+async def open_stage(
+    sidecars: SidecarPlan | None, tell: Callable[[str], None], link: float = 20 * MB
+) -> AsyncGenerator[Stage]:
     """Raises LabError."""
-    with open_rooms(BROKERS, link_bytes_per_second=int(LINK)) as rooms:
+    with open_rooms(BROKERS, link_bytes_per_second=int(link)) as rooms:
         plan = ClusterPlan(brokers=BROKERS, release=release(protocol="3.9"), rooms=rooms, taps=False, sidecars=sidecars)
         async with cluster(plan) as made:
-            yield Stage(made, rooms, tell)
+            yield Stage(made, rooms, link, tell)
 
 
 @asynccontextmanager
-async def producing(kafka: Cluster, loads: Loads) -> AsyncGenerator[list[LiveProducer]]:
+async def producing(stage: Stage, load: Load, clock: Clock) -> AsyncGenerator[list[LiveProducer]]:
     """Producers for the length of a block. They write in turns, not all at the same moment."""
-    interval = len(PRODUCERS) * BATCH.record_bytes * BATCH.batch_records / PRODUCED
-    leader, shape = kafka.addresses.direct(LEADER), kafka.shape(BATCH)
-    async with (
-        topic(kafka, {p: [LEADER, FOLLOWER] for p in PRODUCERS}, prefix="live") as name,
-        trio.open_nursery() as nursery,
-    ):
-        producers = [LiveProducer(leader, name, p, interval, shape, loads.now) for p in PRODUCERS]
-        for producer in producers:
-            await nursery.start(producer.run)
-            await trio.sleep(interval / len(PRODUCERS))
+    async with AsyncExitStack() as stack:
+        topics = {part: await stack.enter_async_context(_topic(stage.kafka)) for part in load.parts}
+        nursery = await stack.enter_async_context(trio.open_nursery())
+        producers = []
+        for part, name in topics.items():
+            batch = Shape(record_bytes=_RECORD_BYTES, batch_records=part.batch_bytes // _RECORD_BYTES)
+            interval = len(PRODUCERS) * part.batch_bytes / (FLAT * stage.link)
+            for partition in PRODUCERS:
+                leader, shape = stage.kafka.addresses.direct(LEADER), stage.kafka.shape(batch)
+                producer = LiveProducer(leader, name, partition, interval, shape, partial(_times, part, clock))
+                await nursery.start(producer.run)
+                await trio.sleep(interval / len(PRODUCERS))
+                producers.append(producer)
         await trio.sleep(_WARM_UP_SECONDS)
         yield producers
         nursery.cancel_scope.cancel()
+
+
+def _topic(kafka: Cluster) -> AbstractAsyncContextManager[str]:
+    return topic(kafka, {p: [LEADER, FOLLOWER] for p in PRODUCERS}, prefix="live")
+
+
+def _times(part: Part, clock: Clock, _: float) -> float:
+    """How many times as much as `FLAT`."""
+    return part.load(clock.seconds) / FLAT

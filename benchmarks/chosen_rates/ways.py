@@ -12,13 +12,13 @@ from lab.admin import FOLLOWER_RATE, LEADER_RATE
 from lab.scenes import native_quotas, sidecar_quotas
 
 from .autothrottle import INTERVAL_SECONDS, WINDOW_SECONDS, Autothrottle
-from .scene import BROKERS, FOLLOWER, LEADER, LINK, MB, MOVED
+from .scene import BROKERS, FOLLOWER, LEADER, MB, MOVED
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping
     from contextlib import AbstractAsyncContextManager
 
-    from .scene import Loads, Stage
+    from .scene import Clock, Stage
 
 LEAST, MOST = 1 * MB, 100 * MB
 FIXED = {"best": 10 * MB, "cautious": 5 * MB}
@@ -46,17 +46,17 @@ _KEY_OF = {"leader": LEADER_RATE, "follower": FOLLOWER_RATE}
 _LISTS = {role: ",".join(f"{partition}:{broker}" for partition in MOVED) for role, broker in _BROKER_OF.items()}
 
 
-def quotas(stage: Stage, way: str, topic: str, loads: Loads) -> AbstractAsyncContextManager[None]:
+def quotas(stage: Stage, way: str, topic: str, clock: Clock) -> AbstractAsyncContextManager[None]:
     """What one of `WAYS` holds the partitions of `topic` to, for the length of a block."""
     match way:
         case "autothrottle":
-            return _autothrottled(stage, topic, loads)
+            return _autothrottled(stage, topic, clock)
         case "auto":
-            return _by_sidecars(stage, topic, {"leader": _LISTS["leader"]}, _AUTO, loads)
+            return _by_sidecars(stage, topic, {"leader": _LISTS["leader"]}, _AUTO, clock)
         case "auto both":
-            return _by_sidecars(stage, topic, _LISTS, _AUTO, loads)
+            return _by_sidecars(stage, topic, _LISTS, _AUTO, clock)
         case "best, sidecars" | "cautious, sidecars":
-            return _by_sidecars(stage, topic, _LISTS, str(int(FIXED[way.partition(",")[0]])), loads)
+            return _by_sidecars(stage, topic, _LISTS, str(int(FIXED[way.partition(",")[0]])), clock)
         case _ if way in FIXED:
             rates = dict.fromkeys(_LISTS, FIXED[way])
             return native_quotas(stage.kafka, topic, lists=_LISTS, rates=rates, brokers=BROKERS)
@@ -70,7 +70,7 @@ async def _none() -> AsyncGenerator[None]:
 
 @asynccontextmanager
 async def _by_sidecars(
-    stage: Stage, topic: str, lists: Mapping[str, str], rate: str, loads: Loads
+    stage: Stage, topic: str, lists: Mapping[str, str], rate: str, clock: Clock
 ) -> AsyncGenerator[None]:
     """`rate`: as quotas.toml has it."""
     lines = [
@@ -82,43 +82,44 @@ async def _by_sidecars(
         trio.open_nursery() as nursery,
     ):
         for role in lists:
-            nursery.start_soon(_watch, stage, role, loads)
+            nursery.start_soon(_watch, stage, role, clock)
         yield
         nursery.cancel_scope.cancel()
 
 
-async def _watch(stage: Stage, role: str, loads: Loads) -> None:
+async def _watch(stage: Stage, role: str, clock: Clock) -> None:
     sidecar = stage.kafka.sidecars[_BROKER_OF[role]]
     while True:
         state = (await trio.to_thread.run_sync(sidecar.throttle))["roles"][role]
         if state["rate"] is not None:
-            _tell(stage, loads, role, state["quota_bytes_per_second"], state["rate"]["reason"])
+            why = f"{state['rate']['held_by']}: {state['rate']['reason']}"
+            _tell(stage, clock, role, state["quota_bytes_per_second"], why)
         await trio.sleep(1.0)
 
 
 @asynccontextmanager
-async def _autothrottled(stage: Stage, topic: str, loads: Loads) -> AsyncGenerator[None]:
+async def _autothrottled(stage: Stage, topic: str, clock: Clock) -> AsyncGenerator[None]:
     """Autothrottle knows the link, and what it carries before the move begins: its first rates come from the producers'
     traffic alone."""
-    throttles = {role: Autothrottle(LINK, LEAST) for role in _LISTS}
+    throttles = {role: Autothrottle(stage.link, LEAST) for role in _LISTS}
     found = await _carried(stage)
     rates = {role: throttle.next(found[role]) or LEAST for role, throttle in throttles.items()}
     async with (
         native_quotas(stage.kafka, topic, lists=_LISTS, rates=rates, brokers=BROKERS),
         trio.open_nursery() as nursery,
     ):
-        nursery.start_soon(_keep_throttling, stage, throttles, loads)
+        nursery.start_soon(_keep_throttling, stage, throttles, clock)
         yield
         nursery.cancel_scope.cancel()
 
 
-async def _keep_throttling(stage: Stage, throttles: Mapping[str, Autothrottle], loads: Loads) -> None:
+async def _keep_throttling(stage: Stage, throttles: Mapping[str, Autothrottle], clock: Clock) -> None:
     while True:
         await trio.sleep((INTERVAL_SECONDS - WINDOW_SECONDS) / PACE)
         for role, carried in (await _carried(stage)).items():
             if (rate := throttles[role].next(carried)) is None:
                 continue
-            _tell(stage, loads, role, rate, f"{carried / MB:.1f} MB/s carried")
+            _tell(stage, clock, role, rate, f"{carried / MB:.1f} MB/s carried")
             configs = {_KEY_OF[role]: str(int(rate))}
             await trio.to_thread.run_sync(partial(stage.kafka.admin.set_broker_configs, [_BROKER_OF[role]], configs))
 
@@ -134,5 +135,5 @@ async def _carried(stage: Stage) -> dict[str, float]:
     }
 
 
-def _tell(stage: Stage, loads: Loads, role: str, rate: float, why: str) -> None:
-    stage.tell(f"  {loads.seconds:5.1f} s, load {loads.now():g}, {role}: {rate / MB:.1f} MB/s, {why}")
+def _tell(stage: Stage, clock: Clock, role: str, rate: float, why: str) -> None:
+    stage.tell(f"  {clock.seconds:5.1f} s, {role}: {rate / MB:.1f} MB/s, {why}")

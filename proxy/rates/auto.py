@@ -1,15 +1,22 @@
 """The rate that does not hurt: raised while every signal is calm, lowered as soon as one says that somebody waits.
 
-Each signal says how near it is to hurting, as a pressure: 0 is its best, 1 is as much as may be. The rate
+Each signal says how near it is to hurting, as a pressure: 0 is its best, 1 is as much as may be. Two things are
+remembered: the rate in force, and the most that went through in all, catch-up and what producers write. So
 
-- is lowered when a pressure is above 1, once for each new value of that signal. A severe pressure halves it; a smaller
-  one lowers it by less, and if it is only a little above 1, two values in a row have to say so. If less went through
-  than the rate allowed, the rate is lowered from that: bytes that did not go through cannot have hurt;
-- stays between `CALM` and 1: without that gap it would swing;
-- is raised while all are below `CALM`, by half each second until something has hurt for the first time; from then on in
-  steps that begin small and grow, and no nearer to where it hurt than `SHY` for `SHY_SECONDS`;
-- is not raised while it is not used, nor before every signal has had a new value since the last raise: it rises no
-  faster than its effect can be seen.
+- if less goes through than the rate allows, twice in a row, whatever carries it is full, and no machine has stood still
+  for a moment: the rate becomes `SPARE` of what went through;
+- what producers write is left out of the most: after a burst of them the rate is back within two or three looks;
+- if a pressure is above 1, the rate is lowered by `CUT` for each 1 of it, once for each new value of that signal. If
+  the pressure is only a little above 1, two values in a row have to say so. If less went through than the rate allowed,
+  the rate is lowered from that: bytes that did not go through cannot have hurt;
+- while all pressures are below `CALM`, the rate goes half of the way to what is left of the most, and from there on by
+  `RAISE` at first, and more at each look. As long as nothing has been too much, it is multiplied by `FIRST_RAISE`, or
+  becomes as much as producers write, if that is more. Between `CALM` and 1 it stays: without that gap it would swing;
+- the rate is not raised before every signal has had a new value since the last raise: it rises no faster than its
+  effect can be seen.
+
+That a link is full for a moment costs producers little, because what catches up comes in small pieces
+(`throttle.riding`). So the rate may try again and again whether there is more.
 
 Pure: time is an argument. Invariant: what is chosen lies between the bounds of the source; the same signals at the same
 times give the same rates.
@@ -26,33 +33,29 @@ if TYPE_CHECKING:
     from ..quotas.rate_source import RateSource
     from .signals import Reading
 
-CALM = 0.8
-SEVERE = 2.0
-"""A pressure that halves the rate."""
+CALM = 0.6
+CUT = 0.07
+"""The share of the rate that a pressure of 1 takes away. A pressure of 2 takes twice as much, and so on to half of the
+rate. With 0.1, ten sidecars at one bottleneck swung by a third (simulated, tests/proxy/rates/bottleneck.py)."""
 BELIEVED = 1.5
 """From this pressure on, one value is believed. A smaller pressure may be noise, so a second value has to confirm
 it."""
-CUT, LEAST_CUT = 0.5, 0.95
-"""The shares of the rate that are left after a severe pressure, and after one just above 1. Between them the cut grows
-with the square of what is above 1: it is small near 1, where noise would make the rate swing, and large enough where a
-link is full."""
-FIRST_RAISE = 1.5
-"""The factor of each raise before anything has hurt. With one raise a second, 10 MiB/s become 800 in eleven seconds."""
-LEAST_RAISE, MOST_RAISE = 0.02, 0.2
-RAISE_GROWTH = 1.3
-"""The factor by which each raise is larger than the one before, up to `MOST_RAISE`, until something hurts."""
-SHY = 0.97
-NEAR = 0.85
-"""For `SHY_SECONDS` after it has hurt, raises are the largest while the rate is below this share of its limit."""
-SHY_SECONDS = 10.0
-USED = 0.6
-"""A share of the rate: a role that uses less than that has no need of more."""
+CARRIED = 0.9
+"""If less than this share of the rate went through, whatever carries it has no more to give, or nobody wants more. It
+is less than `SPARE`: where both ends of a link choose rates, neither may take the other's rate for a full link."""
+SPARE = 0.95
+"""The share of the most that went through that is asked for, so that nothing queues."""
+FIRST_RAISE = 4.0
+"""The factor of each raise as long as nothing has been too much: 1 MB/s becomes 64 in three looks."""
+RAISE, RAISE_GROWTH = 0.05, 1.5
+"""The share by which the first raise goes beyond `SPARE` of the most, and by how much each is larger than the one
+before: a rate that was lowered because a machine stood still has doubled again in six looks."""
 LEAST_REACHED = 0.5
 """A share of the rate. Where the rate is lowered from what went through, at least so much counts as having gone
 through. A broker that stood still for most of a second let next to nothing through, which says nothing of the rate."""
 _SLACK_SECONDS = 0.5
 """Looks come about once a second, but not exactly. So a value that is newer than the last raise by less than this is
-not new."""
+not new, and what went through in less time says nothing."""
 
 
 class Verdict(NamedTuple):
@@ -60,35 +63,82 @@ class Verdict(NamedTuple):
     signal: str | None
     """The signal that keeps the rate from being higher; None: none does."""
     words: str
+    is_full: bool = False
+    """It is about the most that goes through."""
 
 
 class AutoRate:
     """Of one role."""
 
     def __init__(self) -> None:
-        self._hurt_at_rate = math.inf
-        self._hurt_at = -math.inf
-        self._raised_at = -math.inf
+        self._most = math.inf
+        """The most bytes per second that went through in all since something was too much last; infinite as long as
+        nothing was."""
+        self._hurt_at = self._raised_at = self._chosen_at = -math.inf
+        self._fell_short: float | None = None
+        """What went through at the last look, if it was less than the rate allowed."""
+        self._raise = RAISE
+        self._beside = 0.0
+        """Bytes per second that went through beside the rate, at the last look."""
         self._doubted: tuple[str, float] | None = None
         """The signal that was just above 1, and when its value was seen."""
-        self._raise = LEAST_RAISE
-        self._has_hurt = False
 
     def choose(
-        self, source: RateSource, readings: Sequence[Reading], held: float, *, used: float, now: float
+        self,
+        source: RateSource,
+        readings: Sequence[Reading],
+        held: float,
+        *,
+        used: float,
+        beside: float = 0.0,
+        now: float,
     ) -> Verdict:
-        """Return the rate from `now` on. `used`: bytes per second that went through lately."""
+        """Return the rate from `now` on. `used`: bytes per second that went through since the last call; `beside`: what
+        went through that the rate does not bound."""
+        since, self._chosen_at = now - self._chosen_at, now
+        if math.isinf(since):
+            return Verdict(held, None, "what goes through is not known yet")
+        if since < _SLACK_SECONDS:  # lowered between two looks
+            used = held
+        else:
+            self._beside = beside
+        reached = min(max(used, LEAST_REACHED * held), held)
+        found = self._choose(source, readings, held, reached, now)
+        return found._replace(bytes_per_second=min(max(found.bytes_per_second, source.least), source.most))
+
+    def _choose(
+        self, source: RateSource, readings: Sequence[Reading], held: float, reached: float, now: float
+    ) -> Verdict:
         worst = max(readings, key=lambda reading: reading.pressure, default=None)
-        if worst is not None and worst.pressure > 1:
+        if worst is None:
+            return Verdict(held, None, "nothing says whether it would hurt")
+        if worst.pressure > 1:
             # A high value that was judged before must not hide a new one of another signal.
             new = [reading for reading in readings if reading.pressure > 1 and reading.seen_at > self._hurt_at]
             worst = max(new, key=lambda reading: reading.pressure, default=worst)
-            return self._lowered(source, worst, held, max(used, LEAST_REACHED * held), now)
+            return self._lowered(source, worst, held, reached, now)
         self._doubted = None
-        if worst is not None and worst.pressure > CALM:
-            self._raise = LEAST_RAISE
+        if reached < CARRIED * held:
+            if held <= source.least:
+                return Verdict(held, None, "nothing needs more")
+            if self._fell_short is None:
+                self._fell_short = reached
+                return Verdict(held, None, "less goes through, looked at again", is_full=True)
+            reached = max(reached, min(self._fell_short, held))
+            self._fell_short, self._most, self._raise = None, reached + self._beside, RAISE
+            return Verdict(SPARE * reached, None, "no more goes through", is_full=True)
+        self._fell_short = None
+        if not math.isinf(self._most):
+            self._most = max(self._most, reached + self._beside)
+        if worst.pressure > CALM:
+            self._raise = RAISE
             return Verdict(held, worst.signal, f"as much as {worst.words} allows")
-        return self._raised(source, readings, held, used, now)
+        return self._raised(source, readings, held, now)
+
+    @property
+    def _room(self) -> float:
+        """What may be asked for beside what goes through otherwise."""
+        return SPARE * self._most - self._beside
 
     def _lowered(self, source: RateSource, worst: Reading, held: float, reached: float, now: float) -> Verdict:
         stays = Verdict(held, worst.signal, f"{worst.words} is too much, looked at again")
@@ -106,32 +156,24 @@ class AutoRate:
             if worst.seen_at <= doubted[1]:
                 return stays
         self._doubted = None
-        hurts = min(held, reached)
-        self._has_hurt, self._hurt_at, self._hurt_at_rate, self._raise = True, now, hurts, LEAST_RAISE
-        above = (worst.pressure - 1) / (SEVERE - 1)
-        left = min(max(1 - (1 - CUT) * above * above, CUT), LEAST_CUT)
-        lower = max(hurts * left, source.least)
+        self._hurt_at, self._most, self._raise = now, reached + self._beside, RAISE
+        lower = reached * max(1 - CUT * worst.pressure, 0.5)
         return Verdict(lower, worst.signal, f"lowered: {worst.words} is too much")
 
-    def _raised(self, source: RateSource, readings: Sequence[Reading], held: float, used: float, now: float) -> Verdict:
-        if not readings:
-            return Verdict(held, None, "nothing says whether it would hurt")
-        if used < USED * held:
-            return Verdict(held, None, "nothing needs more")
+    def _raised(self, source: RateSource, readings: Sequence[Reading], held: float, now: float) -> Verdict:
         if held >= source.most:
             return Verdict(source.most, None, "nothing hurts")
         late = next((each for each in readings if each.seen_at <= self._raised_at + _SLACK_SECONDS), None)
         if late is not None:
             return Verdict(held, late.signal, f"{late.words} is not known anew since the rate was raised")
-        if not self._has_hurt:
-            self._raised_at = now
-            return Verdict(min(held * FIRST_RAISE, source.most), None, "raised: nothing hurts")
-        most = source.most
-        if now - self._hurt_at < SHY_SECONDS:
-            most = min(most, max(SHY * self._hurt_at_rate, source.least))
-            if held >= most:
-                return Verdict(held, None, "just below where it hurt")
-        step = MOST_RAISE if held < NEAR * most and now - self._hurt_at < SHY_SECONDS else self._raise
-        self._raise = min(self._raise * RAISE_GROWTH, MOST_RAISE)
+        if math.isinf(self._most):
+            found = max(held * FIRST_RAISE, self._beside)
+        elif held < CARRIED * self._room:
+            found = (held + self._room) / 2
+        else:
+            found = held * (1 + self._raise)
+            self._raise = min(self._raise * RAISE_GROWTH, FIRST_RAISE - 1)
         self._raised_at = now
-        return Verdict(min(held * (1 + step), most), None, "raised: nothing hurts")
+        is_full = found >= self._room
+        words = "as much as goes through, and a little more" if is_full else "raised: nothing hurts"
+        return Verdict(found, None, words, is_full=is_full)

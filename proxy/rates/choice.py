@@ -31,6 +31,8 @@ class HeldBy(enum.StrEnum):
     """What is behind now is to be done as soon as it can."""
     SIGNAL_LOST = "signal_lost"
     """One that the operator named has no value any more."""
+    FULL = "full"
+    """No more goes through, or nobody wants more."""
     NOTHING = "nothing"
     """The rate is being raised, or not all of it is used."""
 
@@ -51,6 +53,8 @@ class Observed(NamedTuple):
     """False: it is an older look, since the last one failed or takes long."""
     used_bytes_per_second: float = 0.0
     """What went through since the last look."""
+    carried_bytes_per_second: float = 0.0
+    """What was sent to the role's brokers in all since the last look."""
     readings: Sequence[Reading] = ()
     """What says whether it hurts."""
     lost: str = ""

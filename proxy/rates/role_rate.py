@@ -94,9 +94,11 @@ class RoleRate:
         if observed.lost:
             self._auto = AutoRate()
             return Choice(source.least, HeldBy.SIGNAL_LOST, observed.lost, lag_bytes=observed.lag_bytes, auto=True)
-        verdict = self._auto.choose(source, observed.readings, held, used=observed.used_bytes_per_second, now=now)
+        used = observed.used_bytes_per_second
+        beside = max(observed.carried_bytes_per_second - used, 0.0)
+        verdict = self._auto.choose(source, observed.readings, held, used=used, beside=beside, now=now)
         rate = min(max(verdict.bytes_per_second, source.least), source.most)
-        held_by: str = HeldBy.NOTHING if verdict.signal is None else verdict.signal
+        held_by: str = verdict.signal or (HeldBy.FULL if verdict.is_full else HeldBy.NOTHING)
         if verdict.signal is None and rate >= source.most:
             held_by = HeldBy.MOST
         return Choice(rate, held_by, verdict.words, lag_bytes=observed.lag_bytes, signal=verdict.signal, auto=True)

@@ -57,6 +57,10 @@ class OwnBest:
         self._best_at_least = math.inf
 
     @property
+    def best_seconds(self) -> float:
+        return self._best
+
+    @property
     def most_seconds(self) -> float:
         """A longer duration is a pressure above 1; infinite as long as there is no best."""
         return self._best + tolerated_rise(self._best, self._least_rise_seconds)
@@ -92,10 +96,11 @@ class OwnBests:
         self._make = partial(OwnBest, signal, what, least_rise_seconds=least_rise_seconds)
         self._brokers: dict[str, OwnBest] = {}
 
-    def most_seconds(self, broker: str) -> float:
-        """A longer duration of this broker is a pressure above 1; infinite as long as it has no best."""
+    def bounds(self, broker: str) -> tuple[float, float]:
+        """Return a broker's best, and the longest duration that is no pressure above 1; infinite as long as there is
+        no best."""
         found = self._brokers.get(broker)
-        return math.inf if found is None else found.most_seconds
+        return (math.inf, math.inf) if found is None else (found.best_seconds, found.most_seconds)
 
     def read(self, seconds: Mapping[str, float | None], now: float, *, at_least: bool) -> list[Reading]:
         """Take a duration of each broker, None where nothing was measured; return the worst one's, if there is any."""
@@ -151,9 +156,9 @@ class Signals:
             found.append(Reading(Signal.NETWORK, host.network_share / NETWORK_SHARE, now, words))
         return found
 
-    def most_pause_seconds(self, broker: str) -> float:
-        """A longer pause of this broker is too long."""
-        return self._pauses.most_seconds(broker)
+    def pause_bounds(self, broker: str) -> tuple[float, float]:
+        """Return a broker's best pause, and the longest that is not too long."""
+        return self._pauses.bounds(broker)
 
     def read_pauses(self, seconds: Mapping[str, float], now: float) -> list[Reading]:
         """Return what the last few pauses say between two calls of `read`, at a rate that could be lower."""

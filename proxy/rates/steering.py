@@ -69,6 +69,8 @@ class _Steered:
     signals: Signals = field(default_factory=Signals)
     used_bytes: int = 0
     """Throttled bytes until the last look."""
+    carried_bytes: int = 0
+    """All bytes until then, of connections that count."""
     looked_at: float = 0.0
     choice: Choice | None = None
     told: Choice | None = None
@@ -213,7 +215,7 @@ class Steering:
         )
         steered.throttle.timings.are_wanted = choice.auto and choice.held_by != HeldBy.NOTHING_BEHIND
         for broker, timings in steered.throttle.timings.brokers.items():
-            timings.most_pause_seconds = steered.signals.most_pause_seconds(broker)
+            timings.best_pause_seconds, timings.most_pause_seconds = steered.signals.pause_bounds(broker)
         if choice.bytes_per_second != held:
             steered.throttle.change_rate(choice.bytes_per_second, now)
         self._tell(role, steered, now)
@@ -223,8 +225,9 @@ class Steering:
         survey, throttle = self._surveyor.last(role), steered.throttle
         statistics = throttle.statistics
         moved = statistics.throttled_bytes_catching_up + statistics.throttled_bytes_in_sync
-        before, seconds = steered.used_bytes, now - steered.looked_at
-        steered.used_bytes, steered.looked_at = moved, now
+        used, carried = moved - steered.used_bytes, throttle.timings.carried_bytes - steered.carried_bytes
+        seconds = now - steered.looked_at
+        steered.used_bytes, steered.carried_bytes, steered.looked_at = moved, throttle.timings.carried_bytes, now
         readings = self._pauses(steered, now) if pressed else self._readings(steered, now)
         return Observed(
             survey.behind,
@@ -233,7 +236,8 @@ class Steering:
             survey.growth_bytes_per_second,
             self._oversight.passing(role).in_sync,
             fresh,
-            used_bytes_per_second=(moved - before) / seconds if seconds > 0 else 0.0,
+            used_bytes_per_second=used / seconds if seconds > 0 else 0.0,
+            carried_bytes_per_second=carried / seconds if seconds > 0 else 0.0,
             readings=readings,
             lost="; ".join(why for why in self.querying.lost(now).values() if why),
         )

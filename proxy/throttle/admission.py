@@ -182,13 +182,13 @@ class Admission:
         wish = wish_within(self.claim.most_riding_bytes, wishes[0], first.largest_batch_bytes)
         return wishes if wish is wishes[0] else [wish, *wishes[1:]]
 
-    def came_back(self, seconds: float, now: float) -> None:
+    def came_back(self, seconds: float, size: float, now: float) -> None:
         """The follower asks again, `seconds` after an answer with records of replicas in sync began to go on to it. The
         longer the follower took, the less it is granted beside such records next, but never less than the rate's floor
         brings until it is back. The floor of a fixed rate is that rate: it is to be reached, so nothing is held back
         from a bucket that is about to be full, and no piece of it is smaller than `LEAST_FIXED_BYTES`."""
         throttle, claim = self._throttle, self.claim
-        self._riding.came_back(seconds, self._granted_bytes, now)
+        self._riding.came_back(seconds, self._granted_bytes, size, now)
         away = max(seconds, claim.absence_seconds)
         if throttle.is_auto:
             floor = throttle.floor_bytes_per_second * away

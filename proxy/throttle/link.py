@@ -45,10 +45,6 @@ grows by what producers write, and only the leader knows. Each time costs a fetc
 passed on; a scrape every 15 seconds sees three values of the lag."""
 REFRESH_CHECK_SECONDS = 1.0
 """How often it is looked for such replicas: each look goes through all replicas that are behind."""
-LIVE_SECONDS = 5.0
-"""At a rate with `auto`, for so long after records of replicas in sync, what catches up beside them comes in small
-pieces. When it came as a whole burst in one answer, the next record waited a tenth of a second for it (measured, 50
-batches a second)."""
 FIRST_VERSION_WITH_KIP74 = 3
 """Below v3 a partition_max_bytes smaller than a message yields half a message, so it is left as it is."""
 
@@ -73,11 +69,10 @@ class Link:
         self._is_live = False
         """Producers write to partitions that are in sync here: the follower asked again before the leader's wait was
         over, so the last answer had something new."""
-        self._live_until = -math.inf
-        """The same at a rate with `auto`: until when the connection counts as live after the last records of replicas
-        in sync (`LIVE_SECONDS`)."""
         self._is_timed = False
-        """At the last request the throttle paced what rides along, by how soon the follower is back."""
+        """At the last request the throttle paced what catches up, by how soon the follower is back."""
+        self._relayed_bytes = 0
+        """Of answers, until the last request."""
         self._refresh_checked_at = -math.inf
         """When replicas that were left out for `REFRESH_SECONDS` were last looked for."""
         self.admission = Admission(throttle, self.replicas, peer)
@@ -144,14 +139,17 @@ class Link:
         last request and does not any more, end what was bounded by that time."""
         throttle = self.throttle
         self._is_timed = throttle.paces
-        since = self.replicas.timings.take_since()
+        since, in_sync = self.replicas.timings.take_since()
+        size = self.relayed.response_bytes - self._relayed_bytes
+        self._relayed_bytes += size
         if not self._is_timed:
             self.admission.rides_freely()
-        elif since is not None:
-            self.admission.came_back(now - since, now)
-            if throttle.is_auto:
-                throttle.timings.came_back(self, now - since)
-                self._live_until = now + LIVE_SECONDS
+            return
+        throttle.timings.carried(self, size)
+        if since is not None and (in_sync or throttle.is_auto):
+            self.admission.came_back(now - since, size, now)
+            if in_sync and throttle.is_auto:
+                throttle.timings.came_back(self, now - since, size, now)
         elif not throttle.is_auto and throttle.budget.has_spare(now):
             self.admission.rides_freely()  # producers have paused, so nothing tells how soon the follower is back now
 
@@ -185,7 +183,9 @@ class Link:
         if not behind and not new:
             self.admission.want_nothing()
             return self._upstream.as_it_is(demand, now)
-        rides = (self._is_live or now < self._live_until) and demand.partitions > len(behind) + len(new)
+        rides = self._is_live and demand.partitions > len(behind) + len(new)
+        if throttle.is_auto:
+            rides = rides or now < throttle.timings.live_until
         enforce = throttle.enforce
         shapes = throttle.shapes and demand.request.head.api_version >= FIRST_VERSION_WITH_KIP74
         turn = self.admission.in_turn(now, with_new=shapes, rides=rides)

@@ -1,10 +1,9 @@
-"""How much catches up beside records of replicas in sync, in the same answer: as much as lets their follower come back
-in time.
+"""How much catches up at once while producers wait for records in sync: as much as lets followers come back in time.
 
 A rate is looked at once a second, and a link that is full by a hundredth more has half a second of records in its queue
 by then. A producer with acks=all waits for the follower's next fetch. So each fetch tells how long the follower took,
-and the next grant is larger or smaller by it, as LEDBAT's window (RFC 6817) is by its delay. A small grant is one of
-whole batches. Pure.
+and the next grant is larger or smaller by it, as LEDBAT's window (RFC 6817) is by its delay. Of that time what was
+granted is to blame for its share of the answer. A small grant is one of whole batches. Pure.
 
 Invariant: `most_bytes` is `LEAST_BYTES` at least.
 """
@@ -20,20 +19,19 @@ from .timings import LEAST_PAUSE_RISE_SECONDS, tolerated_rise
 if TYPE_CHECKING:
     from admission.budget import Wish
 
-LEAST_BYTES = LEAST_NEED_BYTES // 2
-"""Two batches of the default size. On a link that is full every answer brings so much, and producers wait for one or
-two of them: 64 KiB are 3.3 ms of 20 MB/s. With 16 KiB their p99 was no better, for twice as many fetches
-(simulated)."""
+LEAST_BYTES = LEAST_NEED_BYTES // 4
+"""A batch of the default size: 3.3 ms of 5 MB/s. With two, producers' p99 on such a link was up to 17 ms more than
+it was to be (simulated, benchmarks/chosen_rates/simulated.py)."""
 SMALL_BYTES = LEAST_NEED_BYTES
 """A grant of less than this is made of whole batches. In a larger grant a part of a batch makes little difference."""
-AIM = 0.6
-"""`most_bytes` is lowered once the follower's pause has risen by more than this part of the rise that is tolerated
-(`tolerated_rise`). The rate itself is lowered only at the whole of that rise, so `most_bytes` gives way first."""
+AIM = 0.4
+"""`most_bytes` is lowered once what was granted made the follower's pause longer by more than this part of the rise
+that is tolerated (`tolerated_rise`): 2 ms, or two fifths of the best pause."""
 GROWTH = 1.1
 """`most_bytes` grows by this factor with each answer that was in time, if at least half of it was granted: seven such
 answers double it."""
 LEAST_CUT = 0.5
-"""One answer that took long, for whatever reason, takes away no more than half of `most_bytes`."""
+"""Two answers in a row that took long, for whatever reason, take away no more than half of `most_bytes`."""
 BEST_KEPT_SECONDS = 60.0
 """The best time is that of the last one to two such periods. It is not kept for ever: once a route has become slower
 for good, its times no longer count as long."""
@@ -42,22 +40,30 @@ for good, its times no longer count as long."""
 class Riding:
     """Of one connection."""
 
-    __slots__ = ("_best_before", "_best_seconds", "_since", "most_bytes")
+    __slots__ = ("_best_before", "_best_seconds", "_per_byte", "_since", "most_bytes")
 
     def __init__(self) -> None:
         self._best_seconds = self._best_before = math.inf
         self._since = -math.inf
+        self._per_byte = 0.0
+        """By how much longer than the best the last answer took, per byte."""
         self.most_bytes = float(LEAST_BYTES)
 
-    def came_back(self, seconds: float, granted_bytes: float, now: float) -> None:
-        """The follower asks again, so long after records in sync and what was granted beside them began to go on."""
+    def came_back(self, seconds: float, granted_bytes: float, size: float, now: float) -> None:
+        """Take how long after an answer of `size` bytes began to go on its follower asks again. Of two times in a row
+        the shorter counts, byte for byte: a machine with other work makes one late now and then."""
         if now - self._since >= BEST_KEPT_SECONDS:
             self._since, self._best_before, self._best_seconds = now, self._best_seconds, math.inf
         self._best_seconds = min(self._best_seconds, seconds)
         best = min(self._best_seconds, self._best_before)
-        aim = best + AIM * tolerated_rise(best, LEAST_PAUSE_RISE_SECONDS)
-        if seconds > aim:
-            self.most_bytes = max(self.most_bytes * max(aim / seconds, LEAST_CUT), LEAST_BYTES)
+        if not granted_bytes:
+            return
+        per_byte = (seconds - best) / max(size, granted_bytes)
+        own = granted_bytes * min(per_byte, self._per_byte)
+        self._per_byte = per_byte
+        aim = AIM * tolerated_rise(best, LEAST_PAUSE_RISE_SECONDS)
+        if own > aim:
+            self.most_bytes = max(self.most_bytes * max(aim / own, LEAST_CUT), LEAST_BYTES)
         elif 2 * granted_bytes >= self.most_bytes:
             self.most_bytes *= GROWTH
 

@@ -34,6 +34,12 @@ them late, and that is no queue."""
 PROVEN_SECONDS = 10
 """A connection counts after it has brought records in so many different seconds. As long as no connection of the role
 has, all count: for the first seconds of a process there is nothing better to go by."""
+LIVE_SECONDS = 5.0
+"""For so long after records of replicas in sync, what catches up comes in small pieces, on whichever connection. When
+it came as a whole burst in one answer, the next record waited a tenth of a second for it (measured, 50 batches a
+second)."""
+THROUGHPUT_SECONDS = 30
+"""Of how many looks the most that a broker was sent is kept."""
 ELDER_SHARE = 0.5
 """Of the connections of one broker only those count that have brought records in at least this share of the seconds of
 the one with the most. A broker's fetchers connect together and stay for days. Whoever claims to be that broker has to
@@ -41,12 +47,11 @@ bring its records for half as long before it has a say."""
 LEAST_ANSWER_RISE_SECONDS = 0.005
 """If a leader's answers take longer than at their best, but by less than this, that says nothing: the records may be
 read from a disk or from memory."""
-LEAST_PAUSE_RISE_SECONDS = 0.0015
-"""The same for a follower's pause before its next fetch. No disk is in that pause, and producers with acks=all wait for
-it two or three times. When 5 ms more were tolerated, the producers' median was 12 ms instead of 5, and the link stayed
-full (measured, docs/benchmarks.md). On a full link of 20 MB/s the pause is 3 ms longer. Half of these 3 ms are due to
-the least that catches up in one answer: 2 ms would have to be exceeded twice (simulated,
-tests/proxy/rates/full_link.py)."""
+LEAST_PAUSE_RISE_SECONDS = 0.005
+"""The same for a follower's pause before its next fetch, less what the answer itself took on its way. Producers with
+acks=all wait for two or three such pauses. With 1.5 ms, and the answer's own time counted, links of 5 to 20 MB/s were
+used to 0.51 to 0.75 of what producers left: at 10 MB/s a portion of 32 KiB alone takes 3.3 ms, and a batch of 40 kB 4.1
+(simulated, benchmarks/chosen_rates/simulated.py)."""
 TOLERATED_RISE = 1.0
 """How much longer than at its best something may take, as a part of its best time: it may take twice as long."""
 
@@ -60,11 +65,23 @@ def tolerated_rise(best_seconds: float, least_seconds: float) -> float:
 class BrokerTimings:
     """Samples of one broker's connections until they are taken."""
 
-    __slots__ = ("_answers", "_pauses", "_too_long", "most_pause_seconds")
+    __slots__ = (
+        "_answers", "_pauses", "_taken", "_throughputs", "_too_long", "best_pause_seconds", "bytes_per_second",
+        "carried_bytes", "most_pause_seconds",
+    )  # fmt: skip
 
     def __init__(self) -> None:
         self.most_pause_seconds = math.inf
         """The longest pause that is not too long; whoever chooses the rate sets it."""
+        self.best_pause_seconds = math.inf
+        """The shortest pause of a second; whoever chooses the rate sets it."""
+        self.bytes_per_second = math.inf
+        """The most that the broker was sent in one of the last seconds; infinite until a second is over."""
+        self.carried_bytes = 0
+        """What it was sent since this began."""
+        self._taken: tuple[float, int] | None = None
+        """When samples were taken last, and what it had been sent until then."""
+        self._throughputs: deque[float] = deque(maxlen=THROUGHPUT_SECONDS)
         self._answers: deque[float] = deque(maxlen=MOST_SAMPLES)
         self._pauses: deque[float] = deque(maxlen=MOST_SAMPLES)
         self._too_long = 0
@@ -73,9 +90,16 @@ class BrokerTimings:
         """Note that an answer with granted records begins, `seconds` after the request was decided."""
         self._answers.append(seconds)
 
-    def came_back(self, seconds: float) -> bool:
-        """Note that the follower asked again, `seconds` after an answer with records of replicas in sync began to go
-        on. Return whether `STANDING_PAUSES` were too long."""
+    def came_back(self, seconds: float, size: int = 0) -> bool:
+        """Note that the follower asked again, `seconds` after an answer of this size with records of replicas in sync
+        began to go on. Return whether `STANDING_PAUSES` were too long.
+
+        The time that the answer itself takes on its way at `bytes_per_second` does not count: it is no queue. What is
+        left counts as the best pause at least, since a link may let a burst through at once.
+        """
+        best = self.best_pause_seconds
+        if seconds > best:
+            seconds = max(seconds - size / self.bytes_per_second, best)
         self._pauses.append(seconds)
         if seconds <= self.most_pause_seconds:
             self._too_long = max(self._too_long - SHORT_PAUSE_COUNTS, 0)
@@ -92,8 +116,12 @@ class BrokerTimings:
         self._pauses.clear()
         return found
 
-    def take(self) -> BrokerTimes:
+    def take(self, now: float) -> BrokerTimes:
         """Return what was measured since the last call."""
+        if self._taken is not None and now > self._taken[0]:
+            self._throughputs.append((self.carried_bytes - self._taken[1]) / (now - self._taken[0]))
+            self.bytes_per_second = max(self._throughputs) or math.inf
+        self._taken = now, self.carried_bytes
         found = BrokerTimes(_upper_quartile(self._pauses), median(self._answers) if self._answers else None)
         self._answers.clear()
         self._pauses.clear()
@@ -135,11 +163,12 @@ class LinkTimings:
             self.proven_seconds += 1
             self.proven_at = now
 
-    def take_since(self) -> float | None:
-        """The follower asks again: return when its last answer's first records went on; None: none were in sync."""
-        since = self._since if self._has_in_sync else None
+    def take_since(self) -> tuple[float | None, bool]:
+        """The follower asks again: return when its last answer's first records went on, None where it had none, and
+        whether some were in sync."""
+        found = self._since, self._has_in_sync
         self._since, self._has_in_sync = None, False
-        return since
+        return found
 
     def answered(self, seconds: float) -> None:
         if self.counted_as is not None:
@@ -156,7 +185,7 @@ class LinkTimings:
 class Timings:
     """Those of one role, while its rate is one with `auto`: no other rate is chosen by them."""
 
-    __slots__ = ("_pressing", "are_wanted", "brokers", "on_standing_queue")
+    __slots__ = ("_pressing", "are_wanted", "brokers", "carried_bytes", "live_until", "on_standing_queue")
 
     def __init__(self) -> None:
         self.are_wanted = False
@@ -167,11 +196,25 @@ class Timings:
         """Those that have a connection that counts."""
         self._pressing = ""
         """The broker whose pauses were too long last."""
+        self.carried_bytes = 0
+        """What all connections that count were sent."""
+        self.live_until = -math.inf
+        """Until when producers count as writing to partitions that are in sync (`LIVE_SECONDS`)."""
 
-    def came_back(self, link: OpenLink, seconds: float) -> None:
-        """Take a follower's pause."""
+    def carried(self, link: OpenLink, size: int) -> None:
+        """Take the size of an answer."""
         counted_as = link.replicas.timings.counted_as
-        if counted_as is not None and counted_as.came_back(seconds):
+        if counted_as is not None:
+            counted_as.carried_bytes += size
+            self.carried_bytes += size
+
+    def came_back(self, link: OpenLink, seconds: float, size: int, now: float) -> None:
+        """Take a follower's pause after an answer of this size."""
+        counted_as = link.replicas.timings.counted_as
+        if counted_as is None:
+            return
+        self.live_until = now + LIVE_SECONDS
+        if counted_as.came_back(seconds, size):
             self._pressing = link.peer
             if self.on_standing_queue is not None:
                 self.on_standing_queue()
@@ -185,7 +228,7 @@ class Timings:
 
     def take(self, links: Iterable[OpenLink], now: float) -> Times:
         """Return what was measured since the last call, and find out which of the connections count from now on."""
-        found = {broker: timings.take() for broker, timings in self.brokers.items()}
+        found = {broker: timings.take(now) for broker, timings in self.brokers.items()}
         fell_behind = False
         for link in links:
             replicas = link.replicas

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from proxy.quotas.rate_source import RateSource
-from proxy.rates.auto import LEAST_RAISE, RAISE_GROWTH, AutoRate, Verdict
+from proxy.rates.auto import AutoRate, Verdict
 from proxy.rates.signals import Reading
 
 MIB = 1024.0 * 1024.0
@@ -13,26 +13,43 @@ SOURCE = RateSource(800 * MIB, 10 * MIB, auto=True)
 
 
 class Looks:
-    """A look a second."""
+    """A look a second, after a first one at which nothing went through yet."""
 
     def __init__(self, held: float = 100 * MIB) -> None:
         self.rate, self.held, self.now = AutoRate(), held, 0.0
+        self.rate.choose(SOURCE, [], held, used=0.0, now=0.0)
 
-    def look(self, pressure: float | None, *, used: float = 1.0, seen_ago: float = 0.0) -> Verdict:
-        self.now += 1
+    def look(
+        self,
+        pressure: float | None,
+        *,
+        used: float = 1.0,
+        beside: float = 0.0,
+        seen_ago: float = 0.0,
+        after: float = 1.0,
+    ) -> Verdict:
+        """`used`: of the rate; `beside`: MiB/s."""
+        self.now += after
         readings = [] if pressure is None else [Reading("a", pressure, self.now - seen_ago, "a wait")]
-        found = self.rate.choose(SOURCE, readings, self.held, used=used * self.held, now=self.now)
+        found = self.rate.choose(SOURCE, readings, self.held, used=used * self.held, beside=beside * MIB, now=self.now)
         self.held = found.bytes_per_second
         return found
 
+    def rates(self, *pressures: float) -> list[float]:
+        return [round(self.look(pressure).bytes_per_second / MIB, 1) for pressure in pressures]
 
-def test_before_anything_has_hurt_it_is_raised_by_half_each_second_up_to_the_most() -> None:
+
+def test_before_anything_was_too_much_it_is_raised_fast_up_to_the_most() -> None:
     looks = Looks()
-    assert [round(looks.look(0).bytes_per_second / MIB) for _ in range(7)] == [150, 225, 338, 506, 759, 800, 800]
+    assert looks.rates(0, 0) == [400, 800]
     assert looks.look(0) == Verdict(800 * MIB, None, "nothing hurts")
 
 
-@pytest.mark.parametrize(("pressure", "rate"), [(1.5, 87.5), (1.9, 59.5), (2, 50), (3, 50), (100, 50)])
+def test_the_first_raise_is_up_to_what_producers_write_if_that_is_more() -> None:
+    assert Looks().look(0, beside=700).bytes_per_second == 700 * MIB
+
+
+@pytest.mark.parametrize(("pressure", "rate"), [(1.5, 89.5), (2, 86), (4, 72), (100, 50)])
 def test_what_hurts_much_lowers_it_at_once(pressure: float, rate: float) -> None:
     found = Looks().look(pressure)
     assert (found.bytes_per_second, found.signal) == (pytest.approx(rate * MIB), "a")
@@ -40,49 +57,76 @@ def test_what_hurts_much_lowers_it_at_once(pressure: float, rate: float) -> None
 
 
 def test_what_hurts_a_little_has_to_say_so_twice() -> None:
-    looks = Looks()
-    assert looks.look(1.2).bytes_per_second == 100 * MIB
-    assert looks.look(1.2).bytes_per_second == pytest.approx(95 * MIB)
-    assert looks.look(1.4).bytes_per_second == pytest.approx(95 * MIB)
-    assert looks.look(1.4).bytes_per_second == pytest.approx(95 * 0.92 * MIB)
-    looks = Looks()
-    assert [looks.look(1.2).bytes_per_second, looks.look(0.9).bytes_per_second, looks.look(1.2).bytes_per_second] == (
-        [100 * MIB] * 3
-    )
+    assert Looks().rates(1.2, 1.2, 1.4, 1.4) == [100, 91.6, 91.6, 82.6]
+    assert Looks().rates(1.2, 0.9, 1.2) == [100, 100, 100]
 
 
-@pytest.mark.parametrize(("used", "rate"), [(0.8, 40), (0.5, 25), (0.1, 25), (1.3, 50)])
+@pytest.mark.parametrize(("used", "rate"), [(0.8, 0.8 * 86), (0.5, 43), (0.1, 43), (1.3, 86)])
 def test_it_is_lowered_from_what_went_through(used: float, rate: float) -> None:
     """A link that is full lets less through than the rate allows: a tenth less than the rate would change nothing."""
+    assert Looks().look(2, used=used).bytes_per_second == pytest.approx(rate * MIB)
+
+
+def test_if_less_goes_through_twice_the_rate_is_a_little_less_than_that() -> None:
     looks = Looks()
-    assert looks.look(2, used=used).bytes_per_second == pytest.approx(rate * MIB)
-    while looks.look(0).words == "raised: nothing hurts":
-        assert looks.held <= min(max(0.5, used), 1) * 100 * MIB
+    once = looks.look(0, used=0.8)
+    assert once == Verdict(100 * MIB, None, "less goes through, looked at again", is_full=True)
+    twice = looks.look(0, used=0.75)
+    assert twice == Verdict(pytest.approx(76 * MIB), None, "no more goes through", is_full=True)
+    assert looks.rates(0, 0, 0, 0, 0, 0) == [79.8, 85.8, 95.4, 111.5, 139.8, 192.8]
+    assert looks.look(0, used=0.92).bytes_per_second > looks.held / 2  # no more than is measured exactly
+
+
+def test_a_second_in_which_a_machine_stood_still_changes_nothing() -> None:
+    looks = Looks()
+    looks.look(0, used=0.8)
+    looks.look(0, used=0.8)
+    rates = looks.rates(0, 0, 0)
+    assert looks.look(0, used=0.3).bytes_per_second / MIB == pytest.approx(rates[-1], abs=0.1)
+    assert looks.look(0).bytes_per_second / MIB > rates[-1]
+
+
+def test_after_a_burst_of_producers_it_is_back_within_three_looks() -> None:
+    """100 MiB/s go through in all, and producers write 30, 60 and 30 of them."""
+    looks = Looks()
+    for _ in range(2):
+        looks.look(0, used=0.7, beside=30)
+    assert looks.held == pytest.approx(66.5 * MIB)
+    for _ in range(2):
+        looks.look(0, used=0.6, beside=60)
+    assert looks.held == pytest.approx(0.95 * 0.6 * 66.5 * MIB)
+    back = [looks.look(0, beside=30).bytes_per_second / MIB for _ in range(3)]
+    assert back == pytest.approx([51.4, 58.2, 61.5], abs=0.1)
+
+
+def test_between_two_looks_what_went_through_says_nothing() -> None:
+    looks = Looks()
+    looks.look(0.7)
+    assert looks.look(2, used=0.1, after=0.1).bytes_per_second == pytest.approx(86 * MIB)
 
 
 def test_it_never_goes_below_the_least() -> None:
-    looks = Looks(12 * MIB)
-    assert [looks.look(5).bytes_per_second for _ in range(3)] == [10 * MIB] * 3
+    assert Looks(12 * MIB).rates(9, 9, 9) == [10, 10, 10]
+    assert Looks(10 * MIB).look(0, used=0.1) == Verdict(10 * MIB, None, "nothing needs more")
 
 
 def test_what_hurts_at_the_least_rate_says_nothing_of_a_higher_one() -> None:
-    looks = Looks(12 * MIB)
-    looks.look(2)
+    looks = Looks(10 * MIB)
     for _ in range(20):
         found = looks.look(2)
     assert found.words == "a wait is too much, and no lower rate is allowed"
-    rates = [looks.look(0).bytes_per_second / MIB for _ in range(15)]
-    assert rates[-1] > 30
+    assert looks.rates(0, 0, 0)[-1] == 640
 
 
 def test_a_high_value_that_was_judged_hides_no_new_one_of_another_signal() -> None:
     rate, held = AutoRate(), 100 * MIB
+    rate.choose(SOURCE, [], held, used=0.0, now=-1.0)
     for now in range(4):
         readings = [Reading("old", 2.0, 0.0, "an old wait"), Reading("new", 1.9, float(now), "a wait")]
         found = rate.choose(SOURCE, readings, held, used=held, now=float(now))
         held = found.bytes_per_second
         assert found.signal == ("new" if now else "old")
-    assert held == pytest.approx(100 * MIB * 0.5 * 0.595**3)
+    assert held == pytest.approx(100 * MIB * 0.86 * 0.867**3)
 
 
 def test_between_calm_and_too_much_it_stays() -> None:
@@ -90,28 +134,16 @@ def test_between_calm_and_too_much_it_stays() -> None:
     assert (found.bytes_per_second, found.signal) == (100 * MIB, "a")
 
 
-def test_after_it_hurt_it_comes_near_that_rate_and_waits_there() -> None:
-    looks = Looks()
-    looks.look(2)
-    rates = [looks.look(0).bytes_per_second / MIB for _ in range(8)]
-    assert rates[:4] == pytest.approx([60, 72, 86.4, 86.4 * (1 + LEAST_RAISE * RAISE_GROWTH**3)], rel=0.01)
-    assert max(rates) <= 97
-    for _ in range(4):
-        looks.look(0)
-    assert looks.held > 97 * MIB
-
-
-def test_what_is_not_used_is_not_raised() -> None:
-    looks = Looks()
-    assert looks.look(0, used=0.5) == Verdict(100 * MIB, None, "nothing needs more")
+def test_after_it_hurt_it_goes_half_of_the_way_back_and_then_in_small_steps() -> None:
+    assert Looks().rates(9, 0, 0, 0, 0, 0) == [50, 72.5, 83.8, 89.4, 93.8, 100.9]
 
 
 def test_it_is_not_raised_before_its_signals_have_new_values() -> None:
     looks = Looks()
-    assert looks.look(0).bytes_per_second == 150 * MIB
+    assert looks.look(0).bytes_per_second == 400 * MIB
     stale = looks.look(0, seen_ago=2)
-    assert (stale.bytes_per_second, stale.signal) == (150 * MIB, "a")
-    assert looks.look(0).bytes_per_second == 225 * MIB
+    assert (stale.bytes_per_second, stale.signal) == (400 * MIB, "a")
+    assert looks.look(0).bytes_per_second == 800 * MIB
 
 
 def test_without_signals_it_is_not_raised() -> None:

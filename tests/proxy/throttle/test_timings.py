@@ -38,7 +38,7 @@ def timed(conversation: Conversation) -> Conversation:
 def taken(conversation: Conversation) -> BrokerTimes:
     counted_as = conversation.link.replicas.timings.counted_as
     assert counted_as is not None
-    return counted_as.take()
+    return counted_as.take(0.0)
 
 
 @dataclass(eq=False)
@@ -82,7 +82,7 @@ def test_quartiles_and_medians_since_they_were_taken_last() -> None:
     assert role.look().brokers == {"102": BrokerTimes()}
     for seconds in (0.1, 0.2, 5.0):
         follower.replicas.timings.answered(seconds)
-    role.timings.came_back(follower, 0.3)
+    role.timings.came_back(follower, 0.3, 0, 0.0)
     assert role.look().brokers == {"102": BrokerTimes(0.3, 0.2)}
     assert role.look().brokers == {"102": BrokerTimes()}
 
@@ -92,10 +92,10 @@ def test_followers_count_by_their_slower_half() -> None:
     timings = BrokerTimings()
     for number in range(100):
         timings.came_back(0.0005 if number < 70 else 0.005)
-    assert timings.take() == BrokerTimes(0.005)
+    assert timings.take(0.0) == BrokerTimes(0.005)
     for seconds in (0.001, 0.9, 0.001, 0.001):
         timings.came_back(seconds)
-    assert timings.take() == BrokerTimes(0.001)
+    assert timings.take(0.0) == BrokerTimes(0.001)
 
 
 def test_no_more_is_kept_than_a_second_needs() -> None:
@@ -108,7 +108,7 @@ def test_no_more_is_kept_than_a_second_needs() -> None:
         timings.answered(9.0)
         timings.came_back(9.0)
     timings.answered(1.0)
-    assert timings.take() == BrokerTimes(9.0, 9.0)
+    assert timings.take(0.0) == BrokerTimes(9.0, 9.0)
 
 
 ATTACKERS = 8
@@ -124,8 +124,8 @@ def test_connections_that_only_claim_to_be_a_broker_do_not_count() -> None:
         timings.most_pause_seconds = 0.002
     for _ in range(PROVEN_SECONDS - 2):
         for each in fakes:
-            role.timings.came_back(each, 0.005)
-        role.timings.came_back(follower, 0.001)
+            role.timings.came_back(each, 0.005, 0, 0.0)
+        role.timings.came_back(follower, 0.001, 0, 0.0)
         assert role.pauses() == {"102": 0.001}
 
 
@@ -139,8 +139,8 @@ def test_who_has_brought_a_brokers_records_for_half_as_long_speaks_for_it_too() 
     idle.replicas.timings.proven_at = -100.0
     role.timings.take(role.connections, role.now)
     for connection, seconds in ((elder, 0.001), (second, 0.002), (newer, 0.5)):
-        role.timings.came_back(connection, seconds)
-    role.timings.came_back(second, 0.002)
+        role.timings.came_back(connection, seconds, 0, 0.0)
+    role.timings.came_back(second, 0.002, 0, 0.0)
     assert role.pauses() == {"102": 0.002}
 
 
@@ -149,8 +149,8 @@ def test_a_broker_counts_once_however_many_connections_it_has() -> None:
     one = Connection("103")
     role = TimedRole(one, *many)
     for each in many:
-        role.timings.came_back(each, 0.005)
-    role.timings.came_back(one, 0.001)
+        role.timings.came_back(each, 0.005, 0, 0.0)
+    role.timings.came_back(one, 0.001, 0, 0.0)
     assert role.pauses() == {"102": 0.005, "103": 0.001}
 
 
@@ -205,7 +205,7 @@ class Queue:
 
     def came_back(self, *milliseconds: float) -> int:
         for each in milliseconds:
-            self.timings.came_back(self.follower, each / 1000)
+            self.timings.came_back(self.follower, each / 1000, 0, 0.0)
         return self.told
 
 
