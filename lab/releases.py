@@ -83,13 +83,21 @@ RELEASES: tuple[Release, ...] = (
     Release("4.4.0", "4.4", 18, "kraft", metadata_level=33, noise=_KRAFT_NOISE),
 )
 """Oldest first; the first is the reference: Fetch v3, as KIP-73 met it."""
-OLD_BINARIES: tuple[Release, ...] = (
+OWN_BINARIES: tuple[Release, ...] = (
     Release("0.10.1.1", "0.10.1-IV2", 3, records="v1"),
     Release("1.0.2", "1.0", 5),
+    Release("1.1.1", "1.1", 7),
+    Release("2.4.1", "2.4", 11, noise=(FENCED_BY_NEW_EPOCH,)),
+    Release("2.8.2", "2.8", 12, noise=(FENCED_BY_NEW_EPOCH,)),
+    Release("3.3.2", "3.3", 13, "kraft", metadata_level=7, noise=_KRAFT_NOISE),
+    Release("3.5.2", "3.5", 15, "kraft", metadata_level=11, noise=_KRAFT_NOISE),
+    Release("3.7.2", "3.7", 16, "kraft", metadata_level=19, noise=_KRAFT_NOISE),
 )
-"""Old binaries that still run on Java 17, although they were made for Java 8. They have no fetch sessions (KIP-227) in
-their code, so they accept answers that a newer follower refuses, and refuse others that it accepts."""
-EVERY_RELEASE = RELEASES + OLD_BINARIES
+"""Binaries as old as what they speak. Those before 1.1 have no fetch sessions (KIP-227) in their code, so they accept
+answers that a newer follower refuses, and refuse others that it accepts. Those before 3.0 know fewer versions of what a
+sidecar asks. They run on Java 17, although some were made for Java 8; 2.0 to 2.3 do not, because of their ZooKeeper
+client (ZOOKEEPER-3779)."""
+EVERY_RELEASE = RELEASES + OWN_BINARIES
 
 
 def release(*, kafka: str | None = None, protocol: str | None = None) -> Release:

@@ -32,6 +32,7 @@ def test_every_version_that_real_followers_send_is_there() -> None:
         ("4.4.0", None, 18),
         ("0.10.1.1", None, 3),
         ("1.0.2", None, 5),
+        ("2.8.2", None, 12),
         (None, "1.0", 5),
     ],
 )
@@ -61,7 +62,7 @@ def test_names_are_what_people_say() -> None:
 
 def test_the_reference_is_spoken_by_new_binaries_unless_old_ones_are_asked_for() -> None:
     assert release(protocol="0.10.1").kafka == "3.9.1"
-    assert [row.kafka for row in EVERY_RELEASE if row.through_zookeeper] == ["0.10.1.1", "1.0.2"]
+    assert [row.kafka for row in EVERY_RELEASE if row.through_zookeeper] == ["0.10.1.1", "1.0.2", "1.1.1"]
 
 
 def test_the_readme_names_the_binaries_that_are_tried() -> None:

@@ -7,8 +7,10 @@ table in docs/benchmarks.md, which shows the last of each: so it can be measured
 from __future__ import annotations
 
 import json
+import re
 from contextlib import AsyncExitStack
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
@@ -18,10 +20,11 @@ from benchmarks.cases import SHORT_BOUNDS, VERSION_BOUNDS, VERSION_SIDES, Bounds
 from benchmarks.moves import VERSION_RESULTS
 from lab.cluster import cluster, start_cluster
 from lab.cluster_plan import ClusterPlan
+from lab.jars import version_numbers
 from lab.mover import Mover
 from lab.moves import MIB, Move
 from lab.releases import EVERY_RELEASE, Release, release
-from lab.scenes import topic
+from lab.scenes import topic, until
 from lab.sidecars import UNLIMITED, SidecarPlan
 
 from .busy import assert_undisturbed, busy_partitions
@@ -31,6 +34,7 @@ if TYPE_CHECKING:
 
     from lab.cluster import Cluster
     from lab.moves import MoveResult
+    from lab.sidecars import Sidecar
 
 BROKERS = (101, 102)
 BUSY_FETCHES_PER_SECOND = 150
@@ -46,6 +50,13 @@ EVERYTHING_STOPPED = "".join(
         for role in ("leader", "follower")
     ]
 )
+NO_SUCH_TOPIC = (
+    '[brokers.default]\nleader.replication.throttled.rate = "1GiB/s"\n'
+    '[topics.no-such-topic]\nleader.replication.throttled.replicas = "*"\n'
+)
+FIRST_ASKED_BY_NAME = (0, 11)
+"""Older brokers cannot be asked for a topic without creating it (KIP-204)."""
+NOT_KNOWN = re.compile("Error getting request for apiKey|UnsupportedVersionException")
 
 
 def plan(row: Release, *, sidecars: SidecarPlan | None = None) -> ClusterPlan:
@@ -142,6 +153,26 @@ async def test_replicas_in_sync_are_not_throttled(
     assert all(len(producer.acknowledged) > 0.9 * 50 * IN_SYNC_SECONDS for producer in producers)
     assert_undisturbed(producers, worst_seconds=1.0)
     assert (with_sidecars.bad_log_lines(since=said), with_sidecars.shrinks(since=said)) == ([], [])
+
+
+@pytest.mark.system
+@pytest.mark.timeout(120)
+async def test_brokers_know_what_sidecars_ask(with_sidecars: Cluster) -> None:
+    """Each start of a sidecar wrote an error with a stack trace into the log of a broker of 2.8."""
+    for sidecar in with_sidecars.sidecars.values():
+        await sidecar.set_quotas(NO_SUCH_TOPIC)
+    if version_numbers(with_sidecars.plan.release.kafka) >= FIRST_ASKED_BY_NAME:
+        for sidecar in with_sidecars.sidecars.values():
+            await until(partial(_misses_topic, sidecar), what="two answers are without the topic", timeout_seconds=30)
+    else:
+        await trio.sleep(IN_SYNC_SECONDS)
+    for sidecar in with_sidecars.sidecars.values():
+        await sidecar.set_quotas(UNLIMITED)
+    assert [line for broker in with_sidecars.brokers.values() for line in broker.log_lines(NOT_KNOWN)] == []
+
+
+def _misses_topic(sidecar: Sidecar) -> bool:
+    return any("no-such-topic" in line for line in sidecar.log_lines("quota_doubted"))
 
 
 @pytest.mark.brokers
