@@ -48,9 +48,11 @@ class Segment:
         self._put(self._compressor.flush(zlib.Z_SYNC_FLUSH))
 
     def close(self) -> None:
-        """Finish the file, so that its end is known to be one."""
+        """Finish the file, so that its end is known to be one, and sync it: after a power cut a file that was renamed
+        to its final name would otherwise be there with 0 bytes."""
         try:
             self._put(self._compressor.flush(zlib.Z_FINISH))
+            os.fsync(self._descriptor)
         finally:
             os.close(self._descriptor)
 

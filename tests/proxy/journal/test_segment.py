@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import gzip
+import os
 import zlib
 from typing import TYPE_CHECKING
 
@@ -8,6 +9,8 @@ from proxy.journal.segment import Segment
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    import pytest
 
 
 def readable(path: Path) -> bytes:
@@ -48,3 +51,13 @@ def test_a_file_torn_anywhere_is_readable_up_to_there(tmp_path: Path) -> None:
     data = path.read_bytes()
     for end in range(20, len(data)):
         assert whole.startswith(zlib.decompressobj(31).decompress(data[:end]))
+
+
+def test_a_closed_file_was_synced_when_it_was_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not before its last bytes, and before anybody may rename it."""
+    synced = []
+    monkeypatch.setattr(os, "fsync", lambda descriptor: synced.append(os.fstat(descriptor).st_size))
+    segment = Segment(tmp_path / "one")
+    segment.write(b"{}\n")
+    segment.close()
+    assert synced == [(tmp_path / "one").stat().st_size]
