@@ -51,9 +51,9 @@ def first_line(error: PySparkException | Py4JJavaError) -> str:
     denied = _DENIED.search(text) or _DENIED.search("\n".join(message for _, message in _causes(error)))
     if denied is not None:
         return f"{denied['path']}: Permission denied"
-    worker = _PYTHON.findall(text.rpartition(_TRACEBACK)[2]) if _TRACEBACK in text else []
+    worker = _of_worker(text)
     if worker:
-        return f"a Python worker failed: {worker[-1]}"
+        return worker
     if _GONE in text:
         return (
             "the tables were written anew while they were read, or a file of them was removed: run it again"
@@ -75,8 +75,17 @@ def root_cause(error: PySparkException | Py4JJavaError) -> str:
     denied = _DENIED.search("\n".join(message for _, message in _causes(error)))
     if denied is not None:
         return "Permission denied"
+    worker = _of_worker(str(error.java_exception) if isinstance(error, Py4JJavaError) else str(error))
+    if worker:
+        return worker
     named = [f"{name}: {message}" for name, message in _causes(error) if message not in ("", "None")]
     return named[-1].splitlines()[0] if named else first_line(error)
+
+
+def _of_worker(text: str) -> str:
+    """Return the last line of a Python worker's traceback; empty if there is none."""
+    raised = _PYTHON.findall(text.rpartition(_TRACEBACK)[2]) if _TRACEBACK in text else []
+    return f"a Python worker failed: {raised[-1]}" if raised else ""
 
 
 def _causes(error: PySparkException | Py4JJavaError) -> list[tuple[str, str]]:

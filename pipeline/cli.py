@@ -21,7 +21,7 @@ def group() -> None:
 
     \b
     First    ingest   journals to tables, incrementally
-             compact  days of many small files, written anew as few
+             compact  small files put together, old ones removed
              summarise  what jobs need of whole days, worked out once
     Look     rates    bytes per second, KIP-73's windowed rate
              audit    was the bound kept, in every window

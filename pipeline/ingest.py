@@ -1,4 +1,4 @@
-"""Journals to tables: Parquet by date and broker, each line once, whatever was fed, how often, in which order.
+"""Journals to tables: each line once, whatever was fed, how often, in which order.
 
 Files that were read whole are not read again (`accounts`). A line that is no line of a journal is set aside with the
 reason; nothing else is set aside. Invariant: the tables depend on the set of lines fed, not on how they were fed.
@@ -7,33 +7,27 @@ reason; nothing else is set aside. Invariant: the tables depend on the set of li
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F
 
-from journal_schema import TRAFFIC_IDENTITY, Kind
-
-from .accounts import account, best, journal, to_read
-from .committing import Move, begin, commit, remove_replaced
+from .accounts import ToRead, account, journal, to_read
+from .clusters import checked_copies, require_one_cluster
 from .errors import InputError
-from .lines import AHEAD_SECONDS, EARLIEST_SECONDS, LATEST_SECONDS, PARSED, may_be_understood
+from .lines import AHEAD_SECONDS, LATEST_SECONDS, may_be_understood
 from .paths import literal
 from .reading import read
-from .schema import EVENTS, QUARANTINE
-from .sole_writer import sole_writer
-from .staging import Day, Span, Staging
 from .tables import Tables
+from .tables.writing import add_accounts, create, insert_lines, set_aside, stage
 from .troubles import of_clocks, of_files, of_lines
-from .unfold import link_seconds, replica_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from pyspark.sql import Column, DataFrame, SparkSession
-    from pyspark.sql.types import StructType
+    from pyspark.sql import DataFrame, SparkSession
 
-    from .storage import Storage
+    from .tables.storage import Storage
 
 FILES_NAMED = "journal-*.gz"
 
@@ -68,7 +62,8 @@ def find_files(spark: SparkSession, storage: Storage, sources: Sequence[str]) ->
     # is another name, and `journal.keep` removes the oldest.
     reader = reader.option("ignoreMissingFiles", "true")
     try:
-        return listed(reader.load(patterns))
+        files = reader.load(patterns)
+        return listed(files).unionByName(_empty(files, storage))
     except AnalysisException as error:
         raise InputError(f"{', '.join(sources)}: {str(error).splitlines()[0]}") from error
 
@@ -78,6 +73,24 @@ def _patterns(storage: Storage, source: str) -> list[str]:
     if not found:
         raise InputError(f"{source}: no such file or directory")
     return [literal(path) for path in found]
+
+
+def _empty(files: DataFrame, storage: Storage) -> DataFrame:
+    """Return files of 0 bytes, as a power cut leaves them: Spark lists them, and then reads nothing of them, not even
+    that they are there."""
+    spark = files.sparkSession
+    frame: Any = files._jdf
+    named = frame.inputFiles()
+    missing = []
+    # Java's array, of which each element is a call: they are looked at only if there is something to find.
+    if len(named) != files.count():
+        known = {row.path for row in files.select("path").collect()}
+        missing = sorted({path.replace(":///", ":/", 1) for path in named} - known)
+    rows = [(path.rpartition("/")[2], path) for path in missing if storage.size(path) == 0]
+    found = spark.createDataFrame(rows, "source string, path string")
+    return found.select(
+        "source", "path", F.lit(0).cast("long").alias("size_bytes"), F.lit(None).cast("timestamp").alias("modified")
+    )
 
 
 def listed(files: DataFrame) -> DataFrame:
@@ -98,21 +111,19 @@ def ingest(
     tell: Callable[[str], None] = lambda _: None,
     now: float | None = None,
 ) -> Outcome:
-    """Read journals below `sources` into tables below `target`, alone: another writer of them is waited for.
+    """Read journals below `sources` into tables below `target`. Others may read and write them at the same time.
 
-    now: seconds since 1970, by which lines of the future are told, and when the commit is. Raises InputError; then
-    nothing has changed.
+    now: seconds since 1970, by which lines of the future are known. Raises InputError; then nothing has changed.
     """
     tables = Tables(spark, target)
     found = find_files(spark, tables.storage, sources)
-    outcome = take(spark, found, tables, tell=tell, now=now)
+    outcome = take(found, tables, tell=tell, now=now)
     if not outcome.files and not outcome.skipped_files:
         raise InputError(f"{', '.join(sources)}: no files called {FILES_NAMED} here")
     return outcome
 
 
 def take(
-    spark: SparkSession,
     found: DataFrame,
     tables: Tables,
     *,
@@ -121,100 +132,55 @@ def take(
 ) -> Outcome:
     """Read these files (as `find_files` returns them) into tables: what `ingest` does once, and `stream` again and
     again."""
-    tables.require_layout()
-    with sole_writer(tables.storage, tell=tell) as turn:
-        stage = begin(turn)
-        tables.take_over(now=now)
-        remove_replaced(turn, now=now)
-        understood = tables.quarantine.where(may_be_understood(_latest_seconds(now))).select("source").distinct()
-        paths, skipped = to_read(found, tables.files, understood)
-        if not paths:
-            if skipped:
-                tell(f"nothing new: all {skipped} files were read before")
-            return Outcome({}, 0, 0, skipped)
-        tell(f"reading {len(paths)} files ({skipped} unchanged)")
-        tables.storage.make_directory(stage)
-        moves, outcome = _stage(spark, found, paths, Staging(tables, stage), tell=tell, now=now)
-        tell("putting the new partitions in place")
-        commit(turn, moves, now=now)
-        return outcome._replace(skipped_files=skipped)
+    seconds = int(time.time() if now is None else now)
+    tables = tables.require_layout().now()
+    may_be = tables.quarantine.where(may_be_understood(_latest_seconds(seconds))).select("source").distinct()
+    files = to_read(found, tables.table("files"), [row.source for row in may_be.collect()])
+    copies = checked_copies(tables.spark, files.copies, taken=seconds)
+    if copies is not None:
+        add_accounts(tables, copies)
+    if not files.paths:
+        if files.skipped:
+            tell(f"nothing new: all {files.skipped} files were read before")
+        return Outcome({}, 0, 0, files.skipped)
+    tell(f"reading {len(files.paths)} files ({files.skipped} unchanged)")
+    create(tables)
+    with stage(tables, now=time.time()) as place:
+        outcome = _take(found, files, tables, place, tell=tell, now=seconds)
+    return outcome._replace(skipped_files=files.skipped)
 
 
-def _stage(
-    spark: SparkSession,
-    found: DataFrame,
-    paths: Sequence[str],
-    staging: Staging,
-    *,
-    tell: Callable[[str], None],
-    now: float | None,
-) -> tuple[list[Move], Outcome]:
-    tables, stage = staging.tables, staging.stage
-    parsed, verdicts = read(spark, paths, stage, latest_seconds=_latest_seconds(now))
+def _take(
+    found: DataFrame, given: ToRead, tables: Tables, place: str, *, tell: Callable[[str], None], now: int
+) -> Outcome:
+    spark, paths = tables.spark, given.paths
+    parsed, verdicts = read(spark, paths, place, latest_seconds=_latest_seconds(now))
     verdicts = {path: (_gone(tables, path, state), why) for path, (state, why) in verdicts.items()}
-    given = spark.createDataFrame([(path,) for path in paths], "path string")
-    files = account(found.join(F.broadcast(given), on="path", how="left_semi"), parsed, verdicts).coalesce(1).cache()
+    wanted = spark.createDataFrame([(path,) for path in paths], "path string")
+    listed = found.join(F.broadcast(wanted), on="path", how="left_semi")
+    files = account(listed, parsed, verdicts, taken=now).coalesce(1).cache()
+    require_one_cluster(files, given.runs)
     good, bad = parsed.where(F.col("problem").isNull()), parsed.where(F.col("problem").isNotNull())
     outcome = _outcome(files)
-    moves = _stage_lines(spark, staging, good, tell)
     told = [*of_clocks(good), *of_files(files)]
     if outcome.quarantined:
         told += of_lines(bad)
-        named = bad.withColumn("source", F.regexp_extract("source", r"([^/]+)$", 1)).withColumn("source", journal())
-        named.select(QUARANTINE.names).write.partitionBy("source").parquet(f"{stage}/quarantine")
-        moves += staging.replaced("quarantine", depth=1)
-    best(tables.files, files).coalesce(1).write.parquet(f"{stage}/files")
+    tell("writing lines")
+    insert_lines(tables, good)
+    set_aside(tables, bad, [row.source for row in files.select(journal().alias("source")).distinct().collect()])
+    # Last of all: killed before this, the next run reads the same files again, and finds the lines that are there.
+    add_accounts(tables, files.where("state != 'gone'"))
     files.unpersist()
-    return [*moves, Move("files", "files", takes_place=True)], outcome._replace(troubles=tuple(told))
+    return outcome._replace(troubles=tuple(told))
 
 
-def _latest_seconds(now: float | None) -> int:
+def _latest_seconds(now: int) -> int:
     """A line that says that it is later is of a clock that is wrong."""
-    return min(int(time.time() if now is None else now) + AHEAD_SECONDS, LATEST_SECONDS)
+    return min(now + AHEAD_SECONDS, LATEST_SECONDS)
 
 
 def _gone(tables: Tables, path: str, state: str) -> str:
     return "gone" if state == "unread" and not tables.storage.exists(path) else state
-
-
-def shaped(parsed: DataFrame, schema: StructType) -> DataFrame:
-    """Lines that are rows as they are, each once."""
-    dated = parsed.withColumn("date", F.to_date(F.timestamp_seconds("time")))
-    return dated.select(schema.names).distinct()
-
-
-def _stage_lines(spark: SparkSession, staging: Staging, good: DataFrame, tell: Callable[[str], None]) -> list[Move]:
-    """Stage the rows of all lines. Whatever is shuffled is shuffled as lines: their rows are many times as many."""
-    is_traffic = F.col("kind") == Kind.TRAFFIC.value
-    days, span = _days(good, is_traffic)
-    moves: list[Move] = []
-    if days[True]:
-        path = f"{staging.stage}/lines"
-        once = good.where(is_traffic).dropDuplicates(list(TRAFFIC_IDENTITY))
-        once.hint("rebalance", "broker").write.parquet(path)
-        lines = spark.read.schema(PARSED).parquet(literal(path))
-        for name, unfold in (("seconds", link_seconds), ("traffic", replica_seconds)):
-            tell(f"writing {name}")
-            moves += staging.rows(name, lines, unfold, days=days[True], span=span)
-    tell("writing events")
-    return moves + staging.events(shaped(good.where(~is_traffic), EVENTS), days[False])
-
-
-def _days(good: DataFrame, is_traffic: Column) -> tuple[dict[bool, list[Day]], Span]:
-    """Return the partitions that the rows of traffic lines, and of all others, are in, and the span of all their
-    seconds: told without unfolding them."""
-    last = F.col("time") + F.when(is_traffic, F.size("second_fetches") - 1).otherwise(0)
-    dates = F.array(*(F.to_date(F.timestamp_seconds(end)) for end in (F.col("time"), last)))
-    each = good.select(
-        is_traffic.alias("traffic"), F.explode(dates).alias("date"), "broker", "time", last.alias("last")
-    )
-    rows = each.groupBy("traffic", "date", "broker").agg(F.min("time").alias("first"), F.max("last").alias("last"))
-    found: dict[bool, list[Day]] = {True: [], False: []}
-    first_of_all, last_of_all = LATEST_SECONDS, EARLIEST_SECONDS
-    for row in rows.collect():
-        found[row.traffic].append(Day(row.date, row.broker))
-        first_of_all, last_of_all = min(first_of_all, row.first), max(last_of_all, row.last)
-    return found, Span(first_of_all, last_of_all)
 
 
 def _outcome(files: DataFrame) -> Outcome:

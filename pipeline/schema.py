@@ -39,7 +39,6 @@ BOUNDS = StructType(
     ]
 )
 """The field `bounds` of quota lines, which is JSON itself."""
-PARTITION_COLUMNS = ("date", "broker")
 
 
 def _column(field: Field) -> StructField:
@@ -48,6 +47,14 @@ def _column(field: Field) -> StructField:
 
 LINE = StructType([_column(field) for field in all_fields()])
 """Any line: the fields of all kinds."""
+
+LINES = StructType(
+    [
+        *(_column(field) for field in (*COMMON, *KINDS[Kind.TRAFFIC]) if field.name != "kind"),
+        StructField("date", DateType()),
+    ]
+)
+"""One row per traffic line, partitioned by the date (UTC) of its first second."""
 
 _PARTITIONS = [StructField("date", DateType()), StructField("broker", LongType())]
 _OWN = [field for field in COMMON if field.name not in ("kind", "broker")]
@@ -77,18 +84,15 @@ TRAFFIC = StructType(
     ]
 )
 """One row per second, link and partition of which a traffic line had news, `line_tick` being the line's;
-`fetch_offset_before` is the replica's at the second's beginning. Partitioned by date (UTC) and broker."""
+`fetch_offset_before` is the replica's at the second's beginning. A view of `LINES`."""
 
 SECOND_ROWS = StructType([*map(_column, (*_LINK, *_STATE)), *_numbers(*_COUNTS), *_PARTITIONS])
-"""The same, summed up over all partitions by the sidecar: to the byte in every second."""
-
-LINE_KEY = ("broker", "run", "line_tick", "role", "peer", "throttled", "in_sync")
-"""Which line a row came from."""
+"""The same, summed up over all partitions by the sidecar: to the byte in every second. Another view of `LINES`."""
 
 _OF_TRAFFIC_ALONE = {field.name for field in KINDS[Kind.TRAFFIC]} - {"role", "peer"}
 _OF_EVENTS = [field for field in all_fields() if field.name not in {"broker", *_OF_TRAFFIC_ALONE}]
 EVENTS = StructType([*map(_column, _OF_EVENTS), *_PARTITIONS])
-"""One row per line of any other kind; partitioned likewise."""
+"""One row per line of any other kind; partitioned by date."""
 
 TIMES_BEHIND = StructType(
     [
@@ -139,12 +143,12 @@ SUMMARIES = {"times_behind": TIMES_BEHIND, "lag_steps": LAG_STEPS, "held_minutes
 
 
 def kept(summary: StructType) -> StructType:
-    """What is kept of a summary: by date, broker, and the fingerprint of what it was made from."""
+    """What is kept of a summary: by date, and the fingerprint of what it was made from."""
     return StructType([*summary, StructField("of", StringType()), *_PARTITIONS])
 
 
 QUARANTINE = StructType(_texts("value", "problem", "source"))
-"""One row per line that is not one of a journal; partitioned by source, the file."""
+"""One row per line that is not one of a journal; `source` is the file."""
 
 FILES = StructType(
     [
@@ -154,8 +158,11 @@ FILES = StructType(
         *_texts("state"),
         StructField("lines", LongType()),
         StructField("quarantined", IntegerType()),
-        *_texts("path", "why"),
+        *_texts("path", "why", "run"),
+        StructField("taken", LongType()),
     ]
 )
-"""One row per file of a journal, by its name once it is closed: copies, and what it was while it was open, are the
-same. `path` is the one that was read, `why` says what is wrong with it if its state does not say all."""
+"""One row each time a file was read, at the second `taken`. `path` is the one that was read, `why` says what is wrong
+with it if its state does not say all, `run` is the run of the sidecar whose lines it has. Of the rows of one file of a
+journal, by its name once it is closed, the best counts (`accounts.best`): copies, and what it was while it was open,
+are the same."""

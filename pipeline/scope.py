@@ -1,20 +1,18 @@
 """Which seconds, of which brokers, a job is about: what lies outside is not read.
 
-The tables are kept by date and broker, and within a file by time, so that a scope is directories first, then row
-groups (Parquet's least and greatest `time`). Invariant: a scope says which rows are told of; what a window needs of the
+The tables are kept by date, so that a scope is directories first, then files (the least and greatest `time` of each,
+which Delta's log tells). Invariant: a scope says which rows are told of; what a window needs of the
 seconds before it is read as well (`reaching_back`), and cut off again (`cut`).
 """
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+import datetime as dt
 from typing import TYPE_CHECKING, NamedTuple
 
 from pyspark.sql import functions as F
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from pyspark.sql import DataFrame
 
 
@@ -56,20 +54,33 @@ class Scope(NamedTuple):
             rows = rows.where(F.col("broker").isin(list(self.brokers)))
         return rows
 
-    def dates(self, directories: Iterable[str]) -> list[str]:
-        """Of directories called ``date=2026-11-21`` those that may have rows within."""
-        first, last = (None if at is None else f"date={_date(at)}" for at in (self.since, _before(self.until)))
-        return [one for one in directories if (first is None or one >= first) and (last is None or one <= last)]
+    @property
+    def first_date(self) -> dt.date | None:
+        """The date (UTC) of the first second; None: there is none."""
+        return None if self.since is None else _date(self.since)
+
+    @property
+    def last_date(self) -> dt.date | None:
+        """The date (UTC) of the last second; None: there is none."""
+        return None if self.until is None else _date(self.until - 1)
+
+    @property
+    def dates_condition(self) -> str | None:
+        """The condition on `date`, in SQL, that the days of the scope meet; None: all do."""
+        first, last = self.first_date, self.last_date
+        ends = [*([] if first is None else [f"date >= '{first}'"]), *([] if last is None else [f"date <= '{last}'"])]
+        return " and ".join(ends) or None
+
+    def has_date(self, date: dt.date) -> bool:
+        """Return whether seconds of that date (UTC) may be within."""
+        first, last = self.first_date, self.last_date
+        return (first is None or date >= first) and (last is None or date <= last)
 
 
 def moment_text(seconds: float) -> str:
     """``2026-11-21T03:10:12Z``."""
-    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%SZ}"
+    return f"{dt.datetime.fromtimestamp(seconds, dt.UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
-def _before(until: int | None) -> int | None:
-    return None if until is None else until - 1
-
-
-def _date(seconds: int) -> str:
-    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d}"
+def _date(seconds: int) -> dt.date:
+    return dt.datetime.fromtimestamp(seconds, dt.UTC).date()

@@ -1,14 +1,17 @@
 """The Spark session, as every job wants it. Only entry points and tests make one.
 
-Invariant: times are UTC whatever the machine thinks, and partitions of a table are replaced one by one.
+Invariant: times are UTC whatever the machine thinks, and Delta Lake is there without network (`jars`).
 """
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import TYPE_CHECKING
 
 from pyspark.sql import SparkSession
+
+from .jars import jars
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,7 +26,12 @@ SETTINGS = {
     "spark.log.level": "FATAL",
     # Every column made in Python would look up its line and tell the JVM: most of what building a plan takes.
     "spark.python.sql.dataFrameDebugging.enabled": "false",
-    "spark.sql.sources.partitionOverwriteMode": "dynamic",
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    # Delta's 50 are for logs of millions of files. A task for each costs more than what it has to do.
+    "spark.databricks.delta.snapshotPartitions": "2",
+    # Journal lines are much alike.
+    "spark.sql.parquet.compression.codec": "zstd",
     # Rows that are shuffled are much alike: half of what lz4 leaves of them.
     "spark.io.compression.codec": "zstd",
     "spark.io.compression.zstd.level": "3",
@@ -33,14 +41,9 @@ ON_THIS_MACHINE = {
     "spark.driver.bindAddress": "127.0.0.1",
     # Spark's 200 are made for a cluster: a report of a small journal takes a minute more with them than with 16.
     "spark.sql.shuffle.partitions": "16",
+    # Spark's 10 000 tasks list directories on a cluster; Delta's VACUUM always takes as many.
+    "spark.sql.sources.parallelPartitionDiscovery.parallelism": "4",
 }
-USED_ALL_THE_TIME = {
-    "functions": ("col",),
-    "PythonUtils": ("toSeq",),
-    "PythonSQLUtils": ("unresolvedNamedLambdaVariable", "lambdaFunction"),
-    "org.apache.spark.sql.functions": ("col", "lit", "when"),
-}
-"""Classes of the JVM, and members of them, that nearly every column needs."""
 
 
 def open_session(app: str, *, master: str | None = None, conf: Mapping[str, str] | None = None) -> SparkSession:
@@ -48,27 +51,18 @@ def open_session(app: str, *, master: str | None = None, conf: Mapping[str, str]
     builder = SparkSession.builder.appName(app)
     settings = SETTINGS | _bars()
     if master is not None:
+        # spark-submit has started the JVM already, with the jars that it was given.
+        settings |= {"spark.jars": ",".join(jars())}
         builder = builder.master(master)
         if master.startswith("local"):
             settings |= ON_THIS_MACHINE
+            # Workers of this machine need what the driver has: started by cron, PATH may have another Python.
+            os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     for key, value in (settings | dict(conf or {})).items():
         builder = builder.config(key, value)
-    session = builder.getOrCreate()
-    _find_once(session)
-    return session
+    return builder.getOrCreate()
 
 
 def _bars() -> dict[str, str]:
     """Spark draws bars of its stages wherever its shell would, and a log of cron's has each of their states."""
     return {} if sys.stderr.isatty() else {"spark.ui.showConsoleProgress": "false"}
-
-
-def _find_once(session: SparkSession) -> None:
-    """Py4J asks the JVM for a class, and for a member of one, at each use, and there a class is looked for in each
-    imported package, in every jar: 0.5 to 2 ms, a tenth of what it takes to build and plan an audit."""
-    jvm = session._jvm
-    for name, members in USED_ALL_THE_TIME.items():
-        found = getattr(jvm, name)
-        for member in members:
-            setattr(found, member, getattr(found, member))
-        setattr(jvm, name, found)

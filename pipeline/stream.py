@@ -10,6 +10,7 @@ come, even if the stream is killed between two batches.
 
 from __future__ import annotations
 
+import os
 import threading
 from typing import TYPE_CHECKING
 
@@ -22,7 +23,6 @@ from .ingest import Outcome, listed, take
 from .paths import literal
 from .quotas import ROLE
 from .rates import LEVELS, per_second
-from .storage import write_here
 from .tables import Tables
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class Live:
         self, spark: SparkSession, source: str, target: str, *, tell: Callable[[str], None] = lambda _: None
     ) -> None:
         self._spark, self._tell = spark, tell
-        self.tables = Tables(spark, target, tell=tell)
+        self.tables = Tables(spark, target).require_layout()
         storage = self.tables.storage
         if storage.exists(storage.under("checkpoint")):
             raise InputError(
@@ -103,8 +103,9 @@ class Live:
 
     def _take_rows(self, rows: list[Row]) -> None:
         files = [(row.source, row.path, row.size_bytes, row.modified) for row in rows]
-        outcome = take(self._spark, self._spark.createDataFrame(files, _FOUND), self.tables, tell=self._tell)
+        outcome = take(self._spark.createDataFrame(files, _FOUND), self.tables, tell=self._tell)
         with self._lock:
+            self.tables = self.tables.now()
             self._news.append(outcome)
 
     def _again(self) -> list[Row]:
@@ -176,5 +177,11 @@ def _head(name: str, meaning: str) -> list[str]:
 
 
 def write_textfile(path: Path, text: str) -> None:
-    """Whole or not at all, as the collector wants it."""
-    write_here(path, text)
+    """Write it whole or not at all, as the collector wants it."""
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        beside.write_text(text, "utf-8")
+        beside.replace(path)
+    except OSError:
+        beside.unlink(missing_ok=True)
+        raise

@@ -14,11 +14,11 @@ from .options import session, spark_options, tell
 @click.option("--into", "target", required=True, metavar="TABLES", help="Where the tables are, or will be.")
 @spark_options
 def command(sources: tuple[str, ...], target: str, spark_settings: tuple[str | None, tuple[str, ...]]) -> None:
-    """Read the sidecars' journals below SOURCES into Parquet tables by date and broker.
+    """Read the sidecars' journals below SOURCES into Delta Lake tables by date.
 
     Each line is taken once, however often and in whatever order it is fed; files that were read whole are not read
     again. A torn file gives its whole lines. What is not a line of a journal is set aside in TABLES/quarantine, with
-    the reason. Killed at any moment, the next run puts things right; of two at once one waits for the other.
+    the reason. Killed at any moment, the next run puts things right; others may read and write meanwhile.
 
     Exit status 0 says that nothing is missing of what was read. It is 1 if a file was torn, damaged, corrupt or could
     not be read, or a line was set aside; which, and why, is printed, and everything else was taken. What is known

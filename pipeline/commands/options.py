@@ -20,8 +20,9 @@ from ..causes import jvm_ended
 from ..errors import InputError
 from ..scope import Scope, moment_text
 from ..session import open_session
-from ..storage import Storage
-from ..tables import EARLIER_LAYOUT, LAYOUT, Tables
+from ..tables import Tables
+from ..tables.delta import LOG
+from ..tables.storage import Storage
 from ..terminal import cell, printable
 from ..troubles import of_tables
 from .quantities import MOMENT, Moment
@@ -68,35 +69,33 @@ class Wanted(NamedTuple):
 
     since: Moment | None
     until: Moment | None
-    brokers: tuple[int, ...]
+    brokers: tuple[int, ...] = ()
     as_of: Moment | None = None
 
 
 def days_options(command: Callable[..., None], *, until_option: str = "--until") -> Callable[..., None]:
-    """Add --since, --until and --broker. until_option: what --until is called where it means something else."""
+    """Add --since and --until. until_option: what --until is called where it means something else."""
 
     @click.option("--since", type=MOMENT, metavar="MOMENT", help="2026-11-21T03:10:00Z, 03:10, or 6h before the end.")
     @click.option(until_option, "scope_until", type=MOMENT, metavar="MOMENT", help="The first second not meant.")
-    @click.option("--broker", "brokers", type=int, multiple=True, metavar="ID", help="As its sidecar saw it; repeat.")
     @functools.wraps(command)
-    def wrapped(
-        *args: Any, since: Moment | None, scope_until: Moment | None, brokers: tuple[int, ...], **kwargs: Any
-    ) -> None:
-        command(*args, wanted=Wanted(since, scope_until, brokers), **kwargs)
+    def wrapped(*args: Any, since: Moment | None, scope_until: Moment | None, **kwargs: Any) -> None:
+        command(*args, wanted=Wanted(since, scope_until), **kwargs)
 
     return wrapped
 
 
 def scope_options(command: Callable[..., None], *, until_option: str = "--until") -> Callable[..., None]:
-    """Add these, and --as-of."""
+    """Add these, --broker and --as-of."""
 
     @functools.partial(days_options, until_option=until_option)
+    @click.option("--broker", "brokers", type=int, multiple=True, metavar="ID", help="As its sidecar saw it; repeat.")
     @click.option(
         "--as-of", type=MOMENT, metavar="MOMENT", help="The tables as they were then; 30m is half an hour ago."
     )
     @functools.wraps(command)
-    def wrapped(*args: Any, wanted: Wanted, as_of: Moment | None, **kwargs: Any) -> None:
-        command(*args, wanted=wanted._replace(as_of=as_of), **kwargs)
+    def wrapped(*args: Any, wanted: Wanted, brokers: tuple[int, ...], as_of: Moment | None, **kwargs: Any) -> None:
+        command(*args, wanted=wanted._replace(brokers=brokers, as_of=as_of), **kwargs)
 
     return wrapped
 
@@ -113,9 +112,16 @@ def session(app: str, spark_settings: tuple[str | None, tuple[str, ...]]) -> Ite
     for item, (key, separator, _) in zip(conf, pairs, strict=True):
         if not (key and separator):
             raise InputError(f"--conf: expected KEY=VALUE, found {item!r}")
-    was_there = SparkSession.getActiveSession() is not None
-    spark = open_session(f"pipeline {app}", master=master, conf={key: value for key, _, value in pairs})
-    is_over = was_there
+    settings = {key: value for key, _, value in pairs}
+    active = SparkSession.getActiveSession()
+    if active is None:
+        spark = open_session(f"pipeline {app}", master=master, conf=settings)
+    else:
+        # It is somebody else's, with settings of their own.
+        spark = active
+        for key, value in settings.items():
+            spark.conf.set(key, value)
+    is_over = active is not None
     try:
         yield spark
     except (Py4JNetworkError, ConnectionError) as error:
@@ -132,13 +138,14 @@ def tables(spark: SparkSession, path: str, wanted: Wanted | None = None) -> Tabl
 
     Raises InputError if there are none, or nothing of them is wanted.
     """
-    found = Tables(spark, path, tell=tell).require()
+    found = Tables(spark, path).require()
     for text in of_tables(found.files):
         tell(f"{path}: {text}")
     if wanted is None:
         return found
     if wanted.as_of is not None:
         found = found.within(Scope(as_of=wanted.as_of.resolve(int(time.time()))))
+        _ = found.table("lines")
     _require_brokers(found, wanted.brokers)
     return found.within(_scope(found, wanted))
 
@@ -169,7 +176,7 @@ def require_room(spark: SparkSession, path: str) -> None:
     """Raise InputError unless nothing is there, or an earlier result: Spark removes all that it finds, below it too."""
     place = Storage(spark, path)
     others = [name for name in place.names(place.root) if _OF_A_RESULT.match(name) is None]
-    is_table = any(place.has_beside(one) for one in (LAYOUT, EARLIER_LAYOUT))
+    is_table = LOG in others
     if others or is_table:
         found = "one of the tables" if is_table else ", ".join(map(repr, others[:3]))
         raise InputError(

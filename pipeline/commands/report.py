@@ -11,7 +11,7 @@ import click
 from ..errors import InputError
 from ..report.facts import collect
 from ..report.page import render
-from ..storage import Storage
+from ..tables.storage import Storage
 from ..terminal import printable
 from .options import Wanted, scope_options, session, spark_options, tables, tell, write_out
 

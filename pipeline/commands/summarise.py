@@ -20,7 +20,7 @@ def command(path: str, spark_settings: tuple[str | None, tuple[str, ...]]) -> No
 
     Answers stay the same, with it or without: a day that has got more lines since counts as not kept, and is read from
     its seconds until this is run again. Once a day, after midnight, is often enough. Killed at any moment, the next
-    writer puts things right; of two writers at once one waits for the other.
+    writer puts things right.
 
     \b
     Example:

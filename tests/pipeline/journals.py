@@ -68,12 +68,13 @@ def write_file(
     number: int = 1,
     name_ends: str = ".ndjson.gz",
     closed: bool = True,
+    run: str = JOURNAL["run"],
 ) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     name = f"journal-{broker}-20261121T084000Z-{number:06d}"
     path = folder / f"{name}{name_ends}"
-    head = event_line(Kind.FILE_OPENED, FIRST, broker=broker, file=f"{name}.ndjson.gz")
-    foot = event_line(Kind.FILE_CLOSED, FIRST, broker=broker, file=f"{name}.ndjson.gz", lines=len(lines) + 1)
+    head = event_line(Kind.FILE_OPENED, FIRST, broker=broker, run=run, file=f"{name}.ndjson.gz")
+    foot = event_line(Kind.FILE_CLOSED, FIRST, broker=broker, run=run, file=f"{name}.ndjson.gz", lines=len(lines) + 1)
     text = "\n".join([head, *lines, *([foot] if closed else [])]) + "\n"
     path.write_bytes(gzip.compress(text.encode()))
     return path

@@ -9,7 +9,7 @@ from py4j.protocol import Py4JJavaError, Py4JNetworkError
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 
-from pipeline.causes import first_line
+from pipeline.causes import first_line, root_cause
 from pipeline.cli import main
 from pipeline.tables import Tables
 
@@ -25,7 +25,8 @@ def test_what_a_python_worker_failed_of_is_said(spark: SparkSession) -> None:
 
     with pytest.raises(PySparkException) as error:
         spark.range(1).select(F.udf(fails, "long", useArrow=False)("id")).collect()
-    assert first_line(error.value) == "a Python worker failed: ValueError: expected a quota, found none"
+    for line in (first_line(error.value), root_cause(error.value)):
+        assert line == "a Python worker failed: ValueError: expected a quota, found none"
 
 
 def test_a_wrong_query_is_its_first_line(spark: SparkSession) -> None:

@@ -11,8 +11,6 @@ import pytest
 
 from journal_schema import Kind
 from pipeline.cli import group, main
-from pipeline.replaced import replaced_files
-from pipeline.storage import Storage
 from tests.pipeline.flaky import object_store
 from tests.pipeline.journals import FIRST, event_line, traffic_line, write_file
 
@@ -60,8 +58,8 @@ def test_ingest_says_what_it_did(tables: Path, capsys: pytest.CaptureFixture[str
 def test_compact_says_what_there_was_to_do(tables: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["compact", str(tables), "--since", "1h", *MASTER]) == 0
     names, *rows = capsys.readouterr().out.splitlines()
-    assert names.split() == ["table", "days", "files_before", "files", "bytes_before", "bytes"]
-    assert [row.split()[:3] for row in rows] == [[name, "0", "0"] for name in ("traffic", "seconds", "events")]
+    assert names.split() == ["table", "files_before", "files", "bytes_before", "bytes"]
+    assert [row.split() for row in rows] == [[name, *"0000"] for name in ("lines", "events", "files", "quarantine")]
 
 
 def test_tables_as_of_a_moment_before_they_were_there_are_an_error(
@@ -78,8 +76,9 @@ def test_tables_as_of_a_moment_before_they_were_there_are_an_error(
 def test_for_how_long_replaced_files_stay_is_told_to_compact(
     tables: Path, capsys: pytest.CaptureFixture[str], spark: SparkSession
 ) -> None:
-    assert main(["compact", str(tables), "--keep", "7d", *MASTER]) == 0
-    assert replaced_files(Storage(spark, str(tables))).keep_seconds == 7 * 86_400
+    assert main(["compact", str(tables), "--keep", "30d", *MASTER]) == 0
+    detail = spark.sql(f"DESCRIBE DETAIL delta.`{tables / 'lines'}`").collect()[0]
+    assert detail.properties["delta.deletedFileRetentionDuration"] == "interval 2592000 seconds"
     capsys.readouterr()
 
 

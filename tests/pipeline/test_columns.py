@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 
 from pipeline import audit, lag, moves, rates, replay, sizes, streams
-from pipeline.compaction import Compacted
 from pipeline.fluid import Stream
 from pipeline.replay import WhatIf
 from pipeline.simulation import Flow
+from pipeline.tables.upkeep import Compacted
 from tests.pipeline.frames import quotas, traffic
 
 if TYPE_CHECKING:
@@ -95,5 +95,5 @@ def test_replay(spark: SparkSession) -> None:
 
 def test_compact(spark: SparkSession) -> None:
     (told,) = tables_below("compact")
-    one = spark.createDataFrame([Compacted("traffic", 0, 0, 0, 0, 0)], list(Compacted._fields))
+    one = spark.createDataFrame([Compacted("lines", 0, 0, 0, 0)], list(Compacted._fields))
     assert columns(one) == told

@@ -10,15 +10,12 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 
 from journal_schema import Kind
-from pipeline.committing import COMMITS, SEAL, STAGING, begin
 from pipeline.errors import InputError
 from pipeline.ingest import Outcome, find_files, ingest, take
 from pipeline.lines import MOST
-from pipeline.sole_writer import Turn
-from pipeline.storage import Storage
-from pipeline.tables import Tables
+from pipeline.tables import Tables, delta
+from pipeline.tables.writing import STAGING
 from tests.pipeline.journals import FIRST, JOURNAL, changed, event_line, quota_line, traffic_line, write_file
-from tests.pipeline.killing import killed_at
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -69,15 +66,10 @@ def straight(spark: SparkSession, journal: Path) -> Straight:
     return Straight(journal, out, outcome, tables_of(spark, out))
 
 
-def test_every_line_is_in_the_partition_of_its_day_and_broker(spark: SparkSession, straight: Straight) -> None:
+def test_every_line_is_in_the_partition_of_its_day(spark: SparkSession, straight: Straight) -> None:
     out = straight.out
     assert straight.outcome == ({"whole": 2}, 8, 0, 0, ())
-    found = sorted(str(path.relative_to(out)) for path in (out / "traffic").glob("*/*"))
-    assert found == [
-        "traffic/date=2026-11-21/broker=101",
-        "traffic/date=2026-11-21/broker=102",
-        "traffic/date=2026-11-22/broker=101",
-    ]
+    assert {path.name for path in (out / "lines").glob("date=*")} == {"date=2026-11-21", "date=2026-11-22"}
     tables = Tables(spark, str(out))
     assert tables.traffic.count() == 7
     row = tables.traffic.where("broker = 102").first()
@@ -122,9 +114,9 @@ def test_a_file_that_is_closed_after_it_was_listed_costs_nothing(spark: SparkSes
     found = find_files(spark, tables.storage, [str(folder)])
     listed_open.unlink()
     write_file(folder, lines=[traffic_line(FIRST), traffic_line(FIRST + 1)])
-    assert take(spark, found, tables).files == {"whole": 1}
+    assert take(found, tables).files == {"whole": 1}
     assert ingest(spark, [str(folder)], str(out)).files == {"whole": 1}
-    assert tables.traffic.groupBy("broker").count().orderBy("broker").collect() == [(101, 2), (102, 1)]
+    assert tables.now().traffic.groupBy("broker").count().orderBy("broker").collect() == [(101, 2), (102, 1)]
 
 
 IN_2099 = 4_070_908_800
@@ -198,7 +190,7 @@ def mixed(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Mixe
 
 
 def ticks(mixed: Mixed, broker: int) -> list[int]:
-    return sorted(row.tick for row in mixed.tables.traffic.where(f"broker = {broker}").collect())
+    return sorted(row.tick for row in mixed.tables.now().traffic.where(f"broker = {broker}").collect())
 
 
 def told(mixed: Mixed, message: str) -> bool:
@@ -285,27 +277,43 @@ def test_nothing_to_read_is_said(spark: SparkSession, tmp_path: Path) -> None:
         ingest(spark, [str(tmp_path / "empty")], str(tmp_path / "tables"))
 
 
-@pytest.mark.parametrize("moment", ["stage", 1])
-def test_killed_at_any_moment_the_next_run_puts_it_right(
-    spark: SparkSession, straight: Straight, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str | int
+class KilledError(BaseException):
+    """Nothing of ours catches it."""
+
+
+@pytest.mark.parametrize("commit", ["insert_new", "replace", "append"])
+def test_killed_before_a_commit_the_next_run_puts_it_right(
+    spark: SparkSession, straight: Straight, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, commit: str
 ) -> None:
+    """After the lines and before the account of the files, say: they are read again, and no line is there twice."""
     journal, out = straight.journal, tmp_path / "tables"
     ingest(spark, [str(journal / "102")], str(out))
-    with killed_at(moment, monkeypatch):
-        ingest(spark, [str(journal)], str(out))
-    if moment != "stage":
-        with pytest.raises(InputError, match="an ingest ended while it put its rows in place"):
-            tables_of(spark, out)
-    ingest(spark, [str(journal)], str(out))
-    assert tables_of(spark, out) == straight.tables
-    assert not (out / STAGING).exists()
+    write_file(tmp_path / "bad", broker=103, lines=["not json"])
+
+    def killed(*_: object, **__: object) -> None:
+        raise KilledError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(delta, commit, killed)
+        with pytest.raises(KilledError):
+            ingest(spark, [str(journal), str(tmp_path / "bad")], str(out))
+    ingest(spark, [str(journal), str(tmp_path / "bad")], str(out))
+    traffic, seconds, _, quarantine = tables_of(spark, out)
+    assert (traffic, seconds) == straight.tables[:2]
+    assert len(quarantine) == 1
+    assert list((out / STAGING).glob("*")) == []
 
 
-def test_a_seal_without_its_stage_is_done(spark: SparkSession, tmp_path: Path) -> None:
-    storage = Storage(spark, str(tmp_path))
-    storage.write_text(storage.under(STAGING, SEAL), '[["gone", "there"]]')
-    begin(Turn(storage, 0))
-    assert [path.name for path in tmp_path.iterdir()] == [COMMITS]
+def test_tables_of_an_earlier_version_are_refused(spark: SparkSession, tmp_path: Path) -> None:
+    write_file(tmp_path / "journal", lines=[traffic_line(FIRST)])
+    for mark in ("tables/_layout_3", "older/files/part-0.parquet"):
+        (tmp_path / mark).parent.mkdir(parents=True)
+        (tmp_path / mark).touch()
+        into = str(tmp_path / mark.partition("/")[0])
+        with pytest.raises(InputError, match="which are no Delta tables: ingest the journals into another directory"):
+            ingest(spark, [str(tmp_path / "journal")], into)
+        with pytest.raises(InputError, match="which are no Delta tables"):
+            Tables(spark, into).require()
 
 
 def test_the_journal_of_the_tests_is_the_one_of_the_schema() -> None:

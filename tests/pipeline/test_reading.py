@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 
 from pipeline import reading
+from pipeline.errors import InputError
 from pipeline.ingest import Outcome, ingest
 from pipeline.tables import Tables
 from tests.pipeline.flaky import SCHEME, flaky
@@ -129,6 +130,35 @@ def test_a_good_copy_beside_a_corrupt_one_of_the_same_size_is_taken(spark: Spark
     assert (again.files, again.is_complete) == ({"whole": 1}, True)
     assert bytes_of(spark, tables, 101) == told_bytes(texts)
     assert ingest(spark, both, str(tables)).files == {}
+
+
+def test_files_of_two_clusters_with_one_name_are_refused(spark: SparkSession, tmp_path: Path) -> None:
+    """Equal broker ids and start seconds: the second was "unchanged". At once, one after the other, and a true copy."""
+    for cluster in ("a", "b"):
+        texts = [traffic_line(FIRST + at, run=cluster, record_bytes=at) for at in range(30)]
+        write_file(tmp_path / cluster, lines=[*texts, *texts] if cluster == "b" else texts, run=cluster)
+    shutil.copytree(tmp_path / "a", tmp_path / "copy")
+    one, other, copy = (str(tmp_path / name) for name in ("a", "b", "copy"))
+    with pytest.raises(InputError, match="two clusters, or two sidecars with one broker id"):
+        ingest(spark, [one, other], str(tmp_path / "both"))
+    tables = str(tmp_path / "tables")
+    assert ingest(spark, [one], tables).files == {"whole": 1}
+    with pytest.raises(InputError, match=r"/b/journal-101.*: expected lines of run a as in .*/a/journal-101.*found"):
+        ingest(spark, [other], tables)
+    for _ in range(2):
+        assert ingest(spark, [one, copy], tables)[:4] == ({}, 0, 0, 2)
+    assert Tables(spark, tables).traffic.count() == 30
+    assert Tables(spark, str(tmp_path / "both")).traffic.count() == 0
+
+
+def test_a_file_of_no_bytes_is_torn(spark: SparkSession, tmp_path: Path) -> None:
+    """As a power cut leaves it. Spark lists it and passes over it without a word."""
+    write_file(tmp_path / "journal", lines=lines(101))
+    (tmp_path / "journal" / "journal-102-20261121T084000Z-000001.ndjson.gz").touch()
+    done = ingest(spark, [str(tmp_path / "journal")], str(tmp_path / "tables"))
+    assert (done.files, done.is_complete) == ({"whole": 1, "torn": 1}, False)
+    assert states(spark, tmp_path / "tables") == {"101": "whole", "102": "torn"}
+    assert ingest(spark, [str(tmp_path / "journal")], str(tmp_path / "tables")).files == {}
 
 
 def test_what_was_read_whole_is_not_read_again(fed: Fed) -> None:

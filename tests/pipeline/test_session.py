@@ -1,24 +1,18 @@
+"""Settings of a session: what a terminal, a worker and Delta Lake need."""
+
 from __future__ import annotations
 
 import io
+import os
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from pipeline import session
-from pipeline.session import USED_ALL_THE_TIME, open_session
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-
-@pytest.mark.parametrize("name", USED_ALL_THE_TIME)
-def test_what_every_column_needs_of_the_jvm_is_looked_for_once(spark: SparkSession, name: str) -> None:
-    found = getattr(spark._jvm, name)
-    assert found is getattr(spark._jvm, name)
-    for member in USED_ALL_THE_TIME[name]:
-        assert getattr(found, member) is getattr(found, member)
+from pipeline.errors import InputError
+from pipeline.jars import FOLDER_VARIABLE, fetch, jars
+from pipeline.session import open_session
 
 
 class Terminal(io.StringIO):
@@ -33,6 +27,9 @@ class Builder:
         self.settings: dict[str, str] = {}
 
     def appName(self, _: str) -> Builder:
+        return self
+
+    def master(self, _: str) -> Builder:
         return self
 
     def config(self, key: str, value: str) -> Builder:
@@ -51,6 +48,35 @@ def test_spark_draws_its_bars_on_a_terminal_only(
     builder = Builder()
     monkeypatch.setattr(sys, "stderr", stderr)
     monkeypatch.setattr(session.SparkSession, "builder", builder)
-    monkeypatch.setattr(session, "_find_once", lambda _: None)
     open_session("bars")
     assert builder.settings.get("spark.ui.showConsoleProgress") == bars
+
+
+def test_workers_of_this_machine_run_the_drivers_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Started by cron, PATH has another Python or none, and every open file would count as not read."""
+    monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
+    monkeypatch.setattr(session.SparkSession, "builder", Builder())
+    open_session("workers", master="local[2]")
+    assert os.environ["PYSPARK_PYTHON"] == sys.executable
+    monkeypatch.setenv("PYSPARK_PYTHON", "/opt/another")
+    open_session("workers", master="local[2]")
+    assert os.environ["PYSPARK_PYTHON"] == "/opt/another"
+
+
+def test_a_session_starts_with_jars_that_are_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    builder = Builder()
+    monkeypatch.setattr(session.SparkSession, "builder", builder)
+    monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
+    open_session("jars", master="local[2]")
+    named = [Path(path).name.partition("_")[2].partition("-4")[0] for path in builder.settings["spark.jars"].split(",")]
+    assert named == ["delta-spark_4.2_2.13", "delta-storage"]
+    monkeypatch.setenv(FOLDER_VARIABLE, "")
+    assert jars() == []
+
+
+def test_jars_that_cannot_be_fetched_are_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("pipeline.jars._PROGRAM", "raise SystemExit('no route to repo1.maven.org')")
+    with pytest.raises(InputError) as error:
+        fetch(tmp_path / "jars")
+    assert "no route to repo1.maven.org\nexpected there: io.delta:delta-spark_4.2_2.13:4.4.0" in str(error.value)
+    assert list(tmp_path.iterdir()) == []

@@ -21,6 +21,7 @@ import pytest
 
 from lab.processes import dies_with_us
 from pipeline.generate import Cluster
+from pipeline.jars import jars
 from tests.pipeline.printed import role_rows
 
 if TYPE_CHECKING:
@@ -109,6 +110,7 @@ def submit(master: Master, code: Path, folder: Path, *arguments: str) -> str:
     entry.write_text((ROOT / "pipeline" / "__main__.py").read_text("utf-8"), "utf-8")
     command = [
         str(SPARK / "bin" / "spark-submit"), "--master", master.address, "--py-files", str(code),
+        "--jars", ",".join(jars()),
         "--conf", "spark.executor.memory=500m", "--conf", "spark.driver.memory=700m",
         "--conf", "spark.driver.host=127.0.0.1", "--conf", "spark.sql.shuffle.partitions=2", str(entry), *arguments,
     ]  # fmt: skip

@@ -1,0 +1,191 @@
+"""One Delta table: how rows get into it, and at which version it is read.
+
+Knows no journal. Delta's log is the commit protocol: a commit is there whole or not at all, readers never wait, and a
+writer that was killed leaves nothing but files that no version names (`VACUUM` removes them). Where two writers change
+the same part of a table, Delta refuses the second; it looks again at what is there now, and goes on (`_retried`).
+
+A local disk has no rename that fails if the target is there, so that of two processes each could take its own commit
+for the one of a number. There the kernel's lock of a file lets one write after the other; it ends with its process.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import random
+import time
+from contextlib import contextmanager
+from functools import reduce
+from operator import and_
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from delta.exceptions import (
+    ConcurrentAppendException,
+    ConcurrentDeleteDeleteException,
+    ConcurrentDeleteReadException,
+    ConcurrentTransactionException,
+    ConcurrentWriteException,
+    DeltaConcurrentModificationException,
+    MetadataChangedException,
+    ProtocolChangedException,
+)
+from delta.tables import DeltaTable
+from pyspark.sql import functions as F
+
+from ..errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+    from .storage import Storage
+
+LOG = "_delta_log"
+PROPERTIES = {
+    # Statistics of what scopes and merges ask for; the first 32 columns are lists and counts that nobody looks up.
+    "delta.dataSkippingStatsColumns": "time,broker",
+    # A stream commits every few seconds: small files are put together by the writer that finds many of them.
+    "delta.autoOptimize.autoCompact": "true",
+    "delta.autoOptimize.optimizeWrite": "true",
+}
+LOG_SECONDS = 30 * 86_400
+"""How long Delta keeps its log by itself. It has to be kept for at least as long as replaced files."""
+CONFLICTS = (
+    ConcurrentAppendException, ConcurrentDeleteDeleteException, ConcurrentDeleteReadException,
+    ConcurrentTransactionException, ConcurrentWriteException, DeltaConcurrentModificationException,
+    MetadataChangedException, ProtocolChangedException,
+)  # fmt: skip
+"""What Delta raises where another commit was faster: in Python none of them is another's subclass."""
+_TRIES = 50
+_PAUSE_SECONDS = 0.5
+"""The longest before the second try, twice that before the third, and so on up to `_MOST_PAUSE_SECONDS`."""
+_MOST_PAUSE_SECONDS = 5.0
+
+
+def exists(storage: Storage, path: str) -> bool:
+    """Return whether there is a Delta table."""
+    return storage.exists(f"{path}/{LOG}")
+
+
+@contextmanager
+def writing(path: str) -> Iterator[None]:
+    """Wait until nobody else writes to a table on a local disk; on other file systems Delta's log store decides."""
+    scheme, _, rest = path.partition(":")
+    local = rest if scheme == "file" else path
+    if ":" in local.partition("/")[0]:
+        yield
+        return
+    place = Path(local if scheme != "file" else "/" + local.lstrip("/"))
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        # Not in the table's own directory: Delta creates a table only where nothing is.
+        file = place.with_name(f"_{place.name}.lock").open("a")
+    except OSError as error:
+        raise InputError(f"{place.parent}: cannot be written: {error.strerror}") from error
+    with file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def create(spark: SparkSession, path: str, schema: StructType, partitions: Sequence[str]) -> None:
+    """Create the table unless it is there."""
+    properties = {key: value for key, value in PROPERTIES.items() if key != "delta.dataSkippingStatsColumns"}
+    if "time" in schema.names:
+        properties = PROPERTIES
+
+    def attempt() -> None:
+        builder = DeltaTable.createIfNotExists(spark).location(path).addColumns(schema).partitionedBy(*partitions)
+        for key, value in properties.items():
+            builder = builder.property(key, value)
+        builder.execute()
+
+    _retried(path, attempt)
+
+
+def insert_new(
+    spark: SparkSession, path: str, rows: DataFrame, *, identity: Iterable[str], where: Callable[[str], Column]
+) -> None:
+    """Insert the rows of which the table has none with the same `identity`. Of the rows each has to be there once.
+
+    where: makes of an alias the condition that all rows of the table meet which may be the same.
+    """
+    same = reduce(and_, (F.col(f"there.{name}").eqNullSafe(F.col(f"new.{name}")) for name in identity))
+
+    def attempt() -> None:
+        table = DeltaTable.forPath(spark, path).alias("there")
+        table.merge(rows.alias("new"), where("there") & same).whenNotMatchedInsertAll().execute()
+
+    _retried(path, attempt)
+
+
+def replace(spark: SparkSession, path: str, rows: DataFrame, *, of: str, among: Sequence[str]) -> None:
+    """Make these rows the only ones whose column `of` is `among` these values, in one commit."""
+    same = reduce(and_, (F.col(f"there.{name}").eqNullSafe(F.col(f"new.{name}")) for name in rows.columns))
+
+    def attempt() -> None:
+        merge = DeltaTable.forPath(spark, path).alias("there").merge(rows.alias("new"), same)
+        stale = F.col(f"there.{of}").isin(list(among))
+        merge.whenNotMatchedInsertAll().whenNotMatchedBySourceDelete(stale).execute()
+
+    _retried(path, attempt)
+
+
+def append(path: str, rows: DataFrame) -> None:
+    """Add rows, whatever is there. Nobody who appends as well can be in the way."""
+    _retried(path, lambda: rows.write.format("delta").mode("append").save(path))
+
+
+def overwrite(path: str, rows: DataFrame, where: str) -> None:
+    """Make these rows the only ones that meet a condition, in one commit."""
+    _retried(path, lambda: rows.write.format("delta").mode("overwrite").option("replaceWhere", where).save(path))
+
+
+def read(spark: SparkSession, storage: Storage, path: str, *, as_of: int | None = None) -> DataFrame | None:
+    """Return the table as it is now, or was `as_of` a second since 1970: the same for as long as the frame is used.
+    None if there was no such table."""
+    version = _latest(storage, path) if as_of is None else _version_as_of(spark, path, as_of)
+    if version is None:
+        return None
+    return spark.read.format("delta").option("versionAsOf", version).load(path)
+
+
+def _latest(storage: Storage, path: str) -> int | None:
+    """The version of the newest commit: each is a file whose name is its number, or was before a checkpoint."""
+    numbers = (
+        name.partition(".")[0] for name in storage.names(f"{path}/{LOG}") if name.endswith((".json", ".parquet"))
+    )
+    return max((int(number) for number in numbers if number.isdecimal()), default=None)
+
+
+def _version_as_of(spark: SparkSession, path: str, as_of: int) -> int | None:
+    commits = DeltaTable.forPath(spark, path).history().where(F.unix_timestamp("timestamp") <= as_of)
+    found = commits.agg(F.max("version").alias("version")).first()
+    return None if found is None else found.version
+
+
+def keep_replaced(spark: SparkSession, path: str, seconds: int) -> None:
+    """Say how long files stay that others took the place of: so far back the table can be read as it was."""
+    settings = {"deletedFileRetentionDuration": seconds, "logRetentionDuration": max(seconds, LOG_SECONDS)}
+    said = ", ".join(f"'delta.{name}' = 'interval {value} seconds'" for name, value in settings.items())
+    _retried(path, lambda: spark.sql(f"ALTER TABLE delta.`{path}` SET TBLPROPERTIES ({said})"))
+
+
+def first_second(spark: SparkSession, path: str) -> int:
+    """Return the second since 1970 of the table's earliest commit that is known."""
+    found = DeltaTable.forPath(spark, path).history().agg(F.min(F.unix_timestamp("timestamp")).alias("first")).first()
+    return 0 if found is None else int(found.first)
+
+
+def _retried(path: str, attempt: Callable[[], object]) -> None:
+    for tried in range(1, _TRIES + 1):
+        try:
+            with writing(path):
+                attempt()
+        except CONFLICTS:
+            if tried == _TRIES:
+                raise
+            time.sleep(random.uniform(0, min(_PAUSE_SECONDS * tried, _MOST_PAUSE_SECONDS)))  # noqa: S311
+        else:
+            return

@@ -1,0 +1,174 @@
+"""The tables of one directory, as jobs see them: within a scope, and each at one version.
+
+Invariant: a table that is not there yet reads as one without rows, with its schema. What one job reads of a table is
+the same from its first question to its last, and `traffic` and `seconds` are made of the same lines.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from journal_schema import LINE_SECONDS
+
+from ..accounts import best
+from ..errors import InputError
+from ..schema import EVENTS, FILES, LINES, QUARANTINE, SUMMARIES, kept
+from ..scope import Scope, moment_text
+from ..unfold import link_seconds, replica_seconds
+from . import delta
+from .storage import Storage
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+EVERYTHING = Scope()
+FORMER_LAYOUTS = ("_layout_3", "_layout_2")
+"""Files in directories of earlier versions, which had tables of Parquet files and a protocol of their own."""
+SCHEMAS: dict[str, StructType] = {
+    "lines": LINES,
+    "events": EVENTS,
+    "files": FILES,
+    "quarantine": QUARANTINE,
+    **{name: kept(schema) for name, schema in SUMMARIES.items()},
+}
+VIEWS = {"traffic": replica_seconds, "seconds": link_seconds}
+DAY_SECONDS = 86_400
+
+
+class Tables:
+    """Read access to the tables below `root`, of the rows within `scope`."""
+
+    def __init__(self, spark: SparkSession, root: str, scope: Scope = EVERYTHING) -> None:
+        self.spark = spark
+        self.storage = Storage(spark, root)
+        self.scope = scope
+        self._read: dict[tuple[str, int | None], DataFrame] = {}
+
+    def within(self, scope: Scope) -> Tables:
+        """Return the same tables at the same versions, of which no more is read than that."""
+        found = Tables(self.spark, self.storage.root, scope)
+        found._read = self._read
+        return found
+
+    def reaching_back(self, seconds: int) -> Tables:
+        """Return them with so many seconds more before the scope, for what looks back."""
+        return self.within(self.scope.reaching_back(seconds))
+
+    def now(self) -> Tables:
+        """Return the tables as they are by now."""
+        return Tables(self.spark, self.storage.root, self.scope)
+
+    def path(self, name: str) -> str:
+        """Return where a table is."""
+        return self.storage.under(name)
+
+    def require(self) -> Tables:
+        """Raise InputError unless `ingest` has written here."""
+        self.require_layout()
+        if not delta.exists(self.storage, self.path("files")):
+            raise InputError(f"{self.storage.root}: no tables here; run `python -m pipeline ingest` first")
+        return self
+
+    def require_layout(self) -> Tables:
+        """Raise InputError if the tables here are those of an earlier version."""
+        former = any(self.storage.exists(self.storage.under(one)) for one in FORMER_LAYOUTS)
+        if former or (self.storage.exists(self.path("files")) and not delta.exists(self.storage, self.path("files"))):
+            raise InputError(
+                f"{self.storage.root}: tables of an earlier version, which are no Delta tables: ingest the journals"
+                " into another directory"
+            )
+        return self
+
+    def table(self, name: str) -> DataFrame:
+        """Return all rows of a table. Raises InputError if it is not known as of the moment that is asked for."""
+        key = (name, self.scope.as_of)
+        if key not in self._read:
+            self._read[key] = self._open(name)
+        return self._read[key]
+
+    def _open(self, name: str) -> DataFrame:
+        path = self.path(name)
+        if delta.exists(self.storage, path):
+            found = delta.read(self.spark, self.storage, path, as_of=self.scope.as_of)
+            if found is not None:
+                return found
+            if name == "lines" and self.scope.as_of is not None:
+                first = delta.first_second(self.spark, path)
+                raise InputError(
+                    f"{self.storage.root}: expected a moment as of which the tables are known, {moment_text(first)} or"
+                    f" later, found {moment_text(self.scope.as_of)}"
+                )
+        return self.spark.createDataFrame([], SCHEMAS[name])
+
+    def read(self, name: str) -> DataFrame:
+        """Return the rows of a table or view within the scope."""
+        if name in VIEWS:
+            return self.scope.cut(VIEWS[name](self._lines_within()))
+        rows = self.table(name)
+        return self.scope.cut(self._of_dates(rows)) if name == "events" else rows
+
+    def _lines_within(self) -> DataFrame:
+        """The lines that have seconds within the scope. One begins up to `LINE_SECONDS` - 1 before its last second."""
+        around = self.scope.reaching_back(LINE_SECONDS - 1)
+        return around.cut(self.within(around)._of_dates(self.table("lines")))
+
+    def _of_dates(self, rows: DataFrame) -> DataFrame:
+        """Rows of the scope's days: directories, of which the others are not even looked at."""
+        first, last = self.scope.first_date, self.scope.last_date
+        if first is not None:
+            rows = rows.where(F.col("date") >= F.lit(first))
+        return rows if last is None else rows.where(F.col("date") <= F.lit(last))
+
+    def brokers(self) -> set[int]:
+        """Return the ids of all that have traffic or events, whatever the scope."""
+        found = self.table("lines").select("broker").union(self.table("events").select("broker")).distinct()
+        return {row.broker for row in found.collect()}
+
+    def last_second(self) -> int | None:
+        """Return the last second of all that has traffic, whatever the scope; None if there is none."""
+        found = (
+            self.within(EVERYTHING._replace(as_of=self.scope.as_of)).recent("seconds").agg(F.max("time").alias("last"))
+        )
+        row = found.first()
+        return None if row is None else row.last
+
+    def recent(self, name: str) -> DataFrame:
+        """Return a view's rows of the last two days: what a question about now needs, without reading the others."""
+        # Delta answers this from its log.
+        newest = self.table("lines").agg(F.max("date").alias("date")).first()
+        if newest is None or newest.date is None:
+            return self.spark.createDataFrame([], VIEWS[name](self.table("lines")).schema)
+        lines = self.table("lines").where(F.col("date") >= F.date_sub(F.lit(newest.date), 1))
+        return VIEWS[name](lines)
+
+    @property
+    def traffic(self) -> DataFrame:
+        """One row per second, link and partition with news."""
+        return self.read("traffic")
+
+    @property
+    def seconds(self) -> DataFrame:
+        """What `traffic` has, summed up over partitions, exact in every second."""
+        return self.read("seconds")
+
+    @property
+    def events(self) -> DataFrame:
+        """From the beginning, whatever the scope's first second: the quota in force may have been told long before."""
+        return self.within(self.scope.from_the_beginning()).read("events")
+
+    @property
+    def files(self) -> DataFrame:
+        """Of each journal file the best account that there is now, as of whenever the tables are looked at."""
+        return best(self.within(EVERYTHING).table("files"))
+
+    @property
+    def quarantine(self) -> DataFrame:
+        return self.read("quarantine")
+
+
+def accounted_bytes() -> Column:
+    """What a role's quota counts (KIP-73): wire bytes for the leader, record bytes for the follower."""
+    return F.when(F.col("role") == "leader", F.col("wire_bytes")).otherwise(F.col("record_bytes"))
