@@ -72,8 +72,8 @@ def nothing_is_held(spark: SparkSession) -> bool:
 
 
 def test_moves_move_each_row_once(spark: SparkSession, tables: Tables) -> None:
-    """Bytes, minutes and who shared them are asked of the same times behind: that was four scans and four shuffles. What
-    is read are lines: once for the rows, once for the seconds."""
+    """Bytes, minutes and who shared them are asked of the same times behind: that was four scans and four shuffles.
+    What is read are lines: once for the rows, once for the seconds."""
     work = Work(spark)
     with Held() as held:
         assert len(moves_of(tables, held).collect()) == CLUSTER.partitions
