@@ -36,7 +36,8 @@ def _sidecar(
         ]
         config.write_text("\n".join(tables))
         (place.home / "quotas.toml").write_text(quotas)
-        return [throttle_sidecar_script(), "run", "--config", str(config)]
+        # Several stand beside one broker here, and each has its own control socket.
+        return ["env", f"RUNTIME_DIRECTORY={place.home}", throttle_sidecar_script(), "run", "--config", str(config)]
 
     return command
 

@@ -130,7 +130,8 @@ def sidecar(quotas: str) -> Callable[[Path, int, int], list[str]]:
         config = home / "proxy.toml"
         config.write_text(SIDECAR.format(port=port, leader=leader, name=NAME, http=free_ports(1)[0]))
         (home / "quotas.toml").write_text(quotas)
-        return [throttle_sidecar_script(), "run", "--config", str(config)]
+        # Several stand beside one broker here, and each has its own control socket.
+        return ["env", f"RUNTIME_DIRECTORY={home}", throttle_sidecar_script(), "run", "--config", str(config)]
 
     return command
 
