@@ -116,7 +116,10 @@ class Sidecar:
         self._within, self._program = list(within), [*program, "run", "--config", str(self._config)]
         self._command = [*self._within, *self._program]
         self.runtime_directory = home / "run"
-        """The sidecar's private sockets are below it, in a folder named by the broker's id."""
+        """The sidecar's private sockets are below it, in a folder named by the broker's id. Writable for the sidecar's
+        own user, which it has in a room."""
+        self.runtime_directory.mkdir()
+        self.runtime_directory.chmod(0o777)
         self.process = self._new_process(home / "sidecar.log")
         self.left_behind: list[Process] = []
         """Processes that have handed over and that still encrypt for the process that took over."""

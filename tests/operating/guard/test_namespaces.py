@@ -10,6 +10,7 @@ import signal
 import sys
 import time
 from contextlib import asynccontextmanager, closing
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
@@ -22,11 +23,11 @@ from operating.guard.rules import AROUND_MARK
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
-    from pathlib import Path
 
 pytestmark = pytest.mark.timeout(240)
 
 HERE, THERE = 102, 101
+REDIRECT = Path(__file__).parents[3] / "deploy" / "redirect" / "redirect.sh"
 AFTER_SECONDS = 1.0
 SERVER = """
 import socket, sys, threading
@@ -382,6 +383,46 @@ async def test_a_way_that_a_firewall_blocks_is_told_before_it_is_needed(rooms: R
         rooms.run(HERE, "iptables", "-t", "mangle", "-D", *blocks)
         await made.until("it is over", lambda: made.has("guard_proved"))
         await ended(watching)
+
+
+@pytest.mark.parametrize(
+    ("ports", "event"), [("9092", "guard_around"), ("9094", "guard_no_way_around")], ids=["right", "wrong"]
+)
+async def test_a_transparent_egress_is_led_around_if_its_ports_are_those_that_are_redirected(
+    rooms: Rooms, tmp_path: Path, ports: str, event: str
+) -> None:
+    """The sidecar is dead from the start. With other ports than redirect.sh was told nothing goes around it."""
+    leader = rooms.addresses.direct(THERE)
+    config = tmp_path / "transparent.toml"
+    config.write_text(
+        f"""
+[broker]
+id = {HERE}
+[egress]
+mode = "transparent"
+listen = "[::]:15001"
+[[egress.peers]]
+broker = {THERE}
+upstream = "{leader}:9092"
+[quotas]
+file = "quotas.toml"
+"""
+    )
+    async with scene(rooms, tmp_path) as made:
+        rooms.run(HERE, str(REDIRECT), "add")
+        before = made.rules()
+        watching = made.add(
+            HERE, "guard", throttle_sidecar_script(), "guard", "--config", str(config), "--after", "0.5s",
+            "--ports", ports, "--set", "control.directory=" + str(tmp_path / "nobody"),
+        )  # fmt: skip
+        await made.until("it is silent, and tried", lambda: made.has("guard_sidecar_silent") and made.has(event))
+        await trio.sleep(0.5)
+        told = [each for each in made.events() if each["event"] in ("guard_around", "guard_no_way_around")]
+        assert {each["event"] for each in told} == {event}
+        assert told[-1].get("blocked", []) == ([] if ports == "9092" else [f"{leader}:9092: Connection refused"])
+        await ended(watching)
+        assert made.rules() == before
+        rooms.run(HERE, str(REDIRECT), "remove")
 
 
 def route_localnet(rooms: Rooms) -> str:
