@@ -8,6 +8,7 @@ from __future__ import annotations
 import signal
 import time
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,6 +16,7 @@ import trio
 
 from lab.cluster import Cluster, start_cluster
 from lab.cluster_plan import ClusterPlan
+from lab.compare import compare
 from lab.measure import within
 from lab.moves import MIB, Move, Side
 from lab.open_move import open_move
@@ -23,6 +25,7 @@ from lab.releases import release
 from lab.rooms import Rooms, open_rooms
 from lab.sidecars import SidecarPlan, throttle_sidecar_script
 
+from .busy import busy_partitions
 from .expectations import assert_intact, mean
 from .test_transparent import SCRIPT
 
@@ -30,6 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
     from pathlib import Path
 
+    from lab.compare import Comparison
     from lab.sidecars import Sidecar
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(420)]
@@ -41,6 +45,10 @@ AFTER_SECONDS = 3.0
 WITHOUT_SECONDS = AFTER_SECONDS + 1.0
 """The way around is in force after `--after` at the latest, and a follower tries again after replica.fetch.backoff.ms,
 1 s."""
+
+OUTAGE_SECONDS = {signal.SIGKILL: 1.5, signal.SIGSTOP: 2.0}
+"""The longest that a record may wait with `--after 0.5s`. A follower rests for replica.fetch.backoff.ms after each loss
+of its connection. SIGKILL closes it at once, so that the follower rests while the guard finds out; SIGSTOP does not."""
 
 
 @pytest.fixture(scope="module", params=["peers", "transparent"])
@@ -67,20 +75,28 @@ def cluster(rooms: tuple[Rooms, bool]) -> Iterator[Cluster]:
 
 
 @asynccontextmanager
-async def guard(rooms: Rooms, sidecar: Sidecar, folder: Path) -> AsyncIterator[Process]:
-    """As an operator runs it, in the broker's namespace."""
+async def guard(
+    rooms: Rooms, sidecar: Sidecar, folder: Path, *, after_seconds: float = AFTER_SECONDS
+) -> AsyncIterator[Process]:
+    """As an operator runs it, in the broker's namespace; it has tried its ways."""
     config = sidecar.quotas_file.with_name("proxy.toml")
     command = [
         *rooms.within(sidecar.broker), throttle_sidecar_script(), "guard", "--config", str(config),
-        "--after", f"{AFTER_SECONDS}s", "--textfile", str(folder / "guard.prom"),
+        "--after", f"{after_seconds}s", "--textfile", str(folder / "guard.prom"),
     ]  # fmt: skip
-    process = Process(f"guard {sidecar.broker}", command, output=folder / "guard.log")
+    environment = {"RUNTIME_DIRECTORY": str(sidecar.runtime_directory)}
+    process = Process(f"guard {sidecar.broker}", command, output=folder / "guard.log", environment=environment)
     process.start()
     try:
-        await wait_until((folder / "guard.prom").exists, process=process, what="the guard looked", timeout_seconds=20)
+        proved = partial(logged, folder, "guard_proved")
+        await wait_until(proved, process=process, what="the guard tried its ways", timeout_seconds=20)
         yield process
     finally:
         await process.terminate(grace_seconds=10)
+
+
+def logged(folder: Path, event: str) -> bool:
+    return f'"event": "{event}"' in (folder / "guard.log").read_text()
 
 
 def rules(rooms: Rooms, broker: int) -> list[str]:
@@ -136,6 +152,67 @@ async def test_a_killed_sidecar_is_led_around_and_back(
         assert_intact(outcome)
     assert rules(room, broker) == before  # the guard has ended, by SIGTERM
     assert [line for line in (tmp_path / "guard.log").read_text().splitlines() if "guard_refused" in line] == []
+
+
+@pytest.mark.parametrize("dies_by", [signal.SIGKILL, signal.SIGSTOP], ids=["killed", "stands still"])
+@pytest.mark.parametrize("broker", [102, 101], ids=["follower's", "leader's"])
+async def test_producers_that_want_all_acks_go_on(
+    cluster: Cluster,
+    rooms: tuple[Rooms, bool],
+    broker: int,
+    dies_by: signal.Signals,
+    tmp_path: Path,
+    record: Callable[..., None],
+) -> None:
+    """50 records a second to a partition in sync, whose follower fetches through the sidecar. Nothing else moves: what
+    is led around is not throttled, and would fill the link."""
+    room, transparent = rooms
+    sidecar, said = cluster.sidecars[broker], cluster.log_mark()
+    async with (
+        guard(room, sidecar, tmp_path, after_seconds=0.5) as watching,
+        busy_partitions(cluster, {0: [101, 102]}) as [producer],
+    ):
+        if dies_by is signal.SIGKILL:
+            await sidecar.kill()
+        else:
+            sidecar.process.signal(dies_by)
+        await trio.sleep(5.0)
+        assert logged(tmp_path, "guard_around")
+        outage = producer.percentile(1.0)
+        producer.acknowledged.clear()
+        if dies_by is signal.SIGKILL:
+            await sidecar.start()
+        else:
+            sidecar.process.signal(signal.SIGCONT)
+        through = partial(logged, tmp_path, "guard_through")
+        await wait_until(through, process=watching, what="it goes through again", timeout_seconds=20)
+        await trio.sleep(5.0)
+        way_back = producer.percentile(1.0)
+        record(
+            "guard_acks_all",
+            mode="transparent" if transparent else "peers",
+            broker=broker,
+            dies_by=dies_by.name,
+            outage_seconds=round(outage, 2),
+            way_back_seconds=round(way_back, 2),
+        )
+        producer.interval_seconds = 3600.0
+        await trio.sleep(1.0)  # its last record has arrived
+        assert [compared.equal for compared in replicas(cluster, producer.topic)] == [True]
+        assert [*cluster.bad_log_lines(since=said), *cluster.shrinks(since=said)] == []
+        assert (producer.errors, outage <= OUTAGE_SECONDS[dies_by], way_back <= 1.5) == ([], True, True)
+
+
+def replicas(cluster: Cluster, topic: str) -> list[Comparison]:
+    """Each follower's log with its leader's."""
+    return [
+        compare(
+            topic, state.partition, leader=cluster.brokers[state.leader].log_dir,
+            follower=cluster.brokers[follower].log_dir,
+        )
+        for state in cluster.admin.describe(topic)
+        for follower in set(state.replicas) - {state.leader}
+    ]  # fmt: skip
 
 
 async def test_ctrl_c_leaves_no_rule_behind_and_strangers_rules_stay(
