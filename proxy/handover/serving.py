@@ -18,6 +18,7 @@ from protocol.fetch.walker import prepare_walkers
 
 from ..config.settings_values import Address
 from ..control.directory import handover_path
+from ..network.segments import piece_bytes
 from ..process.supervision import Task
 from ..relay.connection import relay
 from ..relay.transport import PlainSocket
@@ -190,7 +191,7 @@ class HandOver:
         self.taken += 1
         follower, leader = socks
         source = _source(follower) if state.source is None else state.source
-        ends = PlainSocket(follower), PlainSocket(leader)
+        ends = PlainSocket(follower, piece_bytes=piece_bytes(follower)), PlainSocket(leader)
         hold(source, partial(go_on, state, *ends), partial(_close, ends))
 
     def keep_tls(self, kept: KeptEnds | None) -> None:

@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import enum
 import math
+import socket
 from collections import Counter
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -19,6 +21,7 @@ import trio
 
 from ..changes import Changes
 from ..process import open_files
+from .segments import Segments
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -26,6 +29,8 @@ if TYPE_CHECKING:
     from ..config.settings import LimitSettings
     from ..logs.log import Log
 
+MOST_AT_ONCE = 64
+"""Connections that are accepted before those that are open have their turn again: a few milliseconds."""
 RETRY_SECONDS = 0.1
 """The pause after an accept that failed because there was no descriptor, or no memory in the kernel."""
 TELL_SECONDS = 60.0
@@ -86,18 +91,25 @@ class Doorkeeper:
     ) -> None:
         """Accept until cancelled. Each connection is handled in `handlers`; an error that it raises ends that
         connection alone."""
-        while True:
-            await self._wait_for_room()
-            try:
-                stream = await listener.accept()
-            except OSError as error:
-                await self._cannot_accept(error)
-                continue
-            source = _source(stream)
-            if source is not None and self._enters(source):
-                handlers.start_soon(self._handle, partial(handle, stream), stream.socket.close, source)
-            else:
-                stream.socket.close()
+        own = listener.socket
+        with socket.fromfd(own.fileno(), own.family, own.type) as waiting:
+            waiting.settimeout(0)
+            segments = Segments(waiting)
+            while True:
+                await self._wait_for_room()
+                try:
+                    first = await listener.accept()
+                    accepted = [first, *_accept_at_once(waiting, min(self.most - self.open, MOST_AT_ONCE) - 1)]
+                except OSError as error:
+                    await self._cannot_accept(error)
+                    continue
+                for stream in accepted:
+                    segments.learn(stream.socket)
+                    source = _source(stream)
+                    if source is not None and self._enters(source):
+                        handlers.start_soon(self._handle, partial(handle, stream), stream.socket.close, source)
+                    else:
+                        stream.socket.close()
 
     def hold(
         self, handlers: trio.Nursery, source: str, run: Callable[[], Awaitable[None]], close: Callable[[], object]
@@ -159,6 +171,15 @@ class Doorkeeper:
         if now - self._told.get(reason, -math.inf) >= TELL_SECONDS:
             self._told[reason] = now
             self._log.warning(event, reason=reason, **facts)
+
+
+def _accept_at_once(listener: socket.socket, most: float) -> list[trio.SocketStream]:
+    """Return the connections that wait, up to `most`. Trio would go through all its tasks for each of them."""
+    found: list[trio.SocketStream] = []
+    with suppress(OSError):  # nothing waits any more; any other error is raised by the next accept as well
+        while len(found) < most:
+            found.append(trio.SocketStream(trio.socket.from_stdlib_socket(listener.accept()[0])))
+    return found
 
 
 def _source(stream: trio.SocketStream) -> str | None:

@@ -11,23 +11,20 @@ from __future__ import annotations
 
 import os
 import socket
-import sys
 from typing import TYPE_CHECKING
 
 import trio
+
+from .segments import shorten
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from ..config.settings import Address
 
-BACKLOG = 128
-MOST_SEGMENT_BYTES = 16 * 1024
-"""The most that TCP sends to whoever dials in one segment. On loopback it would be 64 KiB, which is as much as Kafka's
-fetchers have room for (replica.socket.receive.buffer.bytes): where little of that room is left, the kernel neither
-sends a part nor hears of more room, and asks again after 200 ms. A few such waits took an eighth of the throughput of
-a move of 4 s: unlisted partitions beside a throttled one, over a card of 1 Gbit/s, 78 MiB/s without this bound and 89
-with it, and without quotas 92 both times (medians of seven rounds, in turns). A card's own segments are smaller."""
+BACKLOG = 4096
+"""Connections that may wait to be accepted, as far as net.core.somaxconn allows. To a full backlog the kernel answers
+nothing, and whoever dialled tries again after 1, 3 and 7 s."""
 
 
 class CannotListenError(OSError):
@@ -59,7 +56,7 @@ async def open_listeners(
         for index, address in enumerate(addresses):
             if index in has:
                 opened.append(trio.socket.from_stdlib_socket(has[index]))
-                _bound_segments(opened[-1])
+                shorten(has[index])
             else:
                 opened.append(await _listen(address, index, shares=shares[index], both=address in dual_stack))
     except BaseException:
@@ -83,18 +80,12 @@ async def _listen(address: Address, index: int, *, shares: bool = False, both: b
         if shares:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         await sock.bind(where)
-        _bound_segments(sock)
+        shorten(sock)
         sock.listen(BACKLOG)
     except OSError as error:
         sock.close()
         raise CannotListenError(index, f"cannot listen on {address}: {_reason(error)}") from error
     return sock
-
-
-def _bound_segments(sock: trio.socket.SocketType) -> None:
-    """Of connections that are accepted from now on."""
-    if sys.platform == "linux":
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, MOST_SEGMENT_BYTES)
 
 
 def _reason(error: OSError) -> str:

@@ -10,12 +10,13 @@ from contextlib import asynccontextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from ..relay.tls_transport import TlsSocket
-from ..relay.transport import adopt
+from ..relay.transport import PlainSocket, detached
 from ..roles import Role
 from ..tls.failures import HandshakeError
 from .elsewhere import dialling_elsewhere
 from .peer_names import PeerNames
 from .redirected import RefusedError
+from .segments import piece_bytes
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from ..config.settings_roles import PeerSettings
     from ..logs.log import Log
     from ..relay.connection import Dial
-    from ..relay.transport import PlainSocket, Transport
+    from ..relay.transport import Transport
     from ..statistics import RoleStatistics
     from ..tls.leg import Leg
     from ..tls.legs import Legs
@@ -128,7 +129,8 @@ class Reception:
                 self._brokers.meet(upstream)
                 peer = await self._peer_names.of(upstream)
             reached = stream.socket.getsockname()
-            return _Met(adopt(stream), reached, upstream, peer)
+            sock = detached(stream)
+            return _Met(PlainSocket(sock, piece_bytes=piece_bytes(sock)), reached, upstream, peer)
         except OSError:  # reset before it was served
             stream.socket.close()
         except RefusedError as refused:

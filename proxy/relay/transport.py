@@ -87,11 +87,12 @@ class Transport(Protocol):
 
 
 class PlainSocket:
-    """Owns `sock`, sets it non-blocking with TCP_NODELAY."""
+    """Owns `sock`, sets it non-blocking with TCP_NODELAY. `piece_bytes`: what the peer may be sent in one packet, since
+    its window is small (`network.segments`); 0: any amount."""
 
-    __slots__ = ("crossed", "hung_up", "readable", "sock", "splices")
+    __slots__ = ("_piece_bytes", "crossed", "hung_up", "readable", "sock", "splices")
 
-    def __init__(self, sock: socket.socket) -> None:
+    def __init__(self, sock: socket.socket, *, piece_bytes: int = 0) -> None:
         sock.settimeout(0)
         if sock.family != socket.AF_UNIX:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -100,7 +101,9 @@ class PlainSocket:
         self.readable = True
         self.hung_up = False
         self.crossed = 0
-        self.splices = hasattr(os, "splice")
+        self._piece_bytes = piece_bytes
+        # Nothing ends a packet between bytes that are spliced.
+        self.splices = hasattr(os, "splice") and not piece_bytes
 
     def fileno(self) -> int:
         return self.sock.fileno()
@@ -124,10 +127,19 @@ class PlainSocket:
             return WOULD_WAIT
 
     def send(self, data: Bytes) -> int:
+        if self._piece_bytes:
+            return self._send_pieces(memoryview(data))
         try:
             return self.sock.send(data)
         except BlockingIOError:
             return 0
+
+    def _send_pieces(self, data: memoryview) -> int:
+        sent = 0
+        with contextlib.suppress(BlockingIOError):
+            while sent < len(data):
+                sent += self.sock.send(data[sent : sent + self._piece_bytes], socket.MSG_EOR)
+        return sent
 
     def finish_sending(self) -> None:
         """Propagate a half-close; a peer that is already gone needs none."""
@@ -247,6 +259,11 @@ def answer_within(seconds: float) -> Iterator[None]:
 
 
 def adopt(stream: trio.SocketStream) -> PlainSocket:
+    """Take a dialled stream's socket out of Trio's hands."""
+    return PlainSocket(detached(stream))
+
+
+def detached(stream: trio.SocketStream) -> socket.socket:
     """Take a stream's socket out of Trio's hands, by its public `detach`."""
     family = socket.AddressFamily(stream.socket.family)
-    return PlainSocket(socket.socket(family, socket.SOCK_STREAM, fileno=stream.socket.detach()))
+    return socket.socket(family, socket.SOCK_STREAM, fileno=stream.socket.detach())

@@ -76,6 +76,19 @@ async def test_beyond_the_limit_connections_wait_in_the_backlog() -> None:
         assert await served(third)
 
 
+async def test_those_that_wait_are_accepted_at_once_but_no_more_than_there_is_room_for() -> None:
+    async with door(max_connections=5) as to:
+        to.doorkeeper.most = 0
+        streams = [await to.dial() for _ in range(7)]
+        await trio.sleep(0.2)
+        assert to.doorkeeper.open == 0
+        to.doorkeeper.most = 5
+        while not to.doorkeeper.open:
+            await trio.lowlevel.checkpoint()
+        assert to.doorkeeper.open == 5
+        assert [await served(each, 0.3) for each in streams] == [True] * 5 + [False] * 2
+
+
 async def test_one_source_has_no_more_than_its_share() -> None:
     async with door(max_connections_per_source=2) as to:
         streams = [await to.dial() for _ in range(4)]
@@ -109,6 +122,7 @@ class NoDescriptors:
 
     def __init__(self, listener: trio.SocketListener, failures: int) -> None:
         self._listener = listener
+        self.socket = listener.socket
         self.failures = failures
 
     async def __aenter__(self) -> None:

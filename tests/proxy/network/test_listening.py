@@ -9,7 +9,8 @@ import trio
 
 from lab.addresses import held_ports
 from proxy.config.settings import Address
-from proxy.network.listening import MOST_SEGMENT_BYTES, CannotListenError, open_listeners
+from proxy.network.listening import CannotListenError, open_listeners
+from proxy.network.segments import SHORT_BYTES
 
 
 async def who_answers(listeners: list[trio.SocketListener], address: str, port: int) -> int:
@@ -75,4 +76,4 @@ async def test_no_segment_fills_the_room_that_a_fetcher_has(taken: bool) -> None
     (listener,) = await open_listeners([address], taken=[listening])
     address = Address(*listener.socket.getsockname())
     async with listener, await trio.open_tcp_stream(*address), await listener.accept() as accepted:
-        assert accepted.socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG) <= MOST_SEGMENT_BYTES
+        assert accepted.socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG) <= SHORT_BYTES
