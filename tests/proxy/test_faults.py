@@ -43,8 +43,9 @@ LONGEST_SECONDS = 600.0
 LEAST_AWAITS = 80
 """There were 90 when this was written; fewer would mean that something is not used any more. For some there is no
 occasion: they go on only when they are cancelled."""
-NOT_KEPT_HERE = {Task.POLLER, Task.TLS_FILES, Task.HANDOVER, Task.AUTO_SIGNALS}
-"""The poller starts again by itself, there is no TLS, no other process takes over, and no signal is asked for."""
+NOT_KEPT_HERE = {Task.POLLER, Task.TLS_FILES, Task.HANDOVER, Task.AUTO_SIGNALS, Task.CONTROL}
+"""The poller starts again by itself, there is no TLS and no control socket, no other process takes over, and no signal
+is asked for."""
 
 pytestmark = pytest.mark.timeout(600, method="thread")  # the other method's signal is taken by the sidecar
 
