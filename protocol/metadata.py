@@ -157,7 +157,7 @@ def partitions_by_topic(frame: Bytes, *, version: int) -> dict[str, frozenset[in
 
 
 class ReplicaCount(NamedTuple):
-    """How many replicas a partition has, added ones of a reassignment included, and how many of them are in sync."""
+    """How many replicas a partition has, in Metadata with those that a reassignment adds, and how many are in sync."""
 
     replicas: int
     in_sync: int

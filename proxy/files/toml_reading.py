@@ -24,7 +24,7 @@ MOST_TOLD_CHARACTERS = 1000
 """The most characters that are told of tomllib's message."""
 # Atomic groups, and no possessive quantifiers around a look-ahead: Python 3.11.2 (Debian 12) takes these to match
 # nothing.
-_TOKEN = re.compile(
+TOKEN = re.compile(
     r'''(?P<comment>\#[^\n]*)
       | (?P<text>"""(?>(?:[^"\\]|\\.|"(?!""))*)"{3,5} | \'{3}(?>(?:[^']|'(?!''))*)\'{3,5}
                 | "(?:[^"\\\n]|\\.)*+" | '[^'\n]*+')
@@ -98,7 +98,7 @@ def load_toml(text: str) -> dict[str, Any]:
 def what_costs_dearly(text: str) -> str | None:
     """Return the first nesting that is too deep or word that is too long, with its line; None if there is neither."""
     line, depth, parts = 1, 0, 1
-    for token in _TOKEN.finditer(text):
+    for token in TOKEN.finditer(text):
         found, kind = token[0], token.lastgroup
         if kind == "text":
             line += found.count("\n")

@@ -1,8 +1,10 @@
 """Asks a broker how many replicas of a partition are in sync, for topics that have throttled replicas behind.
 
 It asks by Metadata, on a connection of its own, and only while there is something to put in order: not while no replica
-is behind, nor while no quota is finite. What the answers mean is worked out in `throttle.needs`. If no broker answers
-(the listener wants SASL or TLS and there is no login), all replicas are alike, as they are without priorities.
+is behind, nor while no quota is finite. Metadata counts the replicas that a reassignment adds, so each partition that
+moves looks under-replicated: ListPartitionReassignments tells which those are. What the answers mean is worked out in
+`throttle.needs`. If no broker answers (the listener wants SASL or TLS and there is no login), all replicas are alike,
+as they are without priorities.
 
 Invariant: asking takes no more than `MOST_SHARE` of the time.
 """
@@ -15,11 +17,23 @@ from typing import TYPE_CHECKING
 import trio
 
 from protocol.metadata import replica_counts
+from protocol.reassignments import REASSIGNMENT_VERSIONS, added_replicas, reassignments_request
+from protocol.wire.apis import API_LIST_PARTITION_REASSIGNMENTS
 
-from .metadata_asking import TOPICS_AT_ONCE, NobodyAnswersError, first_answer, metadata_of, pause_seconds
+from .broker_asking import ASKING_ERRORS, CLIENT_ID, answer_of
+from .metadata_asking import (
+    ANSWER_SECONDS,
+    MOST_BYTES,
+    TOPICS_AT_ONCE,
+    NobodyAnswersError,
+    first_answer,
+    metadata_of,
+    pause_seconds,
+    read_answer,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from protocol.metadata import ReplicaCount
     from protocol.wire.topics import Topic
@@ -85,7 +99,10 @@ class InSyncAsking:
         """Learn what the first broker says that answers; return what went wrong if none does."""
 
         async def question(broker: Broker) -> dict[Topic, dict[int, ReplicaCount]]:
-            return await metadata_of(broker, topics, replica_counts)
+            counts = await metadata_of(broker, topics, replica_counts)
+            if any(has.in_sync < has.replicas for partitions in counts.values() for has in partitions.values()):
+                return without_added(counts, await added_at(broker))
+            return counts
 
         try:
             told = await first_answer(brokers, question)
@@ -94,6 +111,38 @@ class InSyncAsking:
             return str(error)
         self._needs.learn(told, topics, trio.current_time())
         return None
+
+
+async def added_at(broker: Broker) -> dict[str, dict[int, int]]:
+    """Return how many replicas are being added, by topic name and partition; nothing if the broker does not say: one
+    before Kafka 2.4, one that is not the controller of a cluster with ZooKeeper, or one that does not let us ask."""
+    try:
+        with trio.fail_after(ANSWER_SECONDS):
+            frame, version = await answer_of(
+                broker,
+                API_LIST_PARTITION_REASSIGNMENTS,
+                REASSIGNMENT_VERSIONS,
+                lambda version: reassignments_request(0, client_id=CLIENT_ID, version=version),
+                most_bytes=MOST_BYTES,
+            )
+        return await read_answer(added_replicas, frame, version)
+    except (*ASKING_ERRORS, trio.TooSlowError):
+        return {}
+
+
+def without_added(
+    counts: Mapping[Topic, Mapping[int, ReplicaCount]], added: Mapping[str, Mapping[int, int]]
+) -> dict[Topic, dict[int, ReplicaCount]]:
+    """Return the counts without the replicas that are being added. A topic that is there by its id too has the same
+    mapping there."""
+    of_mapping = {id(counts[name]): partitions for name, partitions in added.items() if name in counts}
+    return {
+        topic: {
+            number: has._replace(replicas=max(has.replicas - of_mapping.get(id(partitions), {}).get(number, 0), 1))
+            for number, has in partitions.items()
+        }
+        for topic, partitions in counts.items()
+    }
 
 
 def _alike(topics: Sequence[Topic]) -> list[Topic]:

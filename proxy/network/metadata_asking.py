@@ -72,6 +72,11 @@ async def metadata_of(broker: Broker, topics: Sequence[Topic] | None, read: Read
             lambda version: metadata_request(0, topics, client_id=CLIENT_ID, version=version),
             most_bytes=MOST_BYTES,
         )
+    return await read_answer(read, frame, version)
+
+
+async def read_answer(read: Reads[_Found], frame: bytes, version: int) -> _Found:
+    """Return what `read` makes of an answer; a thread reads a long one. Raises ProtocolError."""
     if len(frame) < LARGE_BYTES:
         return read(frame, version=version)
     return await in_thread(partial(read, frame, version=version), limiter=READING_THREADS)

@@ -55,7 +55,7 @@ class Priorities(NamedTuple):
     min.insync.replicas its topic has."""
     replication_factor: int | None = None
     """How many replicas a partition should have. None: as many as that partition of the same topic that has fewest,
-    since a broker's Metadata also counts the replicas that a reassignment adds."""
+    since a broker that does not list reassignments also counts the replicas that they add."""
 
     @property
     def asks_who_is_in_sync(self) -> bool:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from ..errors import ConfigurationError, InvalidValueError, beginning
+from ..files.toml_lines import KeyLines
 from ..files.toml_reading import parse_toml
 from ..suggestions import did_you_mean
 from .keys import GLOB_WILDCARD, RACK, TOPIC_OR_GLOB, flattened, is_broker_id, quoted
@@ -60,7 +61,8 @@ def hash_of(content: bytes) -> str:
 
 def parse_quotas(content: bytes, *, source: str = "quotas.toml") -> QuotaFile:
     """Raises ConfigurationError with every problem found, each led by `source` and the key path."""
-    return _Reader(source).read(parse_toml(content, source=source), content)
+    document = parse_toml(content, source=source)
+    return _Reader(source, content).read(document, content)
 
 
 def parse_layer(document: Toml, *, source: str, override: str, until: datetime | None, since: datetime) -> Layer:
@@ -78,8 +80,10 @@ class _TooManyProblemsError(Exception):
 class _Reader:
     """Walks the document once and collects problems instead of stopping at the first."""
 
-    def __init__(self, source: str) -> None:
+    def __init__(self, source: str, content: bytes = b"") -> None:
         self._source = source
+        self._content = content
+        self._lines: KeyLines | None = None
         self._problems: list[str] = []
 
     def read(self, document: Toml, content: bytes) -> QuotaFile:
@@ -110,6 +114,10 @@ class _Reader:
 
     def _refuse(self, path: str, reason: str) -> None:
         place, told = beginning(path, MOST_PATH_CHARACTERS), beginning(reason, MOST_REASON_CHARACTERS)
+        # A good file is not looked over for its lines.
+        self._lines = self._lines or KeyLines(self._content.decode())
+        line = self._lines.of(path)
+        told += "" if line is None else f" (line {line})"
         self._problems.append(f"{self._source}: {place}: {told}" if self._source else f"{place}: {told}")
         if len(self._problems) >= MOST_PROBLEMS:
             raise _TooManyProblemsError

@@ -14,10 +14,10 @@ import pytest
 from construct import Int8sb, Int16sb, Int32sb, Int64sb
 
 from lab.jars import kafka_jars
-from protocol import metadata
+from protocol import metadata, reassignments
 from protocol.fetch import tables as fetch
 from protocol.wire import headers
-from protocol.wire.apis import API_FETCH, API_METADATA, is_flexible
+from protocol.wire.apis import API_FETCH, API_LIST_PARTITION_REASSIGNMENTS, API_METADATA, is_flexible
 from protocol.wire.layout import NOTHING_SAID, ArrayOf, Encodings, Field, StructOf
 from protocol.wire.primitives import UUID, KRecords, KString
 
@@ -123,6 +123,8 @@ MESSAGES = {
     "FetchResponse": (fetch.RESPONSE, fetch.SUPPORTED_FETCH_VERSIONS),
     "MetadataRequest": (metadata.REQUEST, range(14)),
     "MetadataResponse": (metadata.RESPONSE, range(14)),
+    "ListPartitionReassignmentsRequest": (reassignments.REQUEST, reassignments.REASSIGNMENT_VERSIONS),
+    "ListPartitionReassignmentsResponse": (reassignments.RESPONSE, reassignments.REASSIGNMENT_VERSIONS),
     "RequestHeader": (headers.REQUEST_HEADER, range(3)),
     "ResponseHeader": (headers.RESPONSE_HEADER, range(2)),
 }
@@ -144,7 +146,14 @@ def test_fields_are_those_of_the_spec(kafka: str, message: str) -> None:
 @pytest.mark.brokers
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("kafka", KAFKA_VERSIONS)
-@pytest.mark.parametrize(("message", "api_key"), [("Fetch", API_FETCH), ("Metadata", API_METADATA)])
+@pytest.mark.parametrize(
+    ("message", "api_key"),
+    [
+        ("Fetch", API_FETCH),
+        ("Metadata", API_METADATA),
+        ("ListPartitionReassignments", API_LIST_PARTITION_REASSIGNMENTS),
+    ],
+)
 def test_flexible_versions_are_those_of_the_spec(kafka: str, message: str, api_key: int) -> None:
     for kind in ("Request", "Response"):
         said = spec_of(kafka, message + kind)

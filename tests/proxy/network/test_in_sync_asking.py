@@ -8,18 +8,19 @@ import pytest
 import trio
 
 from protocol.metadata import ReplicaCount, metadata_request_layout, metadata_response_layout, replica_counts
+from protocol.reassignments import RESPONSE
 from protocol.wire.framing import with_length
 from protocol.wire.headers import peek_request, response_header, response_header_version
-from protocol.wire.layout import TAGS, parse_whole
+from protocol.wire.layout import TAGS, layout, parse_whole
 from proxy.config.settings import Address
 from proxy.network import broker_asking
-from proxy.network.in_sync_asking import AGAIN_SECONDS, InSyncAsking
+from proxy.network.in_sync_asking import AGAIN_SECONDS, InSyncAsking, without_added
 from proxy.quotas.priorities import Priorities
 from proxy.throttle.needs import Needs
 from proxy.throttle.topic_names import TopicNames
 from tests.proxy.conversation import MIB, Conversation, throttle
 
-from ..api_versions import ASKED, metadata_to
+from ..api_versions import ASKED, known
 from ..recorded_log import RecordedLog
 
 if TYPE_CHECKING:
@@ -60,11 +61,33 @@ def test_replicas_are_counted_by_name_and_by_id(version: int) -> None:
     assert replica_counts(frame, version=version) == ({"t": counts} | ({b"t" * 16: counts} if version == 12 else {}))
 
 
-class Asked:
-    """What a broker is asked for; `last` is the last version of Metadata that it knows."""
+def reassignments(added: dict[str, dict[int, int]], error_code: int = 0) -> bytes:
+    topics = [
+        {
+            "name": name, TAGS: [],
+            "partitions": [
+                {
+                    "partition_index": number, "replicas": [1, 2], "adding_replicas": list(range(count)),
+                    "removing_replicas": [], TAGS: [],
+                }
+                for number, count in partitions.items()
+            ],
+        }
+        for name, partitions in added.items()
+    ]  # fmt: skip
+    values = {"throttle_time_ms": 0, "error_code": error_code, "error_message": None, "topics": topics, TAGS: []}
+    header = response_header(response_header_version(46, 0)).build({"correlation_id": 0, TAGS: []})
+    return bytes(header + layout(RESPONSE, 0, flexible=True).build(values))
 
-    def __init__(self, *, last: int = 12, silent: bool = False) -> None:
-        self.last, self.silent = last, silent
+
+class Asked:
+    """What a broker is asked for; `last` is the last version of Metadata that it knows. `added`: the reassignments that
+    it tells of; None: it cannot be asked for them."""
+
+    def __init__(
+        self, *, last: int = 12, silent: bool = False, added: dict[str, dict[int, int]] | None = None, refuses: int = 0
+    ) -> None:
+        self.last, self.silent, self.added, self.refuses = last, silent, added, refuses
         self.asked: list[tuple[float, int, list[str | bytes]]] = []
 
     async def connect(self, address: Address) -> trio.abc.Stream:
@@ -78,10 +101,17 @@ class Asked:
     async def _serve(self, stream: trio.abc.Stream) -> None:
         async with stream:
             assert await stream.receive_some(10**6) == ASKED
-            await stream.send_all(metadata_to(self.last))
+            moves = ((46, 0, 0),) if self.added is not None else ()
+            await stream.send_all(known((1, 0, 11), (3, 0, self.last), *moves))
             frame = await stream.receive_some(10**6)
+            if not frame:
+                return
             head = peek_request(bytes(frame), 4, len(frame))
             assert head is not None
+            if head.api_key == 46:
+                assert self.added is not None
+                await stream.send_all(with_length(reassignments(self.added, self.refuses)))
+                return
             body = parse_whole(metadata_request_layout(head.api_version), bytes(frame[head.body_at :]))
             names = [topic.name for topic in body.topics]
             ids = [topic.get("topic_id", bytes(16)) for topic in body.topics]
@@ -129,6 +159,38 @@ async def test_topics_that_are_behind_are_asked_for_now_and_then(
     assert all(sorted(map(str, topics)) == ["a", "b"] for _, _, topics in asked.asked)
     assert needs.urgency_of(("a", 0)) == 2
     assert log.events == []
+
+
+def test_a_topic_is_told_of_by_its_id_as_well() -> None:
+    """Reassignments are listed by name alone."""
+    counts = replica_counts(metadata(["t"], [b"t" * 16], 12), version=12)
+    found = without_added(counts, {"t": {0: 1}, "u": {1: 1}})
+    expected = {0: ReplicaCount(2, 1), 1: ReplicaCount(3, 3)}
+    assert found == {"t": expected, b"t" * 16: expected}
+
+
+@pytest.mark.parametrize(
+    ("asked", "is_any"),
+    [
+        # Both partitions of the topic move, and of 0 a replica is lost besides.
+        (Asked(added={"t": {0: 1, 1: 1}}), {0}),
+        (Asked(added={"t": {0: 1, 1: 1}, "u": {0: 9}}, last=11), {0}),
+        # Nothing moves, or nobody tells: an old broker, and one that is not the controller.
+        (Asked(added={}), {0, 1}),
+        (Asked(), {0, 1}),
+        (Asked(added={"t": {0: 1, 1: 1}}, refuses=41), {0, 1}),
+    ],
+)
+async def test_replicas_that_a_move_adds_are_not_missing(
+    needs: Needs, asked: Asked, is_any: set[int], monkeypatch: pytest.MonkeyPatch, autojump_clock: None
+) -> None:
+    """Partitions of a plain move counted as under-replicated, where all of the topic's partitions moved: moves lost
+    their last place."""
+    monkeypatch.setattr(broker_asking, "open_stream", asked.connect)
+    monkeypatch.setitem(ISR, 0, (4, 2))
+    monkeypatch.setitem(ISR, 1, (4, 3))
+    await running(asked, [behind(["t"])], needs, 3.5)
+    assert {number for number in ISR if needs.urgency_of(("t", number))} == is_any
 
 
 @pytest.mark.parametrize(
