@@ -159,6 +159,8 @@ class Guarding:
     def _tell_proof(self, proof: Proof) -> None:
         """When it says another thing than the one before."""
         event = "guard_around" if self._holding.leads_around else "guard_proved"
+        if not proof.verified:
+            event = "guard_not_proved"
         if proof.blocked:
             event = "guard_no_way_around"
         if (event, proof.blocked) != self._told_proof:

@@ -157,6 +157,7 @@ guard(packet_filter, prove=prove, ask=lambda: Answer.NONE if {silent} else Answe
     ("proofs", "silent", "last", "expected"),
     [
         ("[Proof(2)]", True, "guard_around", ["guard_proved", "guard_sidecar_silent", "guard_around"]),
+        ("[Proof(0, ('a',))]", False, "guard_not_proved", ["guard_not_proved"]),
         (
             "[Proof(2), Proof(0, (), ('a', 'b')), Proof(0, (), ('a', 'b')), Proof(2)]",
             True,
@@ -170,7 +171,7 @@ guard(packet_filter, prove=prove, ask=lambda: Answer.NONE if {silent} else Answe
             ["guard_no_way_around", "guard_proved"],
         ),
     ],
-    ids=["proved", "blocked when it is needed, then not", "blocked before it is needed, then not"],
+    ids=["proved", "nobody answers", "blocked when it is needed, then not", "blocked before it is needed, then not"],
 )
 def test_around_is_said_of_a_way_that_connections_take(
     proofs: str, last: str, expected: list[str], *, silent: bool
