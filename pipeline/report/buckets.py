@@ -103,7 +103,8 @@ def buckets(judged: DataFrame, progress: DataFrame, step: int) -> DataFrame:
 
 
 def outliers(by_bucket: DataFrame, most: int = 1000) -> list[int]:
-    """The brokers that something was the matter with, the worst first: over a bound, stalled, or behind at the end."""
+    """The brokers that something was the matter with: the worst of those over a bound, of those stalled, of those
+    behind at the end, then the second of each. The two worst over a bound are often both ends of one link."""
     each = by_bucket.groupBy(*ROLE).agg(
         F.coalesce(F.sum("broken"), F.lit(0)).alias("broken"), F.coalesce(F.sum("stalled"), F.lit(0)).alias("stalled"),
         F.coalesce(F.max_by("lag", "bucket"), F.lit(0)).alias("messages"),
@@ -112,8 +113,12 @@ def outliers(by_bucket: DataFrame, most: int = 1000) -> list[int]:
     worst = (F.max(name).alias(name) for name in ("messages", "left"))
     of_broker = each.groupBy("broker").agg(*worst, F.sum("broken").alias("broken"), F.sum("stalled").alias("stalled"))
     rows = of_broker.where("broken > 0 or stalled > 0 or messages > 0")
-    order = (F.desc("broken"), F.desc("stalled"), F.desc("left"), F.desc("messages"), "broker")
-    return [row.broker for row in rows.orderBy(*order).limit(most).collect()]
+    order = (F.desc("broken"), F.desc("stalled"), F.desc("left"), F.desc("messages"), F.col("broker"))
+    kind = F.when(F.col("broken") > 0, 0).when(F.col("stalled") > 0, 1).otherwise(2)
+    placed = rows.withColumn("kind", kind).withColumn(
+        "place", F.row_number().over(Window.partitionBy("kind").orderBy(*order))
+    )
+    return [row.broker for row in placed.orderBy("place", "kind").limit(most).collect()]
 
 
 def busiest(by_bucket: DataFrame) -> list[int]:

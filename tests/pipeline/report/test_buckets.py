@@ -40,6 +40,22 @@ def test_that_the_next_move_begins_is_nothing_out_of_the_ordinary(spark: SparkSe
     assert outliers(found) == [102]
 
 
+def test_each_kind_of_trouble_is_shown_before_a_second_one_of_any(spark: SparkSession) -> None:
+    """Four were both ends of the same two violations, and who was stalled or behind had no plot."""
+    judged = [
+        (broker, "leader", at, 200, 100.0, 100.0, True, (2.0, True), (2.0, True))
+        for broker, seconds in ((101, 4), (102, 4), (103, 3), (104, 3))
+        for at in range(seconds)
+    ]
+    progress = [
+        (broker, "leader", at, lag, 1, 5, 5, 0, drain, None, None, None)
+        for broker, lag, drain in ((105, 10, -1.0), (106, 20, 1.0), (107, 30, 1.0))
+        for at in range(3)
+    ]
+    found = buckets(spark.createDataFrame(judged, JUDGED), spark.createDataFrame(progress, PROGRESS), 10)
+    assert outliers(found) == [101, 105, 107, 102, 106, 103, 104]
+
+
 @pytest.mark.parametrize("first", [100.0, float("inf")], ids=["another quota before", "none before"])
 def test_the_worst_second_is_told_by_its_own_bytes(spark: SparkSession, first: float) -> None:
     """A quota of 100, all of it used, and one of 10000: 2000 of it. The page said "at most 10000 B/s"."""
