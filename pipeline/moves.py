@@ -52,14 +52,28 @@ def moves_of(tables: Tables, held: Held) -> DataFrame:
     held: a frame is kept here, since times behind are read four times: for bytes, for minutes, and for who shared these
     at either end.
     """
-    behind = held.once(whole(read(tables, SUMMARY)))
+    return paced(held.once(times_behind(tables)), tables)
+
+
+def times_behind(tables: Tables) -> DataFrame:
+    """Return each end's times behind of each replica."""
+    return whole(read(tables, SUMMARY))
+
+
+def paced(behind: DataFrame, tables: Tables) -> DataFrame:
+    """Return the moves that times behind are, with what set their pace. behind: what `times_behind` returns, held."""
     return _paced(behind, saturation(tables.seconds, tables.events))
 
 
 def catch_ups(days: DataFrame) -> DataFrame:
     """The same moves without what set their pace, which is most of the work. days: as `summaries` keeps them."""
+    return unpaced(whole(days))
+
+
+def unpaced(behind: DataFrame) -> DataFrame:
+    """The same from what `times_behind` returns."""
     nobodys = {"held_share": F.lit(0.0), "destinations": F.lit(1.0), "sources": F.lit(1.0)}
-    return _told(whole(days).withColumns(nobodys))
+    return _told(behind.withColumns(nobodys))
 
 
 def _paced(behind: DataFrame, pace: DataFrame) -> DataFrame:

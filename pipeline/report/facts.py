@@ -16,6 +16,7 @@ from .. import audit, backtest, lag
 from ..curve import FACTORS, LINE_BYTES_PER_SECOND, recorded
 from ..errors import InputError
 from ..held import Held
+from ..moves import paced, times_behind
 from ..questions import finish, kept, rate, starved
 from ..questions.asking import units_of
 from ..troubles import of_tables
@@ -115,14 +116,15 @@ def _facts(tables: Tables, whole: Row, held: Held) -> Facts:
     by_bucket = held.once(buckets(tables.scope.cut(verdicts), tables.scope.cut(progress), step))
     matters = outliers(by_bucket)
     shown = matters[:MOST_BROKERS] or busiest(by_bucket)
-    scaled = recorded(tables)
+    behind = held.once(times_behind(tables))
+    scaled = recorded(tables, paced(behind, tables))
     # Rates inside quotas are judged with them, as roles of their own, of which the page has no rows.
     kept_facts = kept.facts(tables) if scaled.inside.bounds else kept.facts(tables, seconds, verdicts=verdicts)
     rates = rate.answer(scaled, units)
     answers = (
         kept.answer(kept_facts, units).doubted(*of_tables(tables.files)),
         rates,
-        finish.answer(finish.facts(tables, progress), units),
+        finish.answer(finish.of_times_behind(tables, behind, lambda: scaled), units),
         starved.answer(starved.facts(tables), units),
     )
     files, quarantined = _files(tables)
