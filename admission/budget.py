@@ -26,6 +26,8 @@ _LIMIT = itemgetter(0)
 MOST_SHARED = 2000
 """If there is not enough for all replicas of one fetch, at most this many are granted something. To work out so many
 grants takes 0.5 ms, and no other connection has its turn meanwhile. The other replicas go first at the next fetch."""
+MANY_BATCHES = 32
+"""In so many batches and more, half of one makes no difference."""
 FIRST_ADDED = 50
 """How many wishes are added up first. As a rule these alone are more than the budget has, and the rest need not be
 added up; or the budget has enough for all wishes."""
@@ -37,11 +39,39 @@ class Wish(NamedTuple):
     It can use at most `limit_bytes`, and a grant below `need_bytes` would bring it no records. Its answer will probably
     bring `likely_bytes`. If there is not enough for all partitions, it is granted no more than that: other partitions
     could have used the bytes that are reserved for it and do not come.
+
+    A grant that ends within a batch brings a part of it in vain: the follower discards it and fetches it again. The
+    next batch probably ends after `first_bytes`, and others after it every `batch_bytes`; 0: unknown. Grants above
+    `sure_bytes` would bring too much in vain.
     """
 
     limit_bytes: int
     need_bytes: int
     likely_bytes: float = math.inf
+    sure_bytes: float = math.inf
+    first_bytes: int = 0
+    batch_bytes: int = 0
+
+    def whole(self, most_bytes: float) -> int:
+        """Return the most bytes, up to `most_bytes`, that probably end where a batch does."""
+        most, first, batch = int(most_bytes), self.first_bytes, self.batch_bytes
+        return first + (most - first) // batch * batch if batch and first <= most else most
+
+    def most(self, available: float, *, is_ample: bool) -> int:
+        """Return what it is granted at most of so many bytes; if they are ample, nothing is saved on it."""
+        limit, sure = self.limit_bytes, self.sure_bytes
+        if is_ample or is_many(min(limit, available), self.batch_bytes):
+            return limit
+        return self.whole(limit) if sure >= limit else int(sure)
+
+    def expected(self, most: int) -> int:
+        """Return what it is granted of `most` where there is not enough for everybody."""
+        return most if self.likely_bytes >= most else int(self.likely_bytes)
+
+
+def is_many(size: float, batch_bytes: int) -> bool:
+    """Tell whether `size` bytes are so many batches of a known size that a part of one makes no difference."""
+    return 0 < MANY_BATCHES * batch_bytes <= size
 
 
 class Budget(Protocol):
@@ -74,6 +104,10 @@ class Budget(Protocol):
         """Return how many bytes `admit` would share out now: 0 for none, inf for as many as are wished for. The claim
         counts as asking for them. `stakes` needs bytes of several budgets for one grant, so it calls this for each of
         them, and then `take` instead of `admit`."""
+
+    def is_ample(self, claim: Claim, now: float) -> bool:
+        """Tell whether more will come in until the claim is back from a fetch than can be kept: so what it is not
+        granted now is lost."""
 
     def take(self, claim: Claim, granted: int, now: float) -> None:
         """`granted` bytes of the room are granted, to be settled."""
@@ -137,9 +171,13 @@ class StrictBudget:
         room = self.room(claim, now, rides=rides)
         if not room:
             return []
-        grants = share(wishes, room)
+        grants = share(wishes, room, is_ample=self.is_ample(claim, now))
         self.take(claim, sum(grants), now)
         return grants
+
+    def is_ample(self, claim: Claim, now: float) -> bool:
+        bucket = self._bucket
+        return bucket.available(now) + bucket.rate * claim.absence_seconds > bucket.burst_bytes
 
     def room(self, claim: Claim, now: float, *, rides: bool = False) -> float:
         bucket = self._bucket
@@ -235,33 +273,32 @@ def limits(wishes: Iterable[Wish]) -> list[int]:
     return list(map(_LIMIT, wishes))
 
 
-def share(wishes: Sequence[Wish], available: float) -> list[int]:
+def share(wishes: Sequence[Wish], available: float, *, is_ample: bool = True) -> list[int]:
     """Hand out `available` bytes in order, to the first `MOST_SHARED` if there is not enough for everybody: the first
     gets what it needs even if that is more (KIP-74). What is left when everybody has what it is likely to bring is
-    handed out in order again."""
-    if len(wishes) <= FIRST_ADDED or _may_fit(wishes, available):
+    handed out in order again.
+
+    Unless there `is_ample`, nobody gets more than can be used well, and the rest stays.
+    """
+    if is_ample and (len(wishes) <= FIRST_ADDED or _may_fit(wishes, available)):
         most = limits(wishes)
         if sum(most) <= available:
             return most
     shared = wishes[:MOST_SHARED]
-    grants, left = _first_of(map(_expected, shared), available)
+    most = [wish.most(available, is_ample=is_ample) for wish in shared]
+    grants, left = _first_of(map(Wish.expected, shared, most), available)
     if len(grants) < len(shared):
         wish = shared[len(grants)]
-        expected = _expected(wish)
+        expected = wish.expected(most[len(grants)])
         need = min(wish.need_bytes, expected)
         if not grants or left >= need:
-            grants.append(int(min(expected, max(need, left))))
+            grants.append(wish.whole(min(expected, max(need, left))))
         return grants
-    more, left = _first_of(map(sub, map(_LIMIT, shared), grants), left)
+    more, left = _first_of(map(sub, most, grants), left)
     if len(more) < len(grants):
-        more.append(int(left))
+        granted = grants[len(more)]
+        more.append(max(shared[len(more)].whole(granted + left) - granted, 0))
     return [*map(add, grants, more), *grants[len(more) :]]
-
-
-def _expected(wish: Wish) -> int:
-    """Return what it is granted where there is not enough for everybody."""
-    limit_bytes, _, likely_bytes = wish
-    return limit_bytes if likely_bytes >= limit_bytes else int(likely_bytes)
 
 
 def _may_fit(wishes: Sequence[Wish], available: float) -> bool:
@@ -309,6 +346,11 @@ class Kip73Budget:
 
     def room(self, claim: Claim, now: float, *, rides: bool = False) -> float:
         return math.inf if self.may_admit(claim, now, rides=rides) else 0.0
+
+    def is_ample(self, claim: Claim, now: float) -> bool:
+        """It saves nothing up."""
+        del claim, now
+        return True
 
     def take(self, claim: Claim, granted: int, now: float) -> None:
         """The broker's arithmetic reserves nothing."""

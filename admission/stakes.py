@@ -105,10 +105,19 @@ class Stakes:
             _stand_back(found, now)
             return []
         room = min(room, role_room)
-        grants = _Sharing(room, left).share(wishes, parts) if found else share(wishes, room)
+        is_ample = self._is_ample(found, now)
+        if found:
+            grants = _Sharing(room, left, is_ample=is_ample).share(wishes, parts)
+        else:
+            grants = share(wishes, room, is_ample=is_ample)
         self._take(grants, parts, now)
         self._leave_what_is_left(now)
         return grants
+
+    def _is_ample(self, parts: Iterable[Stake], now: float) -> bool:
+        """Tell whether every budget that bounds the next grant gains more than it can keep until the connection asks
+        again."""
+        return all(each.budget.is_ample(each.claim, now) for each in (self.role, *self.own, *parts))
 
     def _leave_what_is_left(self, now: float) -> None:
         """Stand back in the other budgets while this connection is away, if one of its own budgets is shut for a while,
@@ -218,8 +227,9 @@ def _seconds(stake: Stake, now: float) -> float:
 class _Sharing:
     """Hands out `room`, in order, and of it to the wishes of a part no more than is `left` there."""
 
-    def __init__(self, room: float, left: dict[Stake, float]) -> None:
+    def __init__(self, room: float, left: dict[Stake, float], *, is_ample: bool) -> None:
         self._room = room
+        self._is_ample = is_ample
         self._left = left
         self._begun: set[Stake | None] = set()
         """The parts of which something has been granted; None is among them once anything at all has."""
@@ -227,12 +237,12 @@ class _Sharing:
     def share(self, wishes: Sequence[Wish], parts: Sequence[Stake | None]) -> list[int]:
         """The first of all, and of each part, gets what it needs even if that is more (KIP-74). What is left when
         everybody had a turn is handed out in order again."""
-        if self._is_enough(wishes, parts):
+        if self._is_ample and self._is_enough(wishes, parts):
             return limits(wishes)
         wishes, parts = wishes[:MOST_SHARED], parts[:MOST_SHARED]
-        grants = [0] * len(wishes)
+        grants, room = [0] * len(wishes), self._room
         for place, (wish, part) in enumerate(zip(wishes, parts, strict=True)):
-            most = min(wish.limit_bytes, wish.likely_bytes)
+            most = wish.expected(wish.most(room, is_ample=self._is_ample))
             least = min(wish.need_bytes, most)
             if self._room <= 0 or (self._room < least and None in self._begun):
                 return grants
@@ -241,11 +251,13 @@ class _Sharing:
                 if part is not None:
                     self._left[part] = 0.0  # a later wish that needs less must not go before this one
                 continue
-            grants[place] = self._hand_out(int(min(most, max(least, min(self._room, left)))), part)
+            grants[place] = self._hand_out(wish.whole(min(most, max(least, min(self._room, left)))), part)
         for place, (wish, part) in enumerate(zip(wishes, parts, strict=True)):
             left = self._room if part is None else min(self._room, self._left[part])
             if grants[place] and left > 0:
-                grants[place] += self._hand_out(int(min(wish.limit_bytes - grants[place], left)), part)
+                most = wish.most(room, is_ample=self._is_ample)
+                whole = wish.whole(min(most, grants[place] + left))
+                grants[place] += self._hand_out(max(whole - grants[place], 0), part)
         return grants
 
     def _is_enough(self, wishes: Sequence[Wish], parts: Sequence[Stake | None]) -> bool:

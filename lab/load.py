@@ -6,6 +6,7 @@ Invariant: when `fill` returns, every record has been acknowledged by its leader
 
 from __future__ import annotations
 
+import random
 import socket
 import struct
 import time
@@ -57,6 +58,7 @@ def fill(
     *,
     bytes_per_partition: int,
     shape: Shape = SMALL,
+    mixed_with: Sequence[Shape] = (),
     port: int = KAFKA_PORT,
 ) -> Filled:
     """Write at least so many bytes to each partition.
@@ -66,6 +68,7 @@ def fill(
         leaders: partition -> address of its leader.
         bytes_per_partition: reached by the last batch; at most one batch more.
         shape: of the batches.
+        mixed_with: other shapes; which one of all a request's batches are of is drawn at random.
         port: where leaders take clients.
 
     Raises:
@@ -75,35 +78,36 @@ def fill(
     for partition, leader in leaders.items():
         by_leader.setdefault(leader, []).append(partition)
     started = time.monotonic()
+    shapes = (shape, *mixed_with)
     with ThreadPoolExecutor(max_workers=len(by_leader)) as threads:
         jobs = [
-            threads.submit(
-                _fill_leader, (leader, port), topic, partitions, bytes_per_partition=bytes_per_partition, shape=shape
-            )
+            threads.submit(_fill_leader, (leader, port), topic, partitions, bytes_per_partition, shapes)
             for leader, partitions in by_leader.items()
         ]
         done = [job.result() for job in jobs]
-    batches = sum(count for count, _ in done)
     return Filled(
-        batches=batches,
-        records=batches * shape.batch_records,
-        wire_bytes=sum(size for _, size in done),
+        batches=sum(batches for batches, _, _ in done),
+        records=sum(records for _, records, _ in done),
+        wire_bytes=sum(size for _, _, size in done),
         seconds=time.monotonic() - started,
     )
 
 
 def _fill_leader(
-    leader: tuple[str, int], topic: str, partitions: list[int], *, bytes_per_partition: int, shape: Shape
-) -> tuple[int, int]:
-    """(batches, bytes) written."""
-    count = size = 0
+    leader: tuple[str, int], topic: str, partitions: list[int], bytes_per_partition: int, shapes: Sequence[Shape]
+) -> tuple[int, int, int]:
+    """(batches, records, bytes) written."""
+    count = records = size = 0
     written = dict.fromkeys(partitions, 0)
-    maker = RecordMaker(shape, seed=partitions[0])
+    makers = [RecordMaker(shape, seed=partitions[0]) for shape in shapes]
+    draw = random.Random(partitions[0])
     with FillConnection(*leader) as connection:
         while written:
+            maker = draw.choice(makers)
             batches = _next_request(maker, written, bytes_per_partition)
-            connection.produce(topic, {p: b"".join(made) for p, made in batches.items()}, shape=shape)
-            count += sum(map(len, batches.values()))
+            connection.produce(topic, {p: b"".join(made) for p, made in batches.items()}, shape=maker.shape)
+            made_now = sum(map(len, batches.values()))
+            count, records = count + made_now, records + made_now * maker.shape.batch_records
             for partition, made in batches.items():
                 added = sum(map(len, made))
                 size += added
@@ -111,7 +115,7 @@ def _fill_leader(
                 if written[partition] >= bytes_per_partition:
                     del written[partition]
         connection.wait_answers(0)
-    return count, size
+    return count, records, size
 
 
 def _next_request(maker: RecordMaker, written: Mapping[int, int], bytes_per_partition: int) -> dict[int, list[bytes]]:

@@ -81,8 +81,9 @@ class Mover:
         addresses = self._cluster.addresses
         await self._create(topic, move.assignment(), configs=move.topic_configs)
         leaders = {p: addresses.direct(replicas[0]) for p, replicas in move.assignment().items()}
-        shape = self._cluster.shape(move.shape)
-        load = partial(fill, topic, leaders, bytes_per_partition=move.bytes_per_partition, shape=shape)
+        shape, *others = [self._cluster.shape(each) for each in (move.shape, *move.mixed_with)]
+        size = move.bytes_per_partition
+        load = partial(fill, topic, leaders, bytes_per_partition=size, shape=shape, mixed_with=others)
         await trio.to_thread.run_sync(load)
         if move.how == "native cold":
             self._tell(Progress("waiting until the quota's window is empty"))

@@ -39,6 +39,7 @@ class Move:
         bytes_per_partition: to move, per follower.
         leaders, followers: broker ids.
         shape: of the records.
+        mixed_with: other shapes; each request's batches are of one of all of these, drawn at random.
         live: an acks=all producer writes to another, in-sync partition of the first link meanwhile.
         topic_configs: such as `{"segment.bytes": "1048576"}`.
     """
@@ -51,6 +52,7 @@ class Move:
     leaders: tuple[int, ...] = (101,)
     followers: tuple[int, ...] = (102,)
     shape: Shape = SMALL
+    mixed_with: tuple[Shape, ...] = ()
     live: bool = False
     topic_configs: Mapping[str, str] = field(default_factory=dict)
 

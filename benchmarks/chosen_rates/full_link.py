@@ -1,7 +1,7 @@
 """A link that catch-up shares with acks=all producers, fetch by fetch, in virtual time: what a batch waits.
 
 A follower fetches what producers write to partitions in sync, and what catches up, over one connection or over two. The
-decisions are the sidecar's own: what rides along (`StrictBudget`, `wish_within`), and the rate (`BrokerTimings`,
+decisions are the sidecar's own: what rides along (`StrictBudget`, `Riding`), and the rate (`BrokerTimings`,
 `Signals`, `RoleRate`). The card is that of `scene`: a token bucket, and a queue behind it.
 
 Deterministic: the same scene and seed give the same figures.
@@ -22,8 +22,7 @@ from proxy.quotas.rate_source import RateSource
 from proxy.rates.choice import Observed
 from proxy.rates.role_rate import RoleRate
 from proxy.rates.signals import Signals
-from proxy.throttle.replica import LEAST_NEED_BYTES
-from proxy.throttle.riding import Riding, wish_within
+from proxy.throttle.riding import Riding
 from proxy.throttle.role_throttle import AUTO_GATE_SECONDS
 from proxy.throttle.timings import BrokerTimings, Times
 
@@ -112,9 +111,8 @@ class Catching:
         self._carried += size
 
     def granted(self, now: float, *, rides: bool) -> int:
-        wish = Wish(LIMIT_BYTES, LEAST_NEED_BYTES)
-        first = wish_within(self._claim.most_riding_bytes, wish, MOVED_BATCH_BYTES) if rides else wish
-        self._granted = sum(self._budget.admit(self._claim, [first] + [wish] * (REPLICAS - 1), now, rides=rides))
+        wish = Wish(LIMIT_BYTES, MOVED_BATCH_BYTES, first_bytes=MOVED_BATCH_BYTES, batch_bytes=MOVED_BATCH_BYTES)
+        self._granted = sum(self._budget.admit(self._claim, [wish] * REPLICAS, now, rides=rides))
         return self._granted
 
     def waits(self, now: float) -> float:

@@ -31,10 +31,6 @@ if TYPE_CHECKING:
 _INT16 = struct.Struct(">h")
 _INT32 = struct.Struct(">i")
 _INT64 = struct.Struct(">q")
-_BATCH_LENGTH = struct.Struct(">8xi")  # after the base offset; the same place in message formats v0 to v2
-FIRST_BATCH_BYTES = _BATCH_LENGTH.size
-"""So many bytes of the records tell the size of their first batch (`first_batch_size`)."""
-_SMALLEST_MESSAGE_BYTES = 14  # format v0: crc, magic, attributes, null key, null value
 
 
 class ReplayedEntry(NamedTuple):
@@ -181,18 +177,6 @@ def error_fetch_response(version: int, correlation_id: int, error_code: int, *, 
     if version < FIRST_VERSION_WITH_SESSIONS:
         raise ValueError(f"Fetch v{version} has no top-level error")
     return _frame(version, correlation_id, error_code=error_code, session_id=session_id, topics=(0, b""))
-
-
-def first_batch_size(buffer: Bytes, records_at: int, end: int) -> int | None:
-    """Bytes of the first batch (or message) of the records at ``records_at``, as it says itself.
-
-    None if fewer than 12 bytes stand before ``end``, or the length is nonsense. The batch may well be
-    longer than the records at hand.
-    """
-    if end - records_at < _BATCH_LENGTH.size:
-        return None
-    (length,) = _BATCH_LENGTH.unpack_from(buffer, records_at)
-    return _BATCH_LENGTH.size + length if length >= _SMALLEST_MESSAGE_BYTES else None
 
 
 def _header(version: int, correlation_id: int) -> bytes:

@@ -90,7 +90,7 @@ def _replica_state(replica: Replica, missing_seconds: float | None, *, is_change
         replica.high_watermark,
         replica.log_start_offset,
         replica.standing.name,
-        replica.largest_batch_bytes,
+        replica.batches.seen,
         replica.served,
         replica._empty_grants,
         replica._need_bytes,
@@ -128,7 +128,7 @@ def _restored_replica(state: ReplicaState, now: float) -> Replica:
     replica.high_watermark = state.high_watermark
     replica.log_start_offset = state.log_start_offset
     replica.standing = Standing[state.standing]
-    replica.largest_batch_bytes = state.largest_batch_bytes
+    replica.batches.saw_first(state.largest_batch_bytes)
     replica.served = state.served
     replica._empty_grants = state.empty_grants
     replica._need_bytes = state.need_bytes

@@ -71,6 +71,7 @@ class AnswerReader:
         self._now = now
         self._walk: FrameWalk | None = None
         self._passed = 0  # bytes of the frame that were told to go on, or were kept
+        self._unfinished.watch(None, 0)
         self._to_splice = 0  # bytes after the window, all of one partition's records, to be spliced next without a look
         self._piece.rows = ()
         self._settled = False  # all of it has been learnt from, and its grants are settled
@@ -211,7 +212,7 @@ class AnswerReader:
                 return Need(1, self._total - passed)
             self._now = self._clock()
         rows = self._step(walk)
-        unseen = walk.unseen(passed)
+        unseen = self._unseen(rows, window, walk)
         if not (unseen and window.size):
             return Need(window.size + 1, self._total - passed - window.size)
         # Bytes that were only peeked at are still in the socket, so they go in one splice with the records after them.
@@ -225,6 +226,18 @@ class AnswerReader:
         changes = [additions.head(window)] if additions.owed and not passed else []
         changes += additions.due(walk, passed + seen)
         return _edited(window, (passed, passed + seen), changes) if changes else seen
+
+    def _unseen(self, rows: Sequence[ResponseEntry], window: Window, walk: FrameWalk) -> int:
+        """Return how many bytes after those that have passed may go on, whether they are in the window or not."""
+        passed, unfinished = self._passed, self._unfinished
+        unseen = walk.unseen(passed)
+        if self._keeping.active:
+            return unseen
+        if rows and unseen > window.size:
+            entry = ResponseEntry(*rows[-1])
+            unfinished.watch(self._outlook.watch(entry), entry.records_at - window.start + passed)
+        most = unfinished.most(window, passed)
+        return unseen if most is None else min(unseen, most)
 
     def _go(self, rows: Sequence[ResponseEntry], window: Window, end: int) -> None:
         """The window's bytes up to `end` go on now, or are kept, with these entries in them."""

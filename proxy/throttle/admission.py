@@ -17,7 +17,7 @@ from protocol.pacing import FEW, paced
 
 from .finer import Entered
 from .precedence import Precedence
-from .riding import Riding, wish_within
+from .riding import Riding
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -156,12 +156,11 @@ class Admission:
         self._granted_bytes = 0
         if not keys:
             return {}
-        asked = self._within_ride(keys, wishes) if rides else wishes
         entered = self.granted_by = self._entered if self._throttle.finer is self._finer else self.entered
         if entered is None:
-            grants = self._throttle.budget.admit(self.claim, asked, now, rides=rides)
+            grants = self._throttle.budget.admit(self.claim, wishes, now, rides=rides)
         else:
-            grants = self._grant_finer(entered, keys, asked, now, rides=rides)
+            grants = self._grant_finer(entered, keys, wishes, now, rides=rides)
         if len(grants) == len(wishes) and grants == limits(wishes):
             self.has_all = not self._leaves
             if not self.claim.urgency:
@@ -174,13 +173,6 @@ class Admission:
         if self._throttle.paces:
             self._granted_bytes = sum(grants)
         return granted
-
-    def _within_ride(self, keys: Sequence[PartitionKey], wishes: Sequence[Wish]) -> Sequence[Wish]:
-        """Lower the first wish if only a few bytes may come beside records of replicas in sync: the first replica would
-        be granted all of these, and is to ask for whole batches of them (`wish_within`)."""
-        first = self._replicas.known[keys[0]]
-        wish = wish_within(self.claim.most_riding_bytes, wishes[0], first.largest_batch_bytes)
-        return wishes if wish is wishes[0] else [wish, *wishes[1:]]
 
     def came_back(self, seconds: float, size: float, now: float) -> None:
         """The follower asks again, `seconds` after an answer with records of replicas in sync began to go on to it. The

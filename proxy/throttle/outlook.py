@@ -12,7 +12,8 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from protocol.fetch.response import first_batch_size
+from admission.budget import is_many
+from protocol.fetch.batches import BatchWalk, batch_size
 from protocol.pacing import in_order, paced
 
 from ..roles import Role
@@ -75,6 +76,8 @@ class Outlook:
     """The answer is over, and had no records of `first`."""
     in_full = False
     """Each of `grants` is all that the follower asked for."""
+    is_tight = False
+    """The budget has less than what is wished for: it matters whether grants end where batches do."""
     turns: Mapping[PartitionKey, int] | None = None
     """The turn that each replica of `grants` takes once it is brought records; None: no records have come yet, or
     `in_full`."""
@@ -112,25 +115,44 @@ class Outlook:
                 self.confirms |= self.entered.must_discard(behind, self.admitted_at, now)
         return bool(self.confirms)
 
+    def watch(self, entry: ResponseEntry) -> BatchWalk | None:
+        """Return what is to walk the records of an entry while they pass; None if it does not matter where their
+        batches end."""
+        replica, size = self.replicas.known.get((entry.topic, entry.partition)), entry.records_size
+        return None if replica is None or not self._is_cut(replica, size) else BatchWalk(size)
+
+    def _is_cut(self, replica: Replica, size: int) -> bool:
+        """Tell whether records probably end within a batch that is not small beside them, because no more were
+        granted."""
+        granted = self.grants.get(replica.key, 0)
+        return self.is_tight and 0 < granted <= size and not is_many(size, replica.batches.largest)
+
     def withholds(self, entry: ResponseEntry) -> bool:
         """Tell whether the records of this entry are among those that must be discarded."""
         key = (entry.topic, entry.partition)
         return not entry.error_code and entry.records_size > 0 and key in self.confirms
 
     def forwards(  # noqa: C901 - every entry goes through here, and each call costs
-        self, entries: Collection[ResponseEntry], buffer: Bytes, end: int, now: float
+        self,
+        entries: Collection[ResponseEntry],
+        buffer: Bytes,
+        end: int,
+        now: float,
+        batches: BatchWalk | None = None,
     ) -> None:
         """Take entries that go on to the follower as they are: learn from them, account for their records.
 
-        Positions in them are offsets in `buffer`, which holds nothing from `end` on. An entry that is not throttled
-        costs one look-up. The bytes accounted for are those that Kafka's own throttle records (KIP-73): as a follower
-        the records' bytes, as a leader the entry's bytes on the wire.
+        Positions in them are offsets in `buffer`, which holds nothing from `end` on. `batches` has walked the records
+        of the only entry while they passed. An entry that is not throttled costs one look-up. The bytes
+        accounted for are those that Kafka's own throttle records (KIP-73): as a follower the records' bytes, as a
+        leader the entry's bytes on the wire.
         """
         if self.witness is not None:
             self.witness.forwarded(entries, now)
         known = self.replicas.known
         expects = None if self.translation is None else self.translation.expects
         brought: list[tuple[Replica, int, int, int]] = []
+        walked: dict[PartitionKey, BatchWalk] = {}
         beside = False
         for (
             topic, partition, error_code, high_watermark, log_start_offset, entry_at, records_at, size,
@@ -151,12 +173,18 @@ class Outlook:
             replica.log_start_offset = log_start_offset
             replica.replayable = True
             if size > 0:
-                if size > replica.largest_batch_bytes:
-                    _look_at_batch(replica, buffer, records_at, end)
+                if size > replica.batches.largest and replica.standing is not IN_SYNC:
+                    replica.saw_batch(batch_size(buffer, records_at, end))
                 brought.append((replica, size, entry_at, records_at))
+                if key in self.grants and self._is_cut(replica, size):
+                    found = batches or BatchWalk(size)
+                    found.look(buffer, records_at, end)
+                    walked[key] = found
         self.has_news |= beside or bool(brought)
         if brought:
             self._account(brought, now)
+            for key, found in walked.items():
+                self.replicas.saw_batches(known[key], found)
         if beside and self.throttle.paces:
             self.replicas.timings.records_go_on(now, in_sync=True)
 
@@ -249,13 +277,6 @@ def _give_back(outlook: Outlook, now: float) -> None:
             outlook.entered.stakes.settle(outlook.parts.get(key), reserved=reserved, used=0, now=now)
 
 
-def _look_at_batch(replica: Replica, buffer: Bytes, records_at: int, end: int) -> None:
-    """Learn the size of the first batch of a replica that is not in sync. Records no larger than the largest batch
-    known need no look."""
-    if replica.standing is not IN_SYNC:
-        replica.saw_batch(first_batch_size(buffer, records_at, end))
-
-
 def _turns(grants: Mapping[PartitionKey, int], outlook: Outlook) -> dict[PartitionKey, int]:
     """Return the turn that each granted replica takes once it is brought records. Those that were granted less than
     they may ask for go first the next time: otherwise the last replicas of a fetch would be granted only what the
@@ -265,7 +286,7 @@ def _turns(grants: Mapping[PartitionKey, int], outlook: Outlook) -> dict[Partiti
     whole: list[PartitionKey] = []
     for key, granted in paced(grants.items()):
         replica = known.get(key)
-        (cut if replica is not None and granted < replica.limit_bytes else whole).append(key)
+        (cut if replica is not None and granted < replica.wish.limit_bytes else whole).append(key)
     return dict(zip(paced(cut + whole), outlook.throttle.next_turns(len(grants)), strict=True))
 
 

@@ -15,13 +15,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from admission.budget import Wish
 from admission.turns import FIRST_SHARE
 from protocol.pacing import paced
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from admission.budget import Wish
     from protocol.session.requests import PartitionKey
 
     from .needs import Needs
@@ -84,10 +84,10 @@ class Precedence:
         """Return the wish of the replica whose turn it is in this class, cut down to what the class is owed; None if it
         is owed less than that replica needs."""
         replica, owed = replicas[0], self._owed[urgency]
-        limit, need, likely = replica.wish
-        if owed < min(need, limit, likely):
+        wish = replica.wish
+        if owed < min(wish.need_bytes, wish.limit_bytes, wish.likely_bytes):
             return None
-        return replica.key, Wish(min(limit, int(owed)), need, likely)
+        return replica.key, wish._replace(limit_bytes=min(wish.limit_bytes, int(owed)))
 
     def granted(self, grants: Mapping[PartitionKey, int]) -> None:
         """Take what each replica was granted. The less urgent classes are now owed their share of that, and what they

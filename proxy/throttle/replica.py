@@ -22,9 +22,11 @@ from typing import TYPE_CHECKING
 from admission.budget import Wish
 from protocol.fetch.response import ReplayedEntry
 
+from .batch_sizes import BatchSizes
 from .meter import Meter
 
 if TYPE_CHECKING:
+    from protocol.fetch.batches import BatchWalk
     from protocol.fetch.walker import RequestEntry
     from protocol.session.requests import PartitionKey
 
@@ -70,10 +72,10 @@ class Replica:
         "_replay",
         "_unconfirmed_bytes",
         "asked_in",
+        "batches",
         "fetch_offset",
         "high_watermark",
         "key",
-        "largest_batch_bytes",
         "leader_asked_at",
         "leader_epoch",
         "limit_bytes",
@@ -93,10 +95,10 @@ class Replica:
         self.high_watermark = UNKNOWN
         self.log_start_offset = UNKNOWN
         self.standing = NEW
-        self.largest_batch_bytes = 0
+        self.batches = BatchSizes()
         self.served = 0
         self._empty_grants = 0
-        self._need_bytes = LEAST_NEED_BYTES
+        self._need_bytes = 0
         self.asked_in = 0
         """The number, among its connection's requests, of the last one that listed it."""
         self.replayable = False
@@ -124,7 +126,7 @@ class Replica:
     def need_bytes(self) -> int:
         """The smallest partition_max_bytes worth sending: below the size of its next batch a partition answers with no
         records."""
-        return max(self._need_bytes, self.largest_batch_bytes)
+        return max(self.batches.first if self.batches.seen else LEAST_NEED_BYTES, self._need_bytes)
 
     @property
     def stalls(self) -> bool:
@@ -191,9 +193,8 @@ class Replica:
         """`size` > 0 record bytes are forwarded, so the next fetch_offset may move on."""
         self._delivered = True
         self._unconfirmed_bytes += size
-        if self._empty_grants or self._need_bytes != LEAST_NEED_BYTES:
-            self._empty_grants = 0
-            self._need_bytes = LEAST_NEED_BYTES
+        if self._empty_grants or self._need_bytes or self.batches.next:
+            self._empty_grants = self._need_bytes = self.batches.next = 0
             self._wishes()
         self.meter.add(size, now)
 
@@ -225,22 +226,38 @@ class Replica:
         self.served = turn
         self._empty_grants += 1
         if needs_more:
-            self._need_bytes = min(2 * self.need_bytes, max(self.limit_bytes, LEAST_NEED_BYTES))
+            need = max(self.need_bytes, LEAST_NEED_BYTES)
+            self._need_bytes = min(2 * need, max(self.limit_bytes, LEAST_NEED_BYTES))
         self._wishes()
 
-    def saw_batch(self, size: int | None) -> None:
-        """Take the size in bytes of a batch at the front of an answer, where one could be read."""
-        if size is not None and size > self.largest_batch_bytes:
-            self.largest_batch_bytes = size
+    def saw_batch(self, size: int) -> None:
+        """Take the size in bytes of the batch at the front of an answer; 0: it could not be read."""
+        if self.batches.saw_first(size):
+            self._wishes()
+
+    def saw_batches(self, walk: BatchWalk) -> None:
+        """Records were cut off where their grant ended."""
+        self.batches.saw(walk)
+        self._wishes()
+
+    def suppose(self, batch_bytes: int) -> None:
+        """Take the size of other partitions' batches, which its own are probably like."""
+        self.batches.supposed = batch_bytes
+        if not self.batches.seen:
             self._wishes()
 
     def _wishes(self) -> None:
         """Work out what to ask of the budget. A replica that stalls wishes only for as much as shows whether records
         come again, and leaves the rest to others."""
-        limit, need = max(self.limit_bytes, 0), self.need_bytes
-        self.wish = Wish(
-            min(limit, need) if self.stalls else limit, need, max(self._likely_bytes, self.largest_batch_bytes)
-        )
+        batches, limit, need = self.batches, max(self.limit_bytes, 0), self.need_bytes
+        if self.stalls:
+            limit = min(limit, need)
+        first = batches.first
+        likely = max(self._likely_bytes, first)
+        if self._need_bytes:  # the next batch is larger than was believed
+            self.wish = Wish(limit, need, likely)
+        else:
+            self.wish = Wish(limit, need, likely, math.inf if batches.guesses else first, first, batches.largest)
 
     def replay(self) -> ReplayedEntry:
         """Return the entry that repeats the values forwarded last."""

@@ -22,8 +22,10 @@ from .timings import LinkTimings
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
+    from protocol.fetch.batches import BatchWalk
     from protocol.fetch.walker import RequestEntry
     from protocol.session.requests import PartitionKey
+    from protocol.wire.topics import Topic
 
     from .remembered import Remembered
     from .selection import Selection
@@ -38,8 +40,8 @@ class Replicas:
     """Those of one connection, by (topic, partition)."""
 
     __slots__ = (
-        "_absences", "_asked_at", "_chosen", "_remembered", "_requests", "behind", "changed", "fetch_version", "gain",
-        "generation", "growth", "known", "new", "not_remembered", "timings",
+        "_absences", "_asked_at", "_batch_bytes", "_chosen", "_remembered", "_requests", "behind", "changed",
+        "fetch_version", "gain", "generation", "growth", "known", "new", "not_remembered", "timings",
     )  # fmt: skip
 
     def __init__(self, selection: Selection, remembered: Remembered) -> None:
@@ -50,6 +52,8 @@ class Replicas:
         self.new: dict[PartitionKey, Replica] = {}
         self.changed: dict[PartitionKey, None] = {}
         """Replicas whose standing an answer may have changed; the next request classifies them anew."""
+        self._batch_bytes: dict[Topic, int] = {}
+        """The size of the batches of each topic that was seen; 0 where they are not alike."""
         self.generation = 0
         """Grows whenever a replica comes or goes, is asked for with other values, or changes its standing."""
         self._absences = Absences()
@@ -92,6 +96,17 @@ class Replicas:
             self.growth.add(max(high_watermark - replica.high_watermark, 0) * replica.bytes_per_message, now)
         replica.high_watermark = high_watermark
         self.changed[replica.key] = None
+
+    def saw_batches(self, replica: Replica, walk: BatchWalk) -> None:
+        """Take records of a replica that were cut off where their grant ended. While all batches that were seen of a
+        topic are alike, those of its other partitions are supposed to be like them."""
+        replica.saw_batches(walk)
+        topic, size, before = replica.key[0], walk.alike_bytes, self._batch_bytes.get(replica.key[0])
+        if before is None or (before and not size):
+            self._batch_bytes[topic] = size
+            for each in paced(self.known.values()):
+                if each.key[0] == topic:
+                    each.suppose(size)
 
     def clear(self) -> None:
         """Forget everything: a fetch passed unread, so what is known may be out of date."""
@@ -185,6 +200,7 @@ class Replicas:
                 self.not_remembered += 1
                 return False
             replica = Replica(entry, now)
+            replica.suppose(self._batch_bytes.get(entry.topic, 0))
         else:
             self._progress(replica, entry, now)
             replica.asked(entry, returns=True)

@@ -3,7 +3,7 @@
 A rate is looked at once a second, and a link that is full by a hundredth more has half a second of records in its queue
 by then. A producer with acks=all waits for the follower's next fetch. So each fetch tells how long the follower took,
 and the next grant is larger or smaller by it, as LEDBAT's window (RFC 6817) is by its delay. Of that time what was
-granted is to blame for its share of the answer. A small grant is one of whole batches. Pure.
+granted is to blame for its share of the answer. Pure.
 
 Invariant: `most_bytes` is `LEAST_BYTES` at least.
 """
@@ -11,19 +11,13 @@ Invariant: `most_bytes` is `LEAST_BYTES` at least.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 from .replica import LEAST_NEED_BYTES
 from .timings import LEAST_PAUSE_RISE_SECONDS, tolerated_rise
 
-if TYPE_CHECKING:
-    from admission.budget import Wish
-
 LEAST_BYTES = LEAST_NEED_BYTES // 4
 """A batch of the default size: 3.3 ms of 5 MB/s. With two, producers' p99 on such a link was up to 17 ms more than
 it was to be (simulated, benchmarks/chosen_rates/simulated.py)."""
-SMALL_BYTES = LEAST_NEED_BYTES
-"""A grant of less than this is made of whole batches. In a larger grant a part of a batch makes little difference."""
 AIM = 0.4
 """`most_bytes` is lowered once what was granted made the follower's pause longer by more than this part of the rise
 that is tolerated (`tolerated_rise`): 2 ms, or two fifths of the best pause."""
@@ -66,19 +60,3 @@ class Riding:
             self.most_bytes = max(self.most_bytes * max(aim / own, LEAST_CUT), LEAST_BYTES)
         elif 2 * granted_bytes >= self.most_bytes:
             self.most_bytes *= GROWTH
-
-
-def wish_within(most_bytes: float, wish: Wish, batch_bytes: int) -> Wish:
-    """Return what a replica is to wish for beside records in sync, where no more than `most_bytes` may come at once:
-    whole batches, as far as their size is known (not 0), and one at least.
-
-    A leader fills a limit with a part of the next batch. Producers would wait for that part too, and in vain: the
-    follower throws it away and fetches the batch again. If a replica needs more than any batch that was seen of it, its
-    last grant was too small and brought nothing: its wish stays as it is.
-    """
-    if most_bytes >= SMALL_BYTES or wish.need_bytes > max(batch_bytes, LEAST_NEED_BYTES):
-        return wish
-    if not batch_bytes:
-        return wish._replace(need_bytes=min(wish.need_bytes, int(most_bytes)))
-    whole = max(int(most_bytes // batch_bytes), 1) * batch_bytes
-    return wish._replace(limit_bytes=min(whole, wish.limit_bytes), need_bytes=batch_bytes)

@@ -138,6 +138,7 @@ class Upstream:
         self._throttle.statistics.omitted_partitions += len(omitted)
         outlook = self._outlook(demand, now)
         outlook.catches_up = len(behind) > len(omitted)
+        outlook.is_tight = shapes and not self._admission.has_all
         self._grants(outlook, granted)
         outlook.first = next((key for key in granted if key in behind), None)
         outlook.replays = self._replays(omitted) if replays else []

@@ -254,13 +254,16 @@ WISHES = st.builds(
     limit_bytes=st.integers(0, 100),
     need_bytes=st.integers(0, 120),
     likely_bytes=st.sampled_from([math.inf]) | st.integers(0, 120),
+    sure_bytes=st.just(math.inf),
+    first_bytes=st.just(0),
+    batch_bytes=st.just(0),
 )
 
 
 def shared_one_by_one(wishes: list[Wish], available: float) -> list[int]:
     """What `share` says that it does, replica by replica."""
     grants: list[int] = []
-    for limit, need, likely in wishes:
+    for limit, need, likely, *_ in wishes:
         most = int(min(limit, likely))
         least = min(need, most)
         if available < most:

@@ -131,6 +131,11 @@ class SessionLeader:
             reads[key] = Read(end, records_size=count * MESSAGE_BYTES)
         return context.respond(reads)
 
+    def messages(self, key: PartitionKey, offset: int, size: int) -> int:
+        """Return how many whole messages there are in `size` bytes of records from `offset` on."""
+        del key, offset
+        return size // MESSAGE_BYTES
+
 
 @dataclass
 class SessionConversation:
@@ -216,8 +221,9 @@ def through(response: SessionResponse, outlook: Outlook, now: float) -> SessionR
     outlook.answered(response.error_code, response.session_id)
     entries = dict(response.entries)
     for key, read in response.entries.items():
+        records = read.payload if isinstance(read.payload, bytearray) else b""
         row = ResponseEntry(
-            *key, read.error_code, read.high_watermark, read.log_start_offset, 0, ENTRY_BYTES, read.records_size
+            *key, read.error_code, read.high_watermark, read.log_start_offset, -ENTRY_BYTES, 0, read.records_size
         )
         if discards and outlook.withholds(row):
             outlook.discards(row, now)
@@ -225,7 +231,7 @@ def through(response: SessionResponse, outlook: Outlook, now: float) -> SessionR
         else:
             if outlook.throttle.counts_begun and not discards:
                 count_begun(outlook, (row,), now)
-            outlook.forwards((row,), b"", 0, now)
+            outlook.forwards((row,), records, len(records), now)
     for replay in outlook.replays:
         assert (replay.topic, replay.partition) not in entries
         entries[replay.topic, replay.partition] = Read(replay.high_watermark, replay.log_start_offset)

@@ -23,7 +23,7 @@ from proxy.throttle.decision import Answer, Hold
 from proxy.throttle.link import Link
 
 from ..proxy.conversation import LIMIT, throttle
-from ..proxy.session_conversation import MESSAGE_BYTES, SessionLeader, parsed_answer, session_frame, through
+from ..proxy.session_conversation import SessionLeader, parsed_answer, session_frame, through
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Mapping
@@ -101,6 +101,7 @@ class World:
         version: int = 12,
         finer: FinerRates = NO_FINER_RATES,
         racks: Mapping[int, str] | None = None,
+        leads: Callable[[], SessionLeader] = SessionLeader,
     ) -> None:
         self.now = 0.0
         self.version = version
@@ -108,6 +109,7 @@ class World:
             each: Broker(
                 None if follower_rate is None else throttle(follower_rate, role=Role.FOLLOWER),
                 None if leader_rate is None else throttle(leader_rate),
+                leads(),
             )
             for each in brokers
         }
@@ -188,7 +190,7 @@ class World:
                 continue
             for each in self._records(response):
                 made.arrivals.append(each._replace(in_sync=made.wants[each.key] >= marks.get(each.key, math.inf)))
-                made.wants[each.key] += each.size // MESSAGE_BYTES
+                made.wants[each.key] += leader.leads.messages(each.key, made.wants[each.key], each.size)
             marks.update({key: read.high_watermark for key, read in response.entries.items()})
         for link in (egress, ingress):
             if link is not None:

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from benchmarks.byte_path.answers import batch, response
 from benchmarks.byte_path.loads import BULK, REPLICA_ID, SMALL, Load, records_of, topic_of
+from protocol.fetch.batches import batch_size
 from protocol.fetch.request import parse_fetch_request
-from protocol.fetch.response import first_batch_size
 from protocol.fetch.tables import SUPPORTED_FETCH_VERSIONS, response_layout
 from protocol.wire.apis import API_FETCH, is_flexible
 from protocol.wire.framing import LENGTH_PREFIX_BYTES
@@ -42,7 +42,7 @@ def test_equal_batches_are_one_object() -> None:
 @pytest.mark.parametrize("size", [61, 64, 16_384, 1_000_000])
 def test_records_begin_with_a_batch_of_their_size(size: int) -> None:
     assert len(batch(size)) == size
-    assert first_batch_size(batch(size), 0, size) == size
+    assert batch_size(batch(size), 0, size) == size
 
 
 @pytest.mark.parametrize("version", SUPPORTED_FETCH_VERSIONS)

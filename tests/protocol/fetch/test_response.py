@@ -14,7 +14,6 @@ from protocol.fetch.response import (
     TopicCount,
     empty_fetch_response,
     error_fetch_response,
-    first_batch_size,
     read_topic_count,
     records_length,
     replayed_topics,
@@ -27,7 +26,7 @@ from protocol.kafka_json import response_json
 from protocol.session.requests import FETCH_SESSION_ID_NOT_FOUND
 from protocol.wire.headers import peek_response
 
-from ..frames import RESPONSES, Golden, int32, int64, named, response_frame, response_frames, topics_of, versions
+from ..frames import int32, int64, named, response_frame, response_frames, topics_of, versions
 
 each_version = pytest.mark.parametrize("version", SUPPORTED_FETCH_VERSIONS)
 
@@ -164,20 +163,3 @@ def test_other_versions_are_refused(version: int) -> None:
     ):
         with pytest.raises(ProtocolError):
             call()
-
-
-ONE_BATCH = [each for each in RESPONSES if each.name.endswith("-one")]
-
-
-@pytest.mark.parametrize("case", ONE_BATCH, ids=lambda case: case.name)
-def test_first_batch_in_every_message_format(case: Golden) -> None:
-    (row,), _ = walk_whole(response_walker(case.version), case.frame, case.body_at, len(case.frame))
-    assert first_batch_size(case.frame, row.records_at, len(case.frame)) == row.records_size
-    assert first_batch_size(case.frame, row.records_at, row.records_at + 12) == row.records_size
-    assert first_batch_size(case.frame, row.records_at, row.records_at + 11) is None
-
-
-@pytest.mark.parametrize(("length", "size"), [(-1, None), (0, None), (13, None), (14, 26), (2**31 - 1, 2**31 + 11)])
-def test_batch_lengths(length: int, size: int | None) -> None:
-    batch = bytes(8) + length.to_bytes(4, "big", signed=True)
-    assert first_batch_size(b"??" + batch, 2, 14) == size

@@ -139,7 +139,7 @@ def test_a_piece_of_an_answer_is_learnt_once_it_has_gone_and_the_rest_later() ->
     assert not scene.exchange.in_flight
     assert reserved_bytes(scene.follower.throttle) == 0
     assert scene.follower.throttle.statistics.throttled_bytes_catching_up == had + ENTRY_BYTES + 9000
-    assert scene.follower.link.replicas.known[T1].largest_batch_bytes == 9000
+    assert scene.follower.link.replicas.known[T1].batches.seen == 9000
 
 
 def test_records_that_break_off_are_accounted_for_whole() -> None:

@@ -209,7 +209,7 @@ def test_large_batches_raise_what_a_grant_is_worth() -> None:
     replica = conversation.link.replicas.known[T1]
     assert replica.need_bytes == LEAST_NEED_BYTES
     replica.saw_batch(900_000)
-    assert replica.need_bytes == 900_000
+    assert replica.need_bytes == 900_012, "and the header of the next one"
     assert T1 not in conversation.asked_for(conversation.ask())  # what T0 leaves is less than one batch
 
 

@@ -70,7 +70,7 @@ def test_the_first_batch_of_one_that_is_behind_tells_what_a_grant_is_worth() -> 
     records = bytes(8) + (900_000 - 12).to_bytes(4)
     entry = response_entry(*KEY, len(records))
     granted(conversation).forwards([entry], bytes(ENTRY_BYTES) + records, ENTRY_BYTES + len(records), 0.0)
-    assert conversation.link.replicas.known[KEY].need_bytes == 900_000
+    assert conversation.link.replicas.known[KEY].batches.seen == 900_000
 
 
 def test_only_records_of_one_that_is_behind_are_withheld() -> None:

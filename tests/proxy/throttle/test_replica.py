@@ -6,6 +6,8 @@ import math
 
 import pytest
 
+from admission.budget import Wish
+from protocol.fetch.batches import BATCH_HEADER_BYTES
 from protocol.fetch.walker import RequestEntry
 from proxy.throttle.replica import LEAST_NEED_BYTES, UNKNOWN, Replica, Standing
 
@@ -85,9 +87,9 @@ def test_one_that_was_missing_is_replayed_only_after_the_leader_confirms_it() ->
 
 def test_need_follows_the_largest_batch_seen() -> None:
     replica = known(high_watermark=150)
-    for size in (None, 16_000, 900_000, 20_000):
+    for size in (0, 16_000, 900_000, 20_000):
         replica.saw_batch(size)
-    assert replica.need_bytes == 900_000
+    assert replica.need_bytes == 900_000 + BATCH_HEADER_BYTES
     assert known(high_watermark=150).need_bytes == LEAST_NEED_BYTES
 
 
@@ -99,9 +101,9 @@ def test_where_grants_are_scarce_one_that_brings_little_is_granted_little() -> N
     replica.used(10_000, limit)
     assert replica.wish.likely_bytes == 32 * 1024
     replica.used(10_000, 32 * 1024)
-    assert replica.wish == (limit, LEAST_NEED_BYTES, 32 * 1024)
+    assert replica.wish == Wish(limit, LEAST_NEED_BYTES, 32 * 1024)
     replica.saw_batch(50_000)
-    assert replica.wish.likely_bytes == 50_000  # less would bring nothing
+    assert replica.wish.likely_bytes == 50_000 + BATCH_HEADER_BYTES  # less would bring nothing
 
 
 def test_one_that_brings_more_again_is_granted_more() -> None:
