@@ -183,6 +183,12 @@ class MoveResult:
         ideal = self.move.ideal_seconds()
         return self.duration_seconds / ideal if ideal else math.nan
 
+    @property
+    def wire_over_log(self) -> float:
+        """Record bytes on the wire for each byte in the followers' logs: 1 unless parts of batches came in vain."""
+        in_logs = sum(each.follower.size_bytes for each in self.comparisons)
+        return sum(each.total_bytes for each in self.figures.values()) / in_logs if in_logs else math.nan
+
     def _ratio(self, rates: list[float], pick: Callable[[list[float]], float]) -> float:
         if not rates or not self.move.throttled:
             return math.nan
@@ -205,6 +211,7 @@ class MoveResult:
             "first_second_over_quota": _rounded(self.first_second_ratio),
             "deviation_over_quota": _rounded(self.deviation_ratio),
             "mean_bytes_per_second": round(sum(figures.mean for figures in self.figures.values())),
+            "wire_over_log": _rounded(self.wire_over_log),
             "fetches_per_second": _rounded(self.fetches_per_second),
             "fetch_versions": {str(version): count for version, count in self.fetch_versions.items()},
             "follower_seconds": {str(f): round(s, 3) for f, s in self.follower_seconds.items()},

@@ -1,0 +1,37 @@
+"""What crosses the wire reaches followers' logs: little of the quota goes to parts of batches that are discarded."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from benchmarks.goodput import BROKERS, FIRST, SIDECARS, Batches
+from lab.cluster import cluster
+from lab.cluster_plan import ClusterPlan
+from lab.mover import Mover
+from lab.releases import release
+from lab.sidecars import SidecarPlan
+
+if TYPE_CHECKING:
+    from lab.moves import MoveResult
+
+pytestmark = [pytest.mark.system, pytest.mark.timeout(240)]
+
+CASES = (Batches("60 kB", (60,)), Batches("mixed", (1, 15, 60, 200)))
+
+
+@pytest.mark.parametrize("protocol", ["0.11.0", "3.9"])
+async def test_little_comes_in_vain_whatever_batches_are_and_in_both_roles(protocol: str) -> None:
+    """60 kB batches took 1.36 bytes for each byte in the log; Kafka's own quota takes 1.02."""
+    plan = ClusterPlan(brokers=BROKERS, release=release(protocol=protocol), sidecars=SidecarPlan())
+    found: list[MoveResult] = []
+    async with cluster(plan) as made:
+        await Mover(made).run(FIRST)
+        for case in CASES:
+            found += [await Mover(made).run(case.move(way)) for way in SIDECARS]
+    for result in found:
+        assert result.equal
+        assert result.wire_over_log <= 1.05
+        assert 0.93 <= result.mean_ratio_once_begun(0.6) <= 1.05
+        assert result.worst_second_ratio <= 1.25
