@@ -64,8 +64,9 @@ class Wish(NamedTuple):
             return limit
         return self.whole(limit) if sure >= limit else int(sure)
 
-    def expected(self, most: int) -> int:
-        """Return what it is granted of `most` where there is not enough for everybody."""
+    def expected(self, available: float, *, is_ample: bool) -> int:
+        """Return what it is granted of so many bytes where there is not enough for everybody."""
+        most = self.most(available, is_ample=is_ample)
         return most if self.likely_bytes >= most else int(self.likely_bytes)
 
 
@@ -177,6 +178,8 @@ class StrictBudget:
 
     def is_ample(self, claim: Claim, now: float) -> bool:
         bucket = self._bucket
+        if math.isinf(bucket.rate):
+            return True
         return bucket.available(now) + bucket.rate * claim.absence_seconds > bucket.burst_bytes
 
     def room(self, claim: Claim, now: float, *, rides: bool = False) -> float:
@@ -285,16 +288,17 @@ def share(wishes: Sequence[Wish], available: float, *, is_ample: bool = True) ->
         if sum(most) <= available:
             return most
     shared = wishes[:MOST_SHARED]
-    most = [wish.most(available, is_ample=is_ample) for wish in shared]
-    grants, left = _first_of(map(Wish.expected, shared, most), available)
+    expected = (wish.expected(available, is_ample=is_ample) for wish in shared)
+    grants, left = _first_of(expected, available)
     if len(grants) < len(shared):
         wish = shared[len(grants)]
-        expected = wish.expected(most[len(grants)])
-        need = min(wish.need_bytes, expected)
+        size = wish.expected(available, is_ample=is_ample)
+        need = min(wish.need_bytes, size)
         if not grants or left >= need:
-            grants.append(wish.whole(min(expected, max(need, left))))
+            grants.append(wish.whole(min(size, max(need, left))))
         return grants
-    more, left = _first_of(map(sub, most, grants), left)
+    most_of_each = (wish.most(available, is_ample=is_ample) for wish in shared)
+    more, left = _first_of(map(sub, most_of_each, grants), left)
     if len(more) < len(grants):
         granted = grants[len(more)]
         more.append(max(shared[len(more)].whole(granted + left) - granted, 0))

@@ -242,7 +242,7 @@ class _Sharing:
         wishes, parts = wishes[:MOST_SHARED], parts[:MOST_SHARED]
         grants, room = [0] * len(wishes), self._room
         for place, (wish, part) in enumerate(zip(wishes, parts, strict=True)):
-            most = wish.expected(wish.most(room, is_ample=self._is_ample))
+            most = wish.expected(room, is_ample=self._is_ample)
             least = min(wish.need_bytes, most)
             if self._room <= 0 or (self._room < least and None in self._begun):
                 return grants

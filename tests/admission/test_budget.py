@@ -294,3 +294,34 @@ def test_no_more_replicas_are_granted_something_at_once_than_can_be_worked_out_i
     grants = share(wishes, 50.0 * MOST_SHARED)
     assert len(grants) == MOST_SHARED
     assert sum(grants) == 50 * MOST_SHARED, "the others leave what they wish for to these"
+
+
+BATCHES = Wish(MIB, 60_012, first_bytes=60_012, batch_bytes=60_000)
+
+
+@pytest.mark.parametrize(
+    ("wishes", "grants"),
+    [
+        ([BATCHES], [360_012]),  # of 419 430: the rest stays
+        ([BATCHES] * 2, [360_012]),  # 59 418 are no batch for the second
+        ([BATCHES._replace(sure_bytes=60_012)] * 2, [60_012] * 2),  # what is left would be a guess
+        ([BATCHES._replace(sure_bytes=60_012)] * 9, [60_012] * 6),
+        ([BATCHES._replace(first_bytes=500_012, need_bytes=500_012)], [500_012]),  # KIP-74's one batch comes anyway
+        ([BATCHES._replace(limit_bytes=130_000)], [120_012]),
+        ([Wish(MIB, 1012, math.inf, 1012, 1012, 1000)], [419_012]),  # so many that it is all one
+    ],
+)
+def test_grants_end_where_batches_do(wishes: list[Wish], grants: list[int]) -> None:
+    budget = strict(4 * MIB)
+    claim = budget.turns.join()
+    assert budget.admit(claim, wishes, 0.0) == grants
+    assert budget._bucket.available(0.0) == pytest.approx(0.4 * MIB - sum(grants)), "the remainder is carried over"
+
+
+def test_what_would_be_lost_is_granted_whatever_it_wastes() -> None:
+    """The bucket is full, or will be before the connection is back."""
+    sure = BATCHES._replace(sure_bytes=60_012)
+    budget = strict(4 * MIB)
+    claim = budget.turns.join()
+    assert budget.admit(claim, [sure], 1.0) == [MIB]
+    assert strict(math.inf).admit(claim, [sure] * 3, 0.0) == [MIB] * 3
