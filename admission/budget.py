@@ -52,10 +52,10 @@ class Wish(NamedTuple):
     first_bytes: int = 0
     batch_bytes: int = 0
 
-    def whole(self, most_bytes: float) -> int:
-        """Return the most bytes, up to `most_bytes`, that probably end where a batch does."""
+    def whole(self, most_bytes: float, *, is_ample: bool = False) -> int:
+        """Return the most bytes, up to `most_bytes`, that probably end where a batch does; all if they are ample."""
         most, first, batch = int(most_bytes), self.first_bytes, self.batch_bytes
-        return first + (most - first) // batch * batch if batch and first <= most else most
+        return most if is_ample or not batch or most < first else first + (most - first) // batch * batch
 
     def most(self, available: float, *, is_ample: bool) -> int:
         """Return what it is granted at most of so many bytes; if they are ample, nothing is saved on it."""
@@ -107,8 +107,8 @@ class Budget(Protocol):
         them, and then `take` instead of `admit`."""
 
     def is_ample(self, claim: Claim, now: float) -> bool:
-        """Tell whether more will come in until the claim is back from a fetch than can be kept: so what it is not
-        granted now is lost."""
+        """Tell whether more will come in during the claim's next two fetches than can be kept: what it is not granted
+        now may be lost."""
 
     def take(self, claim: Claim, granted: int, now: float) -> None:
         """`granted` bytes of the room are granted, to be settled."""
@@ -180,7 +180,7 @@ class StrictBudget:
         bucket = self._bucket
         if math.isinf(bucket.rate):
             return True
-        return bucket.available(now) + bucket.rate * claim.absence_seconds > bucket.burst_bytes
+        return bucket.available(now) + 2 * bucket.rate * claim.absence_seconds > bucket.burst_bytes
 
     def room(self, claim: Claim, now: float, *, rides: bool = False) -> float:
         bucket = self._bucket
@@ -295,13 +295,13 @@ def share(wishes: Sequence[Wish], available: float, *, is_ample: bool = True) ->
         size = wish.expected(available, is_ample=is_ample)
         need = min(wish.need_bytes, size)
         if not grants or left >= need:
-            grants.append(wish.whole(min(size, max(need, left))))
+            grants.append(wish.whole(min(size, max(need, left)), is_ample=is_ample))
         return grants
     most_of_each = (wish.most(available, is_ample=is_ample) for wish in shared)
     more, left = _first_of(map(sub, most_of_each, grants), left)
     if len(more) < len(grants):
         granted = grants[len(more)]
-        more.append(max(shared[len(more)].whole(granted + left) - granted, 0))
+        more.append(max(shared[len(more)].whole(granted + left, is_ample=is_ample) - granted, 0))
     return [*map(add, grants, more), *grants[len(more) :]]
 
 

@@ -251,12 +251,14 @@ class _Sharing:
                 if part is not None:
                     self._left[part] = 0.0  # a later wish that needs less must not go before this one
                 continue
-            grants[place] = self._hand_out(wish.whole(min(most, max(least, min(self._room, left)))), part)
+            grants[place] = self._hand_out(
+                wish.whole(min(most, max(least, min(self._room, left))), is_ample=self._is_ample), part
+            )
         for place, (wish, part) in enumerate(zip(wishes, parts, strict=True)):
             left = self._room if part is None else min(self._room, self._left[part])
             if grants[place] and left > 0:
                 most = wish.most(room, is_ample=self._is_ample)
-                whole = wish.whole(min(most, grants[place] + left))
+                whole = wish.whole(min(most, grants[place] + left), is_ample=self._is_ample)
                 grants[place] += self._hand_out(max(whole - grants[place], 0), part)
         return grants
 
