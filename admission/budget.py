@@ -67,7 +67,7 @@ class Wish(NamedTuple):
     def expected(self, available: float, *, is_ample: bool) -> int:
         """Return what it is granted of so many bytes where there is not enough for everybody."""
         most = self.most(available, is_ample=is_ample)
-        return most if self.likely_bytes >= most else int(self.likely_bytes)
+        return most if self.likely_bytes >= most else self.whole(self.likely_bytes, is_ample=is_ample)
 
 
 def is_many(size: float, batch_bytes: int) -> bool:
@@ -172,7 +172,8 @@ class StrictBudget:
         room = self.room(claim, now, rides=rides)
         if not room:
             return []
-        grants = share(wishes, room, is_ample=self.is_ample(claim, now))
+        is_paced = rides and room >= claim.most_riding_bytes  # so it is not the bucket that has too little
+        grants = share(wishes, room, is_ample=not is_paced and self.is_ample(claim, now))
         self.take(claim, sum(grants), now)
         return grants
 
