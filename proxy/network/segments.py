@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 SHORT_BYTES = 16_300
 """The longest segment for a small window. Four of these fill a packet of 64 KiB on loopback; of 16 KiB only three fit,
-at 1.1 times the CPU per byte. A network card's own segments are shorter."""
+for a tenth less throughput. A network card's own segments are shorter."""
 PIECE_BYTES = 48 * 1024
 """What a peer with a small window gets at once where segments are long: a packet of its own, and shorter than half a
 window, which suffices if windows vary by less than a fourth."""
