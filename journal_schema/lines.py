@@ -140,8 +140,7 @@ KINDS: dict[Kind, tuple[Field, ...]] = {
     Kind.RELOAD: (
         Field("outcome", _STRING, "`changed`, `unchanged` or `failed`."),
         Field("error", _STRING, "What was wrong with it.", required=False),
-        Field("reason", _STRING, "`watch`, `SIGHUP`, `http`, or `put`: it came over HTTP.", required=False),
-        Field("peer", _STRING, "Who put it: an address, and the name in its certificate.", required=False),
+        Field("reason", _STRING, "`watch`, `SIGHUP` or `http`.", required=False),
     ),
     Kind.OVERRIDE: (
         Field("override", _STRING, "Id of the override."),

@@ -28,10 +28,13 @@ _BUILT_IN = {
     "run": "operating.commands.run",
     "check": "operating.commands.check",
     "set": "operating.commands.set",
+    "undo": "operating.commands.undo",
+    "overrides": "operating.commands.overrides",
     "status": "operating.commands.status",
     "health": "operating.commands.health",
     "plan": "operating.commands.plan",
     "verify": "operating.commands.verify",
+    "fleet": "operating.commands.fleet",
     "decode": "operating.commands.decode",
     "guard": "operating.commands.guard",
     "webhook": "operating.commands.webhook",
@@ -48,11 +51,12 @@ Examples:
   throttle-sidecar check --config proxy.toml        is it right, and what does it mean?
   throttle-sidecar run --config proxy.toml          start; SIGHUP reloads, SIGTERM drains
   throttle-sidecar run --config proxy.toml --set http.listen=0.0.0.0:9404
-  throttle-sidecar set leader.replication.throttled.rate 20MiB/s --broker 101 --for 2h
+  throttle-sidecar set leader.replication.throttled.rate 20MiB/s --for 2h
+  throttle-sidecar undo --last                      what it hid counts again
   throttle-sidecar status                           watch it work
   throttle-sidecar status --once --json --url http://127.0.0.1:9404
-  throttle-sidecar plan move.json --bootstrap kafka-101:9092 --within 2h --write quotas.toml
-  throttle-sidecar verify move.json --bootstrap kafka-101:9092 --quotas quotas.toml --wait 2h --remove
+  throttle-sidecar plan move.json --bootstrap kafka-101:9092 --within 2h --apply --fleet fleet.toml
+  throttle-sidecar verify move.json --bootstrap kafka-101:9092 --fleet fleet.toml --wait 2h --remove
   throttle-sidecar health                           exit 0 if it answers, for a container's health check
   throttle-sidecar guard --after 3s                 lead the broker around a sidecar that is dead, and back
   throttle-sidecar decode --kind request fetch.bin  one Kafka frame as JSON

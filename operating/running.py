@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 
 import trio
 
+from proxy.config.override_store import store_path
 from proxy.config.reload import QuotaWatch
 from proxy.journal.recorder import prepare
 from proxy.logs.log import dropped_line, open_log
 from proxy.logs.queue import LogQueue
-from proxy.overrides.store import store_path
 from proxy.process import open_files
 from proxy.process.activation import PassedSockets
 from proxy.process.service_manager import ServiceManager

@@ -6,10 +6,13 @@ ConfigurationError that names its setting, and leaves nothing open.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from .config.settings import Address
+from .control.directory import control_path
+from .control.serving import open_control
 from .errors import ConfigurationError
+from .http.server import HttpServer
 from .network.listening import CannotListenError, open_listeners
 from .network.reception import Route
 from .roles import Role
@@ -17,11 +20,14 @@ from .roles import Role
 if TYPE_CHECKING:
     import socket
     from collections.abc import Sequence
+    from pathlib import Path
 
     import trio
 
     from .config.settings import Settings
     from .handover.taking import Inheritance
+    from .http.statistics import HttpStatistics
+    from .logs.log import Log
     from .process.activation import PassedSockets
 
 HTTP = "http.listen"
@@ -69,3 +75,51 @@ def taken(inherited: Inheritance | None, passed: PassedSockets, key: str, addres
 
 def bound_to(listener: trio.SocketListener) -> Address:
     return Address(*listener.socket.getsockname()[:2])
+
+
+class PageServers(NamedTuple):
+    """The servers of the public pages and of control.sock."""
+
+    public: HttpServer
+    control: HttpServer | None
+
+    @classmethod
+    def bind(
+        cls,
+        settings: Settings,
+        *,
+        statistics: HttpStatistics,
+        inherited: Inheritance | None,
+        passed: PassedSockets,
+        log: Log,
+    ) -> PageServers:
+        """Raises ConfigurationError if an address or the directory of control.sock cannot be had."""
+        already = taken(inherited, passed, HTTP, settings.http.listen)
+        public = HttpServer.bind(settings.http.listen, log=log, statistics=statistics, listener=already)
+        directory, control = settings.control.directory, None
+        try:
+            if directory is not None:
+                already = taken(inherited, passed, CONTROL, _address(directory))
+                control = open_control(directory, log=log, inherited=already)
+        except BaseException:
+            public.close()
+            raise
+        return cls(public, control)
+
+    def listening(self, settings: Settings) -> dict[str, tuple[Address, socket.socket]]:
+        """Return each listening socket by its setting, with the configured address, for a hand-over."""
+        found = {HTTP: (settings.http.listen, self.public.listener)}
+        if self.control is not None and settings.control.directory is not None:
+            found[CONTROL] = (_address(settings.control.directory), self.control.listener)
+        return found
+
+    def close(self) -> None:
+        """Accept no request any more."""
+        self.public.close()
+        if self.control is not None:
+            self.control.close()
+
+
+def _address(directory: Path) -> Address:
+    """Return what a hand-over calls control.sock: its path, with no port."""
+    return Address(str(control_path(directory)), 0)

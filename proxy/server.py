@@ -17,9 +17,10 @@ import trio
 
 from .changes import Changes
 from .config.keeping import LastGoodKeeper
-from .config.quota_writing import QuotaWriting
+from .config.override_store import store_path
 from .connections import Connections, Shared
-from .control.serving import PageServers
+from .control.override_keeper import OverrideKeeper
+from .control.override_routes import override_routes
 from .handover.kept_ends import open_kept_ends
 from .handover.serving import HandOver
 from .http.bearer_token import BearerToken
@@ -27,7 +28,7 @@ from .http.statistics import HttpStatistics
 from .http.turn import Turn
 from .journal.history import History
 from .journal.recorder import Journal, prepare
-from .listeners import HTTP, bound_to, listen, routes
+from .listeners import HTTP, PageServers, bound_to, listen, routes
 from .network.accepting import Doorkeeper
 from .network.in_sync_asking import InSyncAsking
 from .network.known_brokers import KnownBrokers
@@ -43,9 +44,6 @@ from .observing.oversight import Oversight
 from .observing.site import Site
 from .observing.status_page import StatusPage
 from .observing.surveying import Surveyor
-from .overrides.keeper import OverrideKeeper
-from .overrides.routes import override_routes
-from .overrides.store import store_path
 from .process.activation import PassedSockets
 from .process.garbage import collect_now_and_then, collected_by_hand
 from .process.heartbeat import Heartbeat
@@ -276,7 +274,6 @@ class Server:
             surveyor=self._surveyor,
             turn=turn,
             is_draining=self._draining.is_begun,
-            writing=QuotaWriting(settings.quotas.file, watch, broker_id=settings.broker.id, log=log),
             overriding=lambda admit: override_routes(self._overrides, watch, settings.broker.id, admit=admit),
             tls=self.legs.of(settings.http.tls),
             token=None if settings.http.token_file is None else BearerToken.open(settings.http.token_file, log),

@@ -36,7 +36,6 @@ PURE = (
         f"proxy/rates/{name}.py"
         for name in ("auto", "by_deadline", "choice", "host", "query_state", "role_rate", "signals")
     ),
-    "operating/editing",
     "protocol",
     "proxy/roles.py",
     "proxy/statistics.py",
@@ -63,7 +62,6 @@ RULES = (
                       "threading", "time", "logging", "random", "asyncio", "msgspec"}),
     Rule("proxy", {"operating", "lab", "benchmarks", "pipeline"}),
     Rule("operating", {"lab", "benchmarks", "pipeline"}),
-    Rule("operating/editing", {"trio", "time", "socket", "logging", "structlog", "prometheus_client"}),
     Rule("proxy/throttle", {"trio", "time", "socket", "logging", "structlog", "prometheus_client", "random"}),
     Rule("proxy/quotas", {"trio", "time", "socket", "logging", "structlog", "prometheus_client"}),
     Rule("proxy/relay", {"prometheus_client", "structlog", "msgspec", "click"}),

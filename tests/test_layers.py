@@ -19,7 +19,6 @@ PURE = (
     "journal_schema",
     "proxy.throttle",
     "proxy.quotas",
-    "operating.editing",
 )
 IMPURE = {"trio", "socket", "select", "threading", "logging", "structlog", "prometheus_client", "asyncio", "random"}
 

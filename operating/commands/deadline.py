@@ -54,8 +54,6 @@ def about_deadline(plan: MovePlan, deadline: Deadline | None, now: datetime) -> 
     by = f"to be over by {format_time(moment)} ({format_distance(moment, now)})"
     if math.isnan(seconds):
         return [f"{by}; how long it takes at the full rate is not known"]
-    if plan.at_least:
-        return [f"{by}; rates that set themselves hold in place of the planned ones, so when it ends is theirs to find"]
     left = (moment - now).total_seconds()
     if seconds > left:
         takes = "it never ends" if math.isinf(seconds) else f"it takes {format_duration(seconds)}"

@@ -1,7 +1,7 @@
 """``plan``: from a reassignment to the quotas that hold while it runs. Reads files, asks a cluster if told to, prints.
 
-What moves and at which rates is decided in `operating.moves.planning`. Invariant: without ``--write`` or
-``--per-broker`` nothing is changed anywhere.
+What moves and at which rates is decided in `operating.moves.planning`. Invariant: without ``--apply`` nothing is
+changed anywhere.
 """
 
 from __future__ import annotations
@@ -23,35 +23,36 @@ from reassignment import (
     ReassignmentError,
     has_heading,
     moving,
+    quotas_toml,
     read_assignment,
     text_of,
     throttle,
 )
 
-from ..moves.in_force import in_force
+from ..moves.applying import end_of_throttle, label_of
 from ..moves.options import CAPACITY, FILE, LASTING, RATE, SIZE, SPAN, cluster_options, connected
 from ..moves.plan_report import plan_json, plan_table
 from ..moves.planning import Ground, Wanted, ground_of_cluster, ground_of_files, inflow_of, plan_move
-from ..moves.settling import settled
+from ..overriding.members import members
 from ..terminal import Console, encoded, problems_as_json, say, say_json
 from .deadline import about_deadline, deadline_to_come
-from .fleet_plan import write_fleet
-from .plan_writing import write_files
+from .options import fleet_option
+from .plan_applying import apply
+from .set import url_option, where_of
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from proxy.quotas.rate_source import Deadline
-    from reassignment import Document
+    from reassignment import Document, Throttle
 
     from ..moves.cluster import Cluster
     from ..moves.planning import MovePlan
-    from .fleet_plan import Written
+    from ..overriding.members import Member
 
 _DEFAULT_REPLICATION_FACTOR = 3
 _NEXT = """\
-next: let the sidecars read it (throttle-sidecar check says what it means), execute {reassignment},
-      watch it with throttle-sidecar status, end it with throttle-sidecar verify {verify}"""
+next: execute {reassignment}, watch it with throttle-sidecar status{where},
+      end it with throttle-sidecar verify {verify}{where} --label {label} --wait 2h --remove"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +66,9 @@ class Asked:
         measure: seconds to watch it being written to.
         finish_by: when it is to be over, as quotas.toml takes it.
         size_bytes: of all that moves, without a cluster.
+        applies, prints: what is done with the quotas.
+        urls, fleet_path: the sidecars.
+        label, lasting: of the overrides; lasting in seconds.
     """
 
     reassignment: Path
@@ -75,6 +79,12 @@ class Asked:
     measure: float | None
     size_bytes: float | None
     finish_by: str | None
+    applies: bool
+    prints: bool
+    urls: tuple[str, ...]
+    fleet_path: Path | None
+    label: str | None
+    lasting: float | None
 
 
 @click.command("plan", short_help="From a reassignment to its quotas, its time and its load.")
@@ -93,13 +103,13 @@ class Asked:
 )
 @click.option("--within", type=SPAN, metavar="TIME", help="Find the smallest rates that end by then, such as 2h.")
 @click.option("--capacity", type=CAPACITY, help="N, what a broker's network carries, such as 1.25GB/s: T < N - IN/R.")
-@click.option("--write", type=FILE, metavar="FILE", help="Write the quotas there; a file that exists keeps its rest.")
-@click.option("--per-broker", type=FILE, metavar="DIRECTORY", help="Write quotas-N.toml for each broker there instead.")
+@click.option("--apply", "applies", is_flag=True, help="Throttle it: an override at each sidecar of --fleet or --url.")
+@click.option("--print", "prints", is_flag=True, help="Print it as TOML, for a quotas.toml that is kept in Git.")
+@url_option
+@fleet_option
+@click.option("--label", metavar="TEXT", help="Of the overrides.  [default: from the file's name and content]")
 @click.option(
-    "--fleet", "fleet_path", type=FILE, metavar="FILE", help="Write them wherever this fleet.toml says instead."
-)
-@click.option(
-    "--for", "lasting", type=LASTING, metavar="TIME", help="Let them end by themselves, such as 1d12h: `until`."
+    "--for", "lasting", type=LASTING, metavar="TIME", help="When they end.  [default: some time after the planned end]"
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(
@@ -107,10 +117,6 @@ def command(
     rate: float | None,
     within: float | None,
     capacity: float | None,
-    write: Path | None,
-    per_broker: Path | None,
-    fleet_path: Path | None,
-    lasting: float | None,
     as_json: bool,
     **asked: Any,
 ) -> None:
@@ -118,10 +124,10 @@ def command(
 
     It is the file that kafka-reassign-partitions executes; the whole output of its --generate will do as well, and
     then needs no --current. Replicas that exist are throttled as leaders (any of them may lead), replicas to be added
-    as followers, as `kafka-reassign-partitions --throttle` does it, but in quotas.toml instead of the cluster's
-    configs. Nothing is executed. What is written may not be what holds (a schedule, another section, mode.enforce): the
-    time that is told is by what the written file means, and warnings say where that is something else. Exit status 1:
-    something is wrong with what was given, or a sidecar of the --fleet that answers does not have it in force.
+    as followers, as `kafka-reassign-partitions --throttle` does it, but by the sidecars. Nothing is executed. --apply
+    makes one override at the sidecar of each broker concerned, all with the label of the move, which verify --remove
+    takes away again; it shows what held and what holds. Exit status 1: something is wrong with what was given, or a
+    sidecar concerned does not have it in force.
 
     \b
     Which rate T is right?  IN < T < N - IN/R
@@ -133,68 +139,78 @@ def command(
     Examples:
       throttle-sidecar plan move.json --bootstrap kafka-101:9092                   what is there to move?
       throttle-sidecar plan move.json --bootstrap kafka-101:9092 --rate 20MiB/s    how long would it take?
-      throttle-sidecar plan move.json --bootstrap kafka-101:9092 --within 2h --measure 30s --write quotas.toml
-      throttle-sidecar plan generated.txt --bytes 300GiB --rate 50MiB/s --per-broker quotas/
-      throttle-sidecar plan move.json --bootstrap kafka-101:9092 --rate 20MiB/s --fleet fleet.toml
-      throttle-sidecar plan move.json --bytes 300GiB --finish-by 06:00 --rate 300MiB/s --write quotas.toml
+      throttle-sidecar plan move.json --bootstrap kafka-101:9092 --within 2h --measure 30s --apply --fleet fleet.toml
+      throttle-sidecar plan generated.txt --bytes 300GiB --rate 50MiB/s --print
+      throttle-sidecar plan move.json --bytes 300GiB --finish-by 06:00 --rate 300MiB/s --apply --fleet fleet.toml
     """
     what = Asked(**asked)
-    _refuse_what_does_not_go_together(rate, within, what.finish_by, writes=(write, per_broker, fleet_path))
+    _refuse_what_does_not_go_together(rate, within, what)
+    now = datetime.now(UTC)
     with problems_as_json(as_json=as_json):
-        deadline = deadline_to_come(what.finish_by, rate, datetime.now(UTC))
-        ground = _ground_or_refused(what)
+        deadline = deadline_to_come(what.finish_by, rate, now)
+        targets = members(what.urls, what.fleet_path) if what.applies else []
+        ground, document = _ground_or_refused(what)
         plan = _planned(ground, rate, within, capacity)
+        until = end_of_throttle(plan, what.lasting, now)
     found = replace(throttle(ground.moves, plan.rates), finish_by=what.finish_by)
-    try:
-        if fleet_path is None:
-            written = write_files(found, what.reassignment, write, per_broker, lasting)
-        else:
-            written = write_fleet(found, fleet_path, lasting, settled)
-    except ConfigurationError:
-        # What was found out may have taken long: it is shown all the same.
-        _print(plan, as_json=as_json)
-        raise
-    if written.files:
-        plan = _in_force(plan, written, deadline, fleet_path)
-        written.lines.append(_next(what, written, fleet_path))
+    if what.prints:
+        say(quotas_toml(found, comment=f"Written by throttle-sidecar plan for {what.reassignment.name}.", until=until))
+        return
+    # What was found out may have taken long: it is shown whatever becomes of the throttle.
     _print(plan, as_json=as_json)
-    for line in [*about_deadline(plan, deadline, datetime.now(UTC)), *written.lines]:
+    for line in about_deadline(plan, deadline, now):
         say(line, err=as_json)
-    if not written.is_in_force:
+    if what.applies and found.rates:
+        label = what.label or label_of(what.reassignment, document)
+        _throttle(what, found, targets, label, until, as_json=as_json)
+
+
+def _throttle(
+    what: Asked, found: Throttle, targets: list[Member], label: str, until: datetime | None, *, as_json: bool
+) -> None:
+    where, reason = where_of(what.urls, what.fleet_path), f"plan of {what.reassignment.name}"
+    applied = apply(found, targets, label=label, reason=reason, until=until, where=where)
+    for line in [*applied.lines, *_ends(until), _next(what, label, where)]:
+        say(line, err=as_json)
+    if not applied.is_complete:
         raise click.exceptions.Exit(1)
 
 
-def _refuse_what_does_not_go_together(
-    rate: float | None, within: float | None, finish_by: str | None, *, writes: tuple[Path | None, ...]
-) -> None:
-    if finish_by is not None and rate is None:
+def _ends(until: datetime | None) -> list[str]:
+    if until is not None:
+        return []
+    return ["the throttle has no end, since how long the move takes is not known: verify --remove ends it"]
+
+
+def _refuse_what_does_not_go_together(rate: float | None, within: float | None, what: Asked) -> None:
+    if what.finish_by is not None and rate is None:
         raise click.UsageError("--finish-by needs --rate, the most that the rates may be")
     if rate is not None and within is not None:
         raise click.UsageError("expected --rate or --within, not both")
-    if any(writes) and rate is None and within is None:
-        raise click.UsageError("--write, --per-broker and --fleet need --rate or --within")
-    if sum(path is not None for path in writes) > 1:
-        raise click.UsageError("expected one of --write, --per-broker and --fleet")
+    if (what.applies or what.prints) and rate is None and within is None:
+        raise click.UsageError("--apply and --print need --rate or --within")
+    if what.applies and what.prints:
+        raise click.UsageError("expected --apply or --print, not both")
     if rate is not None and math.isinf(rate):
         raise click.UsageError("--rate: expected a limit: a move without one needs no quotas")
 
 
-def _ground_or_refused(what: Asked) -> Ground:
-    """Raises ConfigurationError."""
+def _ground_or_refused(what: Asked) -> tuple[Ground, Document]:
+    """Return what is known of the cluster, and the reassignment. Raises ConfigurationError."""
     try:
         return _ground(what)
     except ReassignmentError as error:
         raise ConfigurationError(error.problems) from error
 
 
-def _ground(what: Asked) -> Ground:
+def _ground(what: Asked) -> tuple[Ground, Document]:
     text = _text(what.reassignment)
     proposed = read_assignment(text, str(what.reassignment))
     if what.bootstrap:
         if what.current or what.size_bytes is not None:
             raise click.UsageError("--bootstrap asks the cluster: leave out --current and --bytes")
         with connected(what.bootstrap, what.properties, what.hosts) as cluster:
-            return _ask(cluster, proposed, what.measure)
+            return _ask(cluster, proposed, what.measure), proposed
     if what.measure is not None:
         raise click.UsageError("--measure needs a cluster: --bootstrap")
     if what.current:
@@ -203,7 +219,7 @@ def _ground(what: Asked) -> Ground:
         current = read_assignment(text, str(what.reassignment), wanted=Heading.CURRENT)
     else:
         raise click.UsageError("expected --bootstrap or --current: what is there now?")
-    return ground_of_files(proposed, current, what.size_bytes)
+    return ground_of_files(proposed, current, what.size_bytes), proposed
 
 
 def _text(path: Path) -> str:
@@ -216,26 +232,15 @@ def _planned(ground: Ground, rate: float | None, within: float | None, capacity:
     return plan_move(ground, Wanted(rate, within, carries))
 
 
-def _in_force(plan: MovePlan, written: Written, deadline: Deadline | None, fleet_path: Path | None) -> MovePlan:
-    files = written.files
-    if fleet_path is not None:
-        # There may be no file that `set` could be given: quotas may be in a ConfigMap.
-        at = {broker: ("--fleet", str(fleet_path), "--at", str(broker)) for broker in files}
-        files = {broker: file._replace(where=at[broker]) for broker, file in files.items()}
-    return in_force(plan, files, datetime.now(UTC).replace(microsecond=0), deadline)
-
-
-def _next(what: Asked, written: Written, fleet_path: Path | None) -> str:
-    paths = dict.fromkeys(file.path for file in written.files.values())
+def _next(what: Asked, label: str, where: str) -> str:
     options = [
         *(("--bootstrap", server) for server in what.bootstrap or ("HOST:PORT",)),
         *(() if what.properties is None else (("--command-config", str(what.properties)),)),
         *(() if what.hosts is None else (("--hosts", str(what.hosts)),)),
-        *((("--quotas", path) for path in paths) if fleet_path is None else (("--fleet", str(fleet_path)),)),
     ]
     reassignment = str(what.reassignment)
     verify = shlex.join([reassignment, *(word for option in options for word in option)])
-    return _NEXT.format(reassignment=shlex.quote(reassignment), verify=verify)
+    return _NEXT.format(reassignment=shlex.quote(reassignment), verify=verify, where=where, label=label)
 
 
 def _ask(cluster: Cluster, proposed: Document, measure: float | None) -> Ground:

@@ -1,378 +1,194 @@
-"""``set``: changes keys of quotas.toml, safely, and says what then holds and how to take it back.
+"""``set``: makes one override, at one sidecar or at many, and says what then holds and how to take it back.
 
-Reads arguments and prints; what a change does is worked out in `operating.editing.changing`, the file is replaced by
-`proxy.files.replacement`. Invariant: what ``check`` would refuse is never written, nor what would not hold.
+Reads arguments and prints; `operating.overriding` does the rest. Invariant: exit status 0 means that every sidecar that
+was to change has the change in force.
 """
 
 from __future__ import annotations
 
-import difflib
-from dataclasses import dataclass
+import getpass
+import os
+import socket
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from proxy.config.override_store import edit, store_path
+from proxy.control.override_routes import PATH, UNDO_PATH
 from proxy.errors import ConfigurationError, InvalidValueError
-from proxy.files.reading import read_bytes
-from proxy.files.replacement import edit_file
-from proxy.quotas import RATE_KEYS, parse_span
-from proxy.quotas.rate_reading import parse_rate_or_source
+from proxy.quotas.override import Override, new_id, validated
+from proxy.quotas.override_changes import added
 
-from ..configuration import DEFAULT_CONFIG, load_configuration
-from ..editing.changing import QuotaChange, ShadowedError, change
-from ..editing.editing import Assign, End, Remove
-from ..editing.quota_change import DEFAULT_BROKER, Whose, asks, parse_pairs, parse_value
-from ..quota_words import parse_moment
-from ..terminal import encoded, say, say_json
-from . import fleet_set
-from .change_words import Told, refusal_json, refusal_lines
-from .completing import complete_broker, complete_key, complete_peer, complete_rack, complete_topic
-from .confirming import confirm
-from .deadline import refuse_past
-from .fleet_set import FleetSet
-from .health import url_of
-from .options import FILE, SIDECAR_URL, fleet_option
+from ..overriding.asking import KEYS, changes, end_of
+from ..overriding.members import Member, at_all, get, local_settings, local_url, members, post
+from ..overriding.words import result_lines, whom
+from ..terminal import encoded, problems_as_json, say, say_json
+from .options import SIDECAR_URL, fleet_option
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Sequence
     from pathlib import Path
 
-    from proxy.quotas.rate_source import Deadline
+    from click.shell_completion import CompletionItem
 
-    from ..editing.asks import Ask
-    from ..editing.editing import Wish
-    from ..editing.quota_change import Pair
-    from .confirming import Confirmation
+    from proxy.quotas.override import PlacedValue
 
-_T = TypeVar("_T")
+    from ..overriding.members import Reply
 
 
-@dataclass(frozen=True, slots=True)
-class _Typed:
-    """The options that say what shall be so."""
+def complete_key(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:  # noqa: ARG001
+    from click.shell_completion import CompletionItem
 
-    key: str
-    text: str | None
-    brokers: tuple[str, ...]
-    topic: str | None
-    peer: str | None
-    rack: str | None
-    span: str | None
-    until: str | None
-    remove: bool
-    end: bool
-    finish_by: str | None
-    within: str | None
-    timezone: str | None
-    least: str | None
-    most: str | None
-
-    def table(self) -> dict[str, Any]:
-        """Of a rate that sets itself; empty: none is asked for."""
-        found = {
-            "finish_by": self.finish_by,
-            "within": self.within,
-            "timezone": self.timezone,
-            "min": self.least,
-            "max": self.most,
-        }
-        return {key: value for key, value in found.items() if value is not None}
+    return [CompletionItem(key) for key in KEYS if key.startswith(incomplete)]
 
 
-@dataclass(frozen=True, slots=True)
-class _Target:
-    """Which file, which broker is known to read it, whom to ask; `where`: the options that say so."""
-
-    quotas: Path
-    broker_id: int | None
-    urls: tuple[str, ...]
-    where: tuple[str, ...]
-
-
-@click.command("set", short_help="Change a quota now, for good or for a time.")
-@click.argument("key", metavar="KEY", shell_complete=complete_key)
-@click.argument("text", metavar="[VALUE]", required=False)
-@click.option(
-    "--broker",
-    "brokers",
-    multiple=True,
-    metavar="N",
-    shell_complete=complete_broker,
-    help="Change this broker's value; may be repeated. 'default' changes the default section alone. Without --broker, "
-    "--topic, --peer and --rack, every broker is meant.",
-)
-@click.option(
-    "--topic",
-    metavar="NAME",
-    shell_complete=complete_topic,
-    help="Of this topic, or of a glob like 'clicks-*': its list of replicas, or a rate of its own inside the broker's.",
-)
-@click.option(
-    "--peer",
-    metavar="N",
-    shell_complete=complete_peer,
-    help="A rate for the broker's traffic with broker N, inside the broker's own rate.",
-)
-@click.option(
-    "--rack",
-    metavar="NAME",
-    shell_complete=complete_rack,
-    help="The same: of its traffic with all brokers of this rack (broker.rack).",
-)
-@fleet_option
-@click.option(
+at_option = click.option(
     "--at",
     "at",
     multiple=True,
     type=click.IntRange(min=0),
     metavar="N",
-    help="With --fleet: only where this broker's quotas are kept; repeatable.",
+    help="With --fleet: only this broker's; repeatable.",
 )
-@click.option(
-    "--for",
-    "span",
-    metavar="TIME",
-    help="The value holds for this long (2h, 90m, 1d12h); then what held before holds again.",
-)
-@click.option("--until", metavar="TIME", help="The same, with the end as a time: 2026-12-01T06:00:00Z.")
-@click.option("--finish-by", metavar="TIME", help="A rate that ends catch-up by then: 06:00, or 2026-12-01T06:00:00Z.")
-@click.option("--within", metavar="TIME", help="The same, so long from now: 2h, 90m, 1d12h.")
-@click.option("--timezone", metavar="ZONE", help="Of --finish-by, like Europe/Berlin. Default: UTC.")
-@click.option("--max", "most", metavar="RATE", help="The most that a rate which sets itself may be.")
-@click.option("--min", "least", metavar="RATE", help="The least that it may be. Default: 64KiB/s.")
-@click.option("--remove", is_flag=True, help="Take the key out of the file: the undo of one that was not there.")
-@click.option("--end", is_flag=True, help="End now what --for or --until began.")
-@click.option("--later", is_flag=True, help="Write it also if a schedule goes first now, for when that is over.")
-@click.option("--dry-run", is_flag=True, help="Show what would be changed, as a diff too; write nothing.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-@click.option("--quotas", "quotas_path", type=FILE, metavar="FILE", help="The quotas file itself.")
-@click.option(
-    "--config",
-    "config_path",
-    type=FILE,
-    metavar="FILE",
-    help="The configuration that names it.  [default: proxy.toml, if there is no --quotas]",
-)
-@click.option(
-    "--url",
-    "urls",
-    type=SIDECAR_URL,
+except_option = click.option(
+    "--except",
+    "without",
     multiple=True,
-    help="Wait until this sidecar has it. Default: the one of the configuration.",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="With --fleet: not this broker's.",
 )
+url_option = click.option(
+    "--url", "urls", type=SIDECAR_URL, multiple=True, help="A sidecar elsewhere, or unix:DIRECTORY of its control.sock."
+)
+
+
+@click.command("set", short_help="Change a quota now, for good or for a time.")
+@click.argument("key", metavar="KEY", shell_complete=complete_key)
+@click.argument("text", metavar="[VALUE]", required=False)
+@click.option("--topic", metavar="NAME", help="Of this topic, or of a glob like 'clicks-*'.")
+@click.option("--peer", metavar="N", help="A rate for the traffic with broker N, inside the broker's own rate.")
+@click.option("--rack", metavar="NAME", help="The same for the traffic with all brokers of this rack.")
+@click.option("--for", "--until", "ends", metavar="TIME", help="Ends after 2h, 90m, 1d12h, or at 2026-12-01T06:00:00Z.")
+@click.option("--label", metavar="TEXT", help="Names what belongs together, such as a move: undo --label.")
+@click.option("--reason", metavar="TEXT", help="For the log, the journal and `overrides`.")
+@url_option
+@fleet_option
+@at_option
+@except_option
+@click.option("--all-or-none", is_flag=True, help="With --fleet: undo it everywhere if one member does not take it.")
+@click.option("--offline", is_flag=True, help="Where no sidecar runs: store it for the next start.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.pass_context
 def command(
     ctx: click.Context,
     /,
     *,
-    quotas_path: Path | None,
-    config_path: Path | None,
+    key: str,
+    text: str | None,
+    topic: str | None,
+    peer: str | None,
+    rack: str | None,
+    ends: str | None,
+    label: str | None,
+    reason: str | None,
     urls: tuple[str, ...],
     fleet_path: Path | None,
     at: tuple[int, ...],
-    **words: Any,
+    without: tuple[int, ...],
+    all_or_none: bool,
+    offline: bool,
+    as_json: bool,
 ) -> None:
-    """Change a KEY of quotas.toml; a running sidecar follows within 250 ms.
+    """Set a KEY in a layer above quotas.toml, at the sidecar on this host, at --url, or at a whole --fleet.
 
     \b
     KEY                                        VALUE
-    leader.replication.throttled.rate          50MiB/s, 50MB/s, 52428800 (bytes per second), unlimited,
-    follower.replication.throttled.rate          0 (stops catch-up)
-    leader.replication.throttled.replicas      '*', or with --topic: 0:101,1:101 (partition:broker), or ''
-    follower.replication.throttled.replicas      (exempts)
+    leader.replication.throttled.rate          50MiB/s, 52428800 (bytes per second), unlimited, 0 (stops
+    follower.replication.throttled.rate          catch-up), or '{ auto = true, min = "…", max = "…" }'
+    leader.replication.throttled.replicas      '*', '' (none), or with --topic 0:101,1:101
+    follower.replication.throttled.replicas      (partition:broker)
     mode.enforce                               true, false (observe only)
 
-    A rate may set itself: --finish-by or --within with --max, or as VALUE '{ finish_by = "06:00", max = "300MiB/s" }'.
-
-    With --peer, --rack or --topic a rate is one inside the broker's rate: both hold, and what one leaves others have.
-
-    Or KEY=VALUE[,KEY=VALUE] as kafka-configs takes it, lists in brackets.
-
-    The newest word wins: a value also replaces what --for has set before. Where another section would go first all the
-    same (a broker's own before the default, a schedule by the clock), nothing is written; it is named, with the command
-    that does it. The file is replaced as a whole, comments and order stay, schedules that are over are taken out. It
-    prints what was, what is now, what every broker concerned meets before and after, and the command that takes it
-    back; then it waits until the sidecar has that in force.
-    With --fleet the same at every sidecar that a fleet.toml lists, at all of them or at none.
-
-    Exit status 0: no sidecar that answers lacks it (or none was asked), or --dry-run found nothing wrong. 1: nothing
-    could be written, or a sidecar that answers does not have it in force. 2: usage.
+    or KEY=VALUE[,KEY=VALUE] as kafka-configs takes it. The file stays as it is; the newest override wins over it, key
+    by key, until it ends or is undone. Exit status 1 if a sidecar does not have it in force.
 
     \b
     Examples:
-      throttle-sidecar set leader.replication.throttled.rate 50MiB/s
-      throttle-sidecar set leader.replication.throttled.rate 20MiB/s --broker 101 --for 2h
-      throttle-sidecar set leader.replication.throttled.rate --finish-by 06:00 --max 300MiB/s
+      throttle-sidecar set leader.replication.throttled.rate 20MiB/s --for 2h
       throttle-sidecar set follower.replication.throttled.replicas '*' --topic 'clicks-*'
-      throttle-sidecar set leader.replication.throttled.rate 10MiB/s --peer 102
-      throttle-sidecar set leader.replication.throttled.rate 25MiB/s --rack eu-1b --for 2h
-      throttle-sidecar set leader.replication.throttled.rate --topic orders --remove
-      throttle-sidecar set mode.enforce false --for 30m         throttle nothing for half an hour
-      throttle-sidecar set follower.replication.throttled.rate 20MiB/s --fleet fleet.toml --for 2h
+      throttle-sidecar set mode.enforce false --for 30m --fleet fleet.toml --reason 'are we slow?'
     """
-    how = {name: words.pop(name) for name in ("later", "dry_run", "as_json")}
-    typed, now = _Typed(**words), datetime.now(UTC).replace(microsecond=0)
-    if fleet_path is not None:
-        if quotas_path is not None or config_path is not None or urls:
-            raise click.UsageError("--fleet says where everything is: leave out --quotas, --config and --url")
-        wanted = FleetSet(fleet_path, _asked(typed, now), at, now, **how)
-        fleet_set.run(ctx, wanted)
-    elif at:
-        raise click.UsageError("--at chooses among the sidecars of a --fleet")
-    else:
-        _set(ctx, typed, now, (quotas_path, config_path, urls), **how)
-
-
-def _set(
-    ctx: click.Context,
-    typed: _Typed,
-    now: datetime,
-    named: tuple[Path | None, Path | None, tuple[str, ...]],
-    *,
-    later: bool,
-    dry_run: bool,
-    as_json: bool,
-) -> None:
-    """Of one file. `named`: --quotas, --config and --url."""
-    quotas_path, config_path, urls = named
-    source: str | None = None if quotas_path is None else str(quotas_path)
-    where: tuple[str, ...] = ()
-    try:
-        asked = _asked(typed, now)
-        target = _target(quotas_path, config_path, typed.brokers, urls)
-        source, where = str(target.quotas), target.where
-        told = _change(target, asked, now, later=later, dry_run=dry_run)
-    except ConfigurationError as error:
-        if as_json:
-            say_json(encoded(refusal_json(error, source, where)))
-        if isinstance(error, ShadowedError):
-            raise ConfigurationError(refusal_lines(error, where)) from error
-        raise
-    _tell(ctx, target, told, dry_run=dry_run, as_json=as_json)
-
-
-def _asked(typed: _Typed, now: datetime) -> list[Ask]:
-    pairs = _or_refused(lambda: parse_pairs(typed.key, typed.text))
-    until = _ends(typed.span, typed.until, now)
-    return [
-        ask
-        for pair in pairs
-        for ask in _or_refused(
-            lambda pair=pair: asks(  # type: ignore[misc]
-                pair.key,
-                _wish(pair, typed, until, now),
-                Whose(typed.brokers, typed.peer, typed.rack, typed.topic),
-            )
-        )
-    ]
-
-
-def _wish(pair: Pair, typed: _Typed, until: datetime | None, now: datetime) -> Wish:
-    table = typed.table()
-    if typed.remove or typed.end:
-        if pair.text is not None or until is not None or table or typed.remove == typed.end:
-            raise click.UsageError("--remove and --end stand alone, without a VALUE, a time or each other")
-        return Remove() if typed.remove else End()
-    if table:
-        if pair.text is not None or pair.key not in RATE_KEYS:
-            options = "--finish-by, --within, --timezone, --min and --max"
-            raise click.UsageError(f"{options} are in place of the VALUE of a rate")
-        refuse_past(_deadline(typed), typed.finish_by, now)
-        return Assign(table, until)
-    if pair.text is None:
-        raise click.UsageError("Missing VALUE (or --finish-by, --within, --remove, --end).")
-    return Assign(parse_value(pair.key, pair.text), until)
-
-
-def _deadline(typed: _Typed) -> Deadline | None:
-    """Of the options. One of a VALUE may have passed: it is what a file said before, to be brought back."""
-    try:
-        _, source = parse_rate_or_source(typed.table())
-    except InvalidValueError:  # which is for the file's own parser to say, with its key
-        return None
-    return None if source is None else source.deadline
-
-
-def _ends(span: str | None, until: str | None, now: datetime) -> datetime | None:
-    if span is not None and until is not None:
-        raise click.UsageError("--for and --until say the same: give one of them")
-    if span is not None:
-        return now + _or_refused(lambda: parse_span(span), "--for")
-    if until is None:
-        return None
-    moment = _or_refused(lambda: parse_moment(until), "--until").astimezone(UTC)
-    if moment <= now:
-        raise ConfigurationError(f"--until: expected a time to come, found {until} (it is {now:%Y-%m-%dT%H:%M:%SZ})")
-    return moment
-
-
-def _or_refused(parse: Callable[[], _T], option: str | None = None) -> _T:
-    try:
-        return parse()
-    except InvalidValueError as error:
-        raise ConfigurationError(f"{option}: {error}" if option else str(error)) from error
-
-
-def _target(quotas: Path | None, config: Path | None, brokers: tuple[str, ...], urls: tuple[str, ...]) -> _Target:
-    """The configuration says what the options do not."""
-    asked = tuple(f"--url={url}" for url in urls)
-    if quotas is not None and config is None:
-        broker_id = int(brokers[0]) if len(brokers) == 1 and brokers[0].isdecimal() else None
-        return _Target(quotas, broker_id, urls, ("--quotas", str(quotas), *asked))
-    settings = load_configuration(config or DEFAULT_CONFIG)
-    where = () if config is None else ("--config", str(config))
-    if quotas is not None:
-        where = (*where, "--quotas", str(quotas))
-    found = urls or (url_of(settings.http),)
-    return _Target(quotas or settings.quotas.file, settings.broker.id, found, (*where, *asked))
-
-
-def _change(target: _Target, asked: list[Ask], now: datetime, *, later: bool, dry_run: bool) -> Told:
-    known = () if target.broker_id is None else (target.broker_id,)
-
-    def work_out(before: bytes) -> tuple[bytes, QuotaChange]:
-        found = change(before, asked, now, known=known, later=later, source=str(target.quotas))
-        return found.after, found
-
-    _, found = work_out(read_bytes(target.quotas)) if dry_run else edit_file(target.quotas, work_out)
-    return Told(found, str(target.quotas), target.where, now, target.broker_id)
-
-
-def _tell(ctx: click.Context, target: _Target, told: Told, *, dry_run: bool, as_json: bool) -> None:
-    if not as_json:
-        say("\n".join(told.lines()))
-        if dry_run and told.change.changes_something:
-            say(f"\n{_diff(told.change, target.quotas)}\ndry run: nothing is written")
-        elif told.change.changes_something:
-            say("\n".join(told.undo_lines()))
-    confirmed = [] if dry_run else _confirm(target, told, quiet=as_json)
-    if as_json:
-        sidecars = [
-            {"url": each.url, "broker": each.broker, "in_force": each.in_force, "said": each.line} for each in confirmed
-        ]
-        written = told.change.changes_something and not dry_run
-        say_json(encoded({**told.as_json(), "written": written, "sidecars": sidecars}))
-    if not all(each.good for each in confirmed):
+    now = datetime.now(UTC).replace(microsecond=0)
+    with problems_as_json(as_json=as_json):
+        try:
+            asked, until = changes(key, text, topic=topic, peer=peer, rack=rack), end_of(ends, now)
+        except InvalidValueError as error:
+            raise ConfigurationError(str(error)) from error
+        new = {"id": new_id(), "label": label, "by": author(), "until": until, "reason": reason, "changes": asked}
+        if offline:
+            say(_stored(new, asked, now))
+            return
+        found = members(urls, fleet_path, at=at, without=without)
+    replies = at_all(found, partial(post, page=PATH, body=new))
+    where = where_of(urls, fleet_path)
+    complete = all(reply.error is None and (reply.answer or {}).get("in_force") for reply in replies)
+    reverted = [] if complete or not all_or_none else _revert(replies, str(new["id"]))
+    _tell(replies, str(new["id"]), where, now, reverted=reverted, as_json=as_json)
+    if not complete:
         ctx.exit(1)
 
 
-def _diff(found: QuotaChange, path: Path) -> str:
-    before, after = (content.decode().splitlines() for content in (found.before, found.after))
-    return "\n".join(difflib.unified_diff(before, after, str(path), str(path), lineterm=""))
+def author() -> str:
+    """Return who runs this command, for the override's record."""
+    user = os.environ.get("SUDO_USER") or getpass.getuser()
+    return f"{user}@{socket.gethostname()}"
 
 
-def _confirm(target: _Target, told: Told, *, quiet: bool) -> list[Confirmation]:
-    confirmed = []
-    for each in confirm(target.urls, told.change.after):
-        confirmed.append(each)
-        if not quiet:
-            say(each.line, err=not each.good)
-    if not quiet:
-        named = {str(ask.place.section[1]) for ask in told.change.asks if ask.place.section[0] == "brokers"}
-        missing = sorted(named - {DEFAULT_BROKER} - {str(each.broker) for each in confirmed})
-        if not target.urls:
-            click.echo("not asked whether it is in force: give the sidecar's --url, or --config instead of --quotas")
-        elif missing and any(each.broker is not None for each in confirmed):
-            click.echo(f"not asked whether it is in force: the sidecar of broker {', '.join(missing)}: give its --url")
-    return confirmed
+def where_of(urls: Sequence[str], fleet: Path | None) -> str:
+    """Return the options that name the same sidecars again, for a command that is printed."""
+    return "".join([*(f" --url {url}" for url in urls), "" if fleet is None else f" --fleet {fleet}"])
+
+
+def _revert(replies: Sequence[Reply], override: str) -> list[Reply]:
+    """Undo it where it was made, or may have been: a member that did not answer in time is asked as well."""
+    made = [reply.member for reply in replies if not reply.refused]
+    return at_all(made, partial(post, page=UNDO_PATH, body={"id": override, "by": author()}))
+
+
+def _tell(
+    replies: Sequence[Reply], override: str, where: str, now: datetime, *, reverted: Sequence[Reply], as_json: bool
+) -> None:
+    if as_json:
+        say_json(encoded({"id": override, "sidecars": [_json(reply) for reply in replies], "reverted": bool(reverted)}))
+        return
+    say("\n".join(result_lines(replies, now)))
+    made = [reply for reply in replies if reply.error is None]
+    if reverted:
+        left = [reply for reply in reverted if reply.error is not None and not reply.refused]
+        again = f"; {whom(left)}: no answer, it may be in force there" if left else ""
+        say(f"undone again where it was made{again}")
+    elif made:
+        say(f"undo: throttle-sidecar undo {override}{where}")
+
+
+def _json(reply: Reply) -> dict[str, Any]:
+    return {"url": reply.member.url, "broker": reply.broker, "error": reply.error, **(reply.answer or {})}
+
+
+def _stored(new: dict[str, Any], asked: list[PlacedValue], now: datetime) -> str:
+    """Store an override for the next start of this host's sidecar. Raises ConfigurationError."""
+    settings = local_settings()
+    if settings is None:
+        raise ConfigurationError("--offline: expected proxy.toml in this folder or in /etc/kafka-throttle-sidecar")
+    if get(Member(local_url()), PATH).answer is not None:
+        raise ConfigurationError(f"--offline: the sidecar of broker {settings.broker.id} runs: leave out --offline")
+    override = validated(Override(since=now, **{**new, "changes": tuple(asked)}), settings.broker.id)
+    path = store_path(settings.quotas.state, settings.broker.id)
+    edit(path, settings.broker.id, partial(added, new=override, now=now))
+    return (
+        f"stored in {path} for the next start of the sidecar of broker {settings.broker.id}; it is not in force now\n"
+        f"undo: throttle-sidecar undo {override.id}, once the sidecar runs"
+    )

@@ -1,4 +1,4 @@
-"""``verify``: is a reassignment done, and is its throttle gone? Asks the cluster, a file, sidecars; removes if told to.
+"""``verify``: is a reassignment done, and is its throttle gone? Asks the cluster and sidecars; removes if told to.
 
 What is done and what is left behind is decided in `operating.moves`. Invariant: nothing is removed while a partition
 of the reassignment is under way; exit status 0 exactly when it is done and nothing is left behind. The others tell a
@@ -10,40 +10,38 @@ from __future__ import annotations
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from proxy.control.override_routes import PATH, UNDO_PATH
 from proxy.errors import ClusterError, ConfigurationError, UnreachableError
 from proxy.files.reading import read_bytes
 from reassignment import ReassignmentError, read_assignment, text_of
 
-from ..editing.sweeping import swept
-from ..fleet.changing import Place, Rewritten, known_places, plan, write
-from ..fleet.file import load_fleet
-from ..fleet.stores import FileStore
-from ..moves.leftovers import leftovers_in_file
+from ..moves.applying import label_of
 from ..moves.native_throttle import NativeFindings, native_findings, needs_every_list
 from ..moves.options import DURATION, FILE, cluster_options, connected
-from ..moves.sidecars import still_throttled
-from ..moves.verification import UNDER_WAY, Stage, Verification, progress
-from ..moves.verify_report import left_behind, summary, verify_json, verify_table
+from ..moves.verification import UNDER_WAY, MoveOverride, Stage, Verification, progress
+from ..moves.verify_report import summary, verify_json, verify_table
 from ..moves.view import LOG_DIR_RATE, NativeConfigs
+from ..overriding.members import at_all, get, members, post
+from ..overriding.words import whom
 from ..terminal import Console, encoded, problems_as_json, say, say_json
-from .options import SIDECAR_URL, fleet_option
-from .telling import tell
+from .options import fleet_option
+from .set import author, url_option
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from reassignment import Assignment, Document
+    from reassignment import Document
 
     from ..moves.cluster import Cluster
-    from ..moves.leftovers import FileLeftover
     from ..moves.verification import Progress
     from ..moves.view import ClusterView
+    from ..overriding.members import Member
 
 _NOT_DONE, _NOT_REACHABLE, _BAD_INPUT = 1, 3, 4
 """Exit statuses; 2 is wrong usage, as everywhere."""
@@ -55,30 +53,25 @@ _EFFECT_POLL_SECONDS = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Where a throttle may be left behind. `native`: in the configs of topics and brokers as well."""
+    """Where a throttle may be left behind.
 
-    quotas: tuple[Place, ...]
-    urls: tuple[str, ...]
+    Args:
+        members: the sidecars to ask.
+        label: of the move's overrides.
+        native: in the configs of topics and brokers as well.
+    """
+
+    members: tuple[Member, ...]
+    label: str
     native: bool = True
-
-    @classmethod
-    def of(cls, quotas: tuple[Path, ...], urls: tuple[str, ...], fleet_path: Path | None) -> Places:
-        """Raises ConfigurationError."""
-        files = tuple(Place(FileStore(path), ()) for path in dict.fromkeys(quotas))
-        if fleet_path is None:
-            return cls(files, urls)
-        fleet = load_fleet(fleet_path)
-        return cls((*files, *known_places(fleet)), (*urls, *(member.url for member in fleet.members)))
 
 
 @click.command("verify", short_help="Is a reassignment done, and its throttle gone?")
 @click.argument("reassignment", type=FILE, metavar="REASSIGNMENT.json")
 @cluster_options
-@click.option("--quotas", type=FILE, multiple=True, metavar="FILE", help="A quotas file to look at; may be repeated.")
-@click.option(
-    "--url", "urls", type=SIDECAR_URL, multiple=True, help="A sidecar to ask what it throttles; may be repeated."
-)
+@url_option
 @fleet_option
+@click.option("--label", metavar="TEXT", help="Of the move's overrides.  [default: as plan derives it from the file]")
 @click.option("--wait", type=DURATION, metavar="TIME", help="Wait so long for it to be done, such as 2h.")
 @click.option("--remove", is_flag=True, help="Remove what is left behind, if nothing is under way.")
 @click.option("--force", is_flag=True, help="With --remove: although brokers of the move do not answer.")
@@ -90,9 +83,9 @@ def command(
     /,
     *,
     reassignment: Path,
-    quotas: tuple[Path, ...],
     urls: tuple[str, ...],
     fleet_path: Path | None,
+    label: str | None,
     wait: float | None,
     remove: bool,
     force: bool,
@@ -103,14 +96,13 @@ def command(
     """Say whether REASSIGNMENT.json is done and whether a throttle is left behind.
 
     Done: every partition has the replicas it shall have, all in sync and in the log directories that are named,
-    nothing under way. Left behind: entries of quotas files that name these partitions, rates that throttle nothing any
-    more, what set --for put before them, and the brokers' own throttles in the configs of topics and brokers that
-    kafka-reassign-partitions --throttle sets for such a move; others stay, and are named. A throttle that is forgotten
-    slows the next broker that restarts.
+    nothing under way. Left behind: overrides with the label of the move at the sidecars of --fleet or --url, and the
+    brokers' own throttles in the configs of topics and brokers that kafka-reassign-partitions --throttle sets for such
+    a move; others stay, and are named. A throttle that is forgotten slows the next broker that restarts.
 
-    --remove takes them out: of each file with one rename, comments kept; of the cluster only if nothing moves at all,
-    as kafka-reassign-partitions --verify does. Not while this move is under way, nor while a broker of it does not
-    answer, unless --force says so.
+    --remove undoes that label and nothing else, and takes Kafka's own throttles out only if nothing moves at all, as
+    kafka-reassign-partitions --verify does. Not while this move is under way, nor while a broker of it does not answer,
+    unless --force says so.
 
     \b
     Exit status
@@ -122,26 +114,23 @@ def command(
 
     \b
     Examples:
-      throttle-sidecar verify move.json --bootstrap kafka-101:9092 --quotas quotas.toml
-      throttle-sidecar verify move.json --bootstrap kafka-101:9092 --quotas quotas.toml --wait 2h --remove
-      throttle-sidecar verify move.json --bootstrap kafka-101:9092 --quotas quotas-101.toml --quotas quotas-102.toml
+      throttle-sidecar verify move.json --bootstrap kafka-101:9092 --fleet fleet.toml
+      throttle-sidecar verify move.json --bootstrap kafka-101:9092 --fleet fleet.toml --wait 2h --remove
       throttle-sidecar verify move.json --bootstrap kafka-101:9092 --url http://kafka-101:9404 --url http://kafka-102:9404
-      throttle-sidecar verify move.json --bootstrap kafka-101:9092 --fleet fleet.toml --remove
     """
     if not reach["bootstrap"]:
         raise click.UsageError("expected --bootstrap: only the cluster knows whether it is done")
     removed: list[str] = []
     with _exit_statuses(ctx, as_json=as_json):
         move = _read(reassignment)
-        places = replace(Places.of(quotas, urls, fleet_path), native=not preserve_throttles)
-        # Before a cluster is asked: it may take long to answer.
-        _in_files(move.assignment, places)
+        asked = tuple(members(urls, fleet_path)) if urls or fleet_path else ()
+        places = Places(asked, label or label_of(reassignment, move), native=not preserve_throttles)
         with connected(**reach) as cluster:
             found = _look(cluster, move, places)
             if wait:
                 found = _wait(cluster, move, places, found, seconds=wait)
             if remove and not found.under_way and (force or not found.is_away) and not found.clean:
-                removed = _remove(cluster, move.assignment, places, found, force=force)
+                removed = _remove(cluster, places, found, force=force)
                 found = _look_again(cluster, move, places) if removed else found
     _print(found, removed, as_json=as_json)
     ctx.exit(_status(found))
@@ -150,7 +139,7 @@ def command(
 def _status(found: Verification) -> int:
     if found.done and found.clean:
         return 0
-    only_silent = not (found.file or found.native.left or found.sidecars)
+    only_silent = not (found.native.left or found.overrides)
     away = all(each.stage in (Stage.DONE, Stage.AWAY) for each in found.progress)
     return _NOT_REACHABLE if only_silent and away else _NOT_DONE
 
@@ -181,9 +170,22 @@ def _look(cluster: Cluster, move: Document, places: Places) -> Verification:
     view = cluster.look(sorted({partition.topic for partition in move.assignment}))
     found = progress(move, view)
     native = _native(cluster, move, view, found) if places.native else NativeFindings()
-    file, notes = _in_files(move.assignment, places)
-    sidecars = tuple(left for url in places.urls for left in still_throttled(url, move.assignment))
-    return Verification(found, file, native, sidecars, notes)
+    return _with_overrides(Verification(found, native=native), places)
+
+
+def _with_overrides(found: Verification, places: Places) -> Verification:
+    """Add what sidecars have under the label of the move."""
+    replies = at_all(places.members, partial(get, page=PATH))
+    left = tuple(
+        MoveOverride(whom([reply]), each["id"], places.label)
+        for reply in replies
+        if reply.error is None
+        for each in (reply.answer or {}).get("overrides", [])
+        if each["label"] == places.label
+    )
+    silent = tuple(f"{whom([reply])}: {reply.error}" for reply in replies if reply.error is not None)
+    notes = () if places.members else ("no sidecar was asked for overrides of the move: --fleet or --url",)
+    return replace(found, overrides=left, silent_sidecars=silent, notes=notes)
 
 
 def _native(cluster: Cluster, move: Document, view: ClusterView, found: tuple[Progress, ...]) -> NativeFindings:
@@ -196,22 +198,6 @@ def _native(cluster: Cluster, move: Document, view: ClusterView, found: tuple[Pr
         others = {partition.topic for partition in cluster.every_partition()} - topics
         seen = seen._replace(throttles=(*throttles, *cluster.throttles(sorted(others), ())))
     return native_findings(move, view, seen, under_way=[each.partition for each in found if each.stage in UNDER_WAY])
-
-
-def _in_files(proposed: Assignment, places: Places) -> tuple[tuple[FileLeftover, ...], tuple[str, ...]]:
-    """What is left there, and notes."""
-    found = [
-        leftovers_in_file(_text(place.store.read(), place), proposed, datetime.now(UTC), source=place.store.name)
-        for place in places.quotas
-    ]
-    return tuple(left for each in found for left in each.leftovers), tuple(n for each in found for n in each.notes)
-
-
-def _text(content: bytes, place: Place) -> str:
-    try:
-        return content.decode()
-    except UnicodeDecodeError as error:
-        raise ConfigurationError(f"{place.store.name}: cannot be read: {error}") from error
 
 
 def _wait(cluster: Cluster, move: Document, places: Places, found: Verification, *, seconds: float) -> Verification:
@@ -236,23 +222,14 @@ def _wait(cluster: Cluster, move: Document, places: Places, found: Verification,
     return found
 
 
-def _remove(cluster: Cluster, proposed: Assignment, places: Places, found: Verification, *, force: bool) -> list[str]:
-    """What was removed, one line each."""
-    now = datetime.now(UTC)
-    gone: list[FileLeftover] = []
-
-    def clean(place: Place, before: bytes) -> Rewritten:
-        # Read again: a colleague may have been faster.
-        findings = leftovers_in_file(_text(before, place), proposed, now, source=place.store.name)
-        gone.extend(findings.leftovers)
-        return Rewritten(before, swept(findings.text, now).text.encode() if findings.leftovers else before)
-
-    planned = plan(places.quotas, clean)
-    write(planned)
-    tell([each for each in planned if any(member.configmap is not None for member in each.place.members)])
+def _remove(cluster: Cluster, places: Places, found: Verification, *, force: bool) -> list[str]:
+    """Return what was removed, one line each."""
+    body = {"label": places.label, "by": author()}
+    replies = at_all(places.members, partial(post, page=UNDO_PATH, body=body)) if found.overrides else []
+    undone = {whom([reply]) for reply in replies if reply.error is None}
     native = found.native.removable(force=force)
     cluster.remove(native)
-    return left_behind(Verification(found.progress, tuple(gone), NativeFindings(native)))
+    return [*(str(each) for each in found.overrides if each.where in undone), *map(str, native)]
 
 
 def _look_again(cluster: Cluster, move: Document, places: Places) -> Verification:

@@ -1,16 +1,15 @@
-"""fleet.toml: which sidecars there are, where they answer, and where each one's quotas are kept.
+"""fleet.toml: which sidecars there are, where they answer, and the token that they want for changes.
 
+    token_file = "token"
     [[sidecars]]
     broker = 101
     url = "http://kafka-101:9404"
-    quotas = "quotas/101.toml"             # or configmap = "kafka/throttle-quotas"
 
 Invariant: a `Fleet` that exists names every broker and URL once; every problem of a file is told at once, with its key.
 """
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from pathlib import Path  # noqa: TC003 - the types of a table's fields are looked up when a file is read
 from typing import TYPE_CHECKING, Annotated
@@ -27,9 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 MOST_SIDECARS = 1000
-_DNS_LABEL = r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?"
-_CONFIG_MAP = re.compile(rf"(?P<namespace>{_DNS_LABEL})/(?P<name>{_DNS_LABEL}(?:\.{_DNS_LABEL})*)")
-_KEY = re.compile(r"[-._a-zA-Z0-9]{1,253}")
+_REMOVED = ("quotas", "configmap", "key")
 
 
 def _parse_url(value: object) -> str:
@@ -46,19 +43,6 @@ def _found(url: object) -> str:
     return f"a user in {shown(without_user(url))} (a token's file is token_file)"
 
 
-def _parse_config_map(value: object) -> tuple[str, str]:
-    match = _CONFIG_MAP.fullmatch(value) if isinstance(value, str) else None
-    if match is None:
-        raise InvalidValueError(f'expected "namespace/name", found {shown(value)}')
-    return match["namespace"], match["name"]
-
-
-def _parse_key(value: object) -> str:
-    if not (isinstance(value, str) and _KEY.fullmatch(value)):
-        raise InvalidValueError(f"expected a key of a ConfigMap, found {shown(value)}")
-    return value
-
-
 def _is_url(url: str) -> bool:
     try:
         parts = urlsplit(url)
@@ -73,32 +57,16 @@ class SidecarTable:
 
     broker: BrokerId
     url: Annotated[str, Kind(_parse_url)]
-    quotas: Path | None
-    configmap: Annotated[tuple[str, str] | None, Kind(_parse_config_map)]
-    """Namespace and name."""
     token_file: Path | None
-    key: Annotated[str, Kind(_parse_key)] = "quotas.toml"
-
-    def misfits(self) -> Iterator[tuple[str, str]]:
-        """Return what does not fit, by key."""
-        if self.quotas is not None and self.configmap is not None:
-            yield "configmap", "expected either quotas or configmap, found both"
-
-
-@dataclass(frozen=True, slots=True)
-class KubernetesTable:
-    """`[kubernetes]`."""
-
-    context: str | None
-    kubectl: str = "kubectl"
 
 
 @dataclass(frozen=True, slots=True)
 class FleetFile:
     """The whole file."""
 
+    token_file: Path | None
+    """Of every sidecar that has none of its own."""
     sidecars: tuple[SidecarTable, ...] = ()
-    kubernetes: KubernetesTable = KubernetesTable(None)
 
     def misfits(self) -> Iterator[tuple[str, str]]:
         """Return what does not fit, by key."""
@@ -115,34 +83,19 @@ class FleetFile:
 
 
 @dataclass(frozen=True, slots=True)
-class ConfigMapKey:
-    namespace: str
-    name: str
-    key: str
-
-    def __str__(self) -> str:
-        return f"configmap {self.namespace}/{self.name}, {self.key}"
-
-
-@dataclass(frozen=True, slots=True)
 class Member:
-    """One sidecar. Its quotas are in a file or under a key of a ConfigMap. Without either, it is only asked, not
-    changed."""
+    """One sidecar."""
 
     broker: int
     url: str
-    quotas: Path | None = None
-    configmap: ConfigMapKey | None = None
     token_file: Path | None = None
-    """The file with the token that the sidecar wants for `PUT /quotas`; None: quotas are not sent to it over HTTP."""
+    """The file with the token that the sidecar wants for changes; None: none is sent."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fleet:
     path: Path
     members: tuple[Member, ...]
-    kubectl: tuple[str, ...] = ("kubectl",)
-    """How the cluster that keeps the ConfigMaps is reached."""
 
     @property
     def brokers(self) -> tuple[int, ...]:
@@ -152,12 +105,14 @@ class Fleet:
 def load_fleet(path: Path) -> Fleet:
     """Read fleet.toml; paths in it are relative to it. Blocking. Raises ConfigurationError with every problem."""
     problems = Problems(str(path))
-    file = TableReader(path.parent, problems).table(FleetFile, "", read_document(path))
+    document = read_document(path)
+    tables = document.get("sidecars")
+    for number, table in enumerate(tables if isinstance(tables, list) else ()):
+        for key in _REMOVED if isinstance(table, dict) else ():
+            if table.pop(key, None) is not None:
+                reason = "removed: commands change sidecars, not their files; leave it out (docs/fleet.md)"
+                problems.add(f"sidecars[{number}].{key}", reason)
+    file = TableReader(path.parent, problems).table(FleetFile, "", document)
     problems.raise_if_any()
-    context = () if file.kubernetes.context is None else ("--context", file.kubernetes.context)
-    return Fleet(path, tuple(_member(sidecar) for sidecar in file.sidecars), (file.kubernetes.kubectl, *context))
-
-
-def _member(table: SidecarTable) -> Member:
-    where = None if table.configmap is None else ConfigMapKey(*table.configmap, table.key)
-    return Member(table.broker, table.url, table.quotas, where, table.token_file)
+    found = (Member(each.broker, each.url, each.token_file or file.token_file) for each in file.sidecars)
+    return Fleet(path, tuple(found))

@@ -279,6 +279,11 @@ class Cluster:
             for place, move in found.items()
         }
 
+    def hosts(self) -> list[str]:
+        """Return the host of each broker, as it advertises it, in the order of their ids. Raises ClusterError."""
+        found = self._ask("describing the cluster", self._client.describe_cluster)
+        return [str(each["host"]) for each in sorted(found["brokers"], key=lambda each: int(each["broker_id"]))]
+
     def _brokers(self) -> frozenset[int]:
         found = self._ask("describing the cluster", self._client.describe_cluster)
         return frozenset(broker["broker_id"] for broker in found["brokers"] if not broker.get("is_fenced", False))

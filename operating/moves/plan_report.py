@@ -7,7 +7,6 @@ which in its key; what nobody knows, or never ends, is null.
 from __future__ import annotations
 
 import math
-from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Group, RenderableType
@@ -17,12 +16,9 @@ from rich.text import Text
 from proxy.quotas import format_bytes
 from reassignment import moving, source, throttle
 
-from ..editing.layout import as_inline
 from ..quota_words import format_duration
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from reassignment import Load
     from reassignment.throttle import Value
 
@@ -66,15 +62,8 @@ def _load_json(plan: MovePlan, load: Load) -> Json:
         "written_bytes_per_second": load.written_bytes_per_second if plan.ground.inflow is not None else None,
         "inflow_bytes_per_second": None if plan.ground.inflow is None else load.inflow_bytes_per_second,
         "rate_bytes_per_second": plan.rates.get((load.broker, load.role)),
-        "holds_bytes_per_second": _holds(plan, load),
         "seconds": _finite(plan.seconds(load)) if plan.ground.sizes else None,
     }
-
-
-def _holds(plan: MovePlan, load: Load) -> float | None:
-    """What the written file means now; null if nothing is written, or nothing is throttled."""
-    stretches = plan.holds.get((load.broker, load.role))
-    return _finite(stretches[0].bytes_per_second) if stretches else None
 
 
 def _known(plan: MovePlan, size_bytes: float) -> float | None:
@@ -112,13 +101,11 @@ def _end(plan: MovePlan) -> str:
         return ""
     if math.isinf(seconds):
         return ", without end at these rates"
-    return f", in {'at most' if plan.at_least else 'about'} {format_duration(seconds)}"
+    return f", in about {format_duration(seconds)}"
 
 
 def _brokers(plan: MovePlan) -> Table:
-    others = any(stretches[0].bytes_per_second != plan.rates[key] for key, stretches in plan.holds.items())
-    holds = ("holds now",) if others else ()
-    table = _table("broker", "role", right=("to move", "rate", *holds, "time", "written meanwhile", "IN"))
+    table = _table("broker", "role", right=("to move", "rate", "time", "written meanwhile", "IN"))
     measured, known = plan.ground.inflow is not None, bool(plan.ground.sizes)
     for load in plan.loads:
         rate = plan.rates.get((load.broker, load.role))
@@ -127,24 +114,14 @@ def _brokers(plan: MovePlan) -> Table:
             load.role,
             format_bytes(load.move_bytes) if known else "-",
             "-" if rate is None else _rate(rate),
-            *([_now(plan, load)] if others else []),
             _time(plan.seconds(load)) if known else "-",
             _rate(load.written_bytes_per_second) if measured else "-",
             _rate(load.inflow_bytes_per_second) if measured else "-",
         )
     busy = {(load.broker, load.role) for load in plan.loads}
     for broker, role in sorted(plan.rates.keys() - busy):
-        empty = ["-"] * (len(holds) + 3)
-        table.add_row(str(broker), role, "if it leads", _rate(plan.rates[broker, role]), *empty)
+        table.add_row(str(broker), role, "if it leads", _rate(plan.rates[broker, role]), "-", "-", "-")
     return table
-
-
-def _now(plan: MovePlan, load: Load) -> str:
-    key = (load.broker, load.role)
-    stretches = plan.holding(key)
-    return (
-        "-" if not stretches else f"{'at least ' if key in plan.at_least else ''}{_rate(stretches[0].bytes_per_second)}"
-    )
 
 
 def _lists(settings: list[tuple[str, str, str, Value]]) -> Table:
@@ -174,26 +151,3 @@ def _time(seconds: float) -> str:
     if math.isinf(seconds):
         return "never"
     return "-" if math.isnan(seconds) else format_duration(seconds)
-
-
-def settings_lines(changes: Iterable[tuple[str, Any, Any]]) -> list[str]:
-    """One line for each key of a quotas file that changes: ``brokers.101.…rate: 20971520 (was "20MB/s")``.
-
-    Args:
-        changes: key path, what it says now, what it shall say.
-    """
-    return [
-        f"{place}: {_written(value)}" + ("" if was is None else f" (was {_written(was)})")
-        for place, was, value in changes
-        if was != value
-    ]
-
-
-def _written(value: Any) -> str:
-    if value is None:
-        return "removed"
-    if isinstance(value, datetime):
-        return value.isoformat()
-    if isinstance(value, dict):
-        return as_inline(value)
-    return f'"{value}"' if isinstance(value, str) else str(value)

@@ -8,7 +8,7 @@ move will not end.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from proxy.errors import ConfigurationError
@@ -29,12 +29,10 @@ from reassignment import (
     standing_in,
 )
 
-from .stretches import Part, Stretch, seconds_by
-
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from reassignment import Rates, RoleName
+    from reassignment import Rates
 
     from .view import ClusterView, PartitionState
 
@@ -79,10 +77,6 @@ class MovePlan:
     """Args:
     rates: empty if none were wanted.
     loads: of every broker that sends or fetches.
-    holds: what really holds where the rates were written, as far as that is known; of a rate that sets itself, and
-        is not the plan's own, the least.
-    at_least: those of `holds` for which that is so; then a time is the longest that it may take.
-    inside: the parts of a share that hold less than the share's rate there.
     """
 
     ground: Ground
@@ -90,26 +84,16 @@ class MovePlan:
     loads: tuple[Load, ...]
     rates: Rates
     warnings: tuple[str, ...]
-    holds: Mapping[tuple[int, RoleName], tuple[Stretch, ...]] = field(default_factory=dict)
-    inside: Mapping[tuple[int, RoleName], tuple[Part, ...]] = field(default_factory=dict)
-    at_least: frozenset[tuple[int, RoleName]] = frozenset()
-
-    def holding(self, key: tuple[int, RoleName]) -> tuple[Stretch, ...]:
-        """Return what holds for a broker and role from now on: the planned rate if nothing was written; nothing without
-        a rate."""
-        rate = self.rates.get(key)
-        return self.holds.get(key, () if rate is None else (Stretch(0.0, rate),))
 
     def seconds(self, load: Load) -> float:
-        """Return how long a broker's share takes at the rates that hold; infinity if it never ends, NaN without a
-        rate."""
-        key = (load.broker, load.role)
-        stretches = self.holding(key)
-        if not stretches:
+        """Return how long a broker's share takes at its rate; infinity if it never ends, NaN without a rate."""
+        rate = self.rates.get((load.broker, load.role))
+        if rate is None:
             return math.nan
-        parts = [seconds_by(part.stretches, part.load) for part in self.inside.get(key, ())]
-        seconds = [seconds_by(stretches, load), *parts]
-        return math.nan if any(map(math.isnan, seconds)) else max(seconds)
+        gain = rate - load.written_bytes_per_second
+        if not load.move_bytes:
+            return 0.0
+        return load.move_bytes / gain if gain > 0 else math.inf
 
     @property
     def total_seconds(self) -> float:

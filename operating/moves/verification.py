@@ -15,7 +15,6 @@ from .native_throttle import NativeFindings
 if TYPE_CHECKING:
     from reassignment import Document, TopicPartition
 
-    from .leftovers import FileLeftover
     from .view import ClusterView
 
 
@@ -48,26 +47,32 @@ class Progress(NamedTuple):
     left_bytes: int | None = None
 
 
-class SidecarLeftover(NamedTuple):
-    """What a running sidecar still throttles by name."""
+class MoveOverride(NamedTuple):
+    """An override with the label of the move that a sidecar has."""
 
-    url: str
-    role: str
-    topic: str
-    partitions: str
+    where: str
+    """The sidecar's broker, or its URL."""
+    id: str
+    label: str
 
     def __str__(self) -> str:
-        return f"{self.url}: throttles as {self.role}: {self.topic} {self.partitions}"
+        return f"{self.where}: override {self.id} ({self.label})"
 
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """Args: notes: what is throttled for other reasons, or could not be found out."""
+    """What was found out.
+
+    Args:
+        overrides: that sidecars have under the label of the move.
+        silent_sidecars: those that did not say which overrides they have, each with the reason.
+        notes: what is throttled for other reasons, or could not be found out.
+    """
 
     progress: tuple[Progress, ...]
-    file: tuple[FileLeftover, ...] = ()
     native: NativeFindings = NativeFindings()  # noqa: RUF009 - a tuple
-    sidecars: tuple[SidecarLeftover, ...] = ()
+    overrides: tuple[MoveOverride, ...] = ()
+    silent_sidecars: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
     @property
@@ -87,7 +92,7 @@ class Verification:
     @property
     def clean(self) -> bool:
         """Whether nothing is left; what was not looked at may be."""
-        return not (self.file or self.native.left or self.native.silent or self.sidecars)
+        return not (self.native.left or self.native.silent or self.overrides or self.silent_sidecars)
 
 
 def progress(move: Document, view: ClusterView) -> tuple[Progress, ...]:

@@ -31,13 +31,10 @@ def verify_json(found: Verification, *, removed: Sequence[str]) -> Json:
         "clean": found.clean,
         "partitions": [_partition(progress) for progress in found.progress],
         "left_behind": {
-            "quotas_file": [
-                {"file": left.file, "key": str(left.place), "value": left.value, "becomes": left.becomes}
-                for left in found.file
-            ],
             "cluster": [{**left.throttle._asdict(), "becomes": left.becomes} for left in found.native.left],
-            "sidecars": [left._asdict() for left in found.sidecars],
+            "overrides": [left._asdict() for left in found.overrides],
         },
+        "silent_sidecars": found.silent_sidecars,
         "waits_for": found.native.waits_for or None,
         "silent_brokers": found.native.silent,
         "removed": removed,
@@ -70,6 +67,8 @@ def verify_table(found: Verification, *, removed: Sequence[str]) -> RenderableTy
     parts += [Text(f"note: {note}") for note in (*found.notes, *found.native.notes)]
     if found.native.silent:
         parts.append(Text(_silent(found.native.silent), style="yellow"))
+    for sidecar in found.silent_sidecars:
+        parts.append(Text(f"not known: {sidecar}; overrides of the move may be left there", style="yellow"))
     parts.append(_verdict(found))
     return Group(*parts)
 
@@ -86,7 +85,7 @@ def summary(found: Verification) -> str:
 
 def left_behind(found: Verification) -> list[str]:
     """One line for each throttle that is left."""
-    return [*(f"{left.file}: {left}" for left in found.file), *map(str, found.native.left), *map(str, found.sidecars)]
+    return [*map(str, found.overrides), *map(str, found.native.left)]
 
 
 def _silent(brokers: Sequence[int]) -> str:
@@ -116,15 +115,10 @@ def _verdict(found: Verification) -> Text:
     done = "done" if found.done else "not done, and nothing of it is under way"
     if found.native.waits_for and found.native.left:
         return Text(f"{done}; {found.native.waits_for}: Kafka's own throttle stays until then", style="yellow")
-    if found.is_away or found.native.silent:
-        ask = "; to remove what is left although they do not answer: --remove --force" if _removable(found) else ""
-        return Text(f"{done}, as far as brokers answer{ask}", style="yellow")
-    if found.sidecars and not (found.file or found.native.left):
-        return Text("a sidecar still throttles: the quotas file that it reads is another one", style="yellow")
+    if found.is_away or found.native.silent or found.silent_sidecars:
+        ask = "; to remove what is left although they do not answer: --remove --force" if left_behind(found) else ""
+        who = "brokers" if found.is_away or found.native.silent else "sidecars"
+        return Text(f"{done}, as far as {who} answer{ask}", style="yellow")
     if not found.clean:
         return Text(f"{done}; to remove what is left behind: the same command with --remove", style="yellow")
     return Text("not done, and nothing is left behind", style="yellow")
-
-
-def _removable(found: Verification) -> bool:
-    return bool(found.file or found.native.left)

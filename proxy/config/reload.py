@@ -24,23 +24,22 @@ from ..errors import ConfigurationError
 from ..files.answering import answers
 from ..files.mounts import is_mounted_alone
 from ..files.watching import follow
-from ..overrides.override import layers_of
-from ..overrides.store import NOTHING_LOADED, Loaded, load
 from ..quotas import Change, QuotaFile, Quotas, RateStarts, effective
 from ..quotas.origins import said
+from ..quotas.override import layers_of
 from ..threads import in_thread
-from .pushed_quotas import Pushed, PushedQuotas, Verdict
+from .override_store import NOTHING_LOADED, Loaded, load
 from .quota_file import WrittenQuotas, read_quotas_file
 from .starting import Source, start_with
 from .working_out import WorkedOut, told, upcoming_of, work_out
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from ..logs.log import Log
-    from ..overrides.override import Override
     from ..quotas.origins import Said
+    from ..quotas.override import Override
 
 _MAX_SLEEP_SECONDS = 30.0
 """Schedules go by the wall clock, which somebody may set while the task sleeps, so it wakes at least this often."""
@@ -72,8 +71,6 @@ class ReloadOutcome:
     changes: Mapping[str, tuple[object, object]] = field(default_factory=dict)
     """What has changed: before and after by key. Rates are bytes per second."""
     reason: str | None = None
-    peer: str | None = None
-    """Who brought it over HTTP."""
     may_pass: bool = False
     """It failed for want of what the machine may have again: descriptors, memory, a disk that answers."""
 
@@ -135,8 +132,6 @@ class QuotaWatch:
         self._written: bytes | None = None
         """As they are written, once they are good; None: there were none yet."""
         self._good = Changes()
-        self.pushed = PushedQuotas()
-        """What came over HTTP and the mounted file does not show yet."""
         self.statistics = ReloadStatistics(last_success_timestamp_seconds=clock().timestamp())
 
     @classmethod
@@ -180,13 +175,9 @@ class QuotaWatch:
         await trio.lowlevel.checkpoint_if_cancelled()
         return self._current
 
-    def said(self, place: str, key: str, *, overrides: Sequence[Override] | None = None) -> list[Said]:
-        """Return what the layers say of a key now, the effective value first (`proxy.quotas.origins`); with
-        `overrides` what they would say if these were the only ones."""
-        found = self._file
-        if overrides is not None:
-            found = replace(found, overrides=layers_of(overrides, self._broker_id))
-        return said(found, self._broker_id, self._clock(), place, key)
+    def said(self, place: str, key: str) -> list[Said]:
+        """Return what the layers say of a key now, the effective value first (`proxy.quotas.origins`)."""
+        return said(self._file, self._broker_id, self._clock(), place, key)
 
     async def put_overrides(self, overrides: Sequence[Override]) -> None:
         """Put these overrides in force in place of the present ones, before the next checkpoint.
@@ -214,8 +205,8 @@ class QuotaWatch:
         """By the clock that quotas go by."""
         return self._clock()
 
-    async def reload(self, reason: str, *, peer: str | None = None) -> ReloadOutcome:
-        """Reads the file now. Never raises for what is wrong with it: that is an outcome. `peer`: who wrote it."""
+    async def reload(self, reason: str) -> ReloadOutcome:
+        """Read the file now. Never raises for what is wrong with it: that is an outcome."""
         async with self._reading:
             try:
                 found = await _read(self._path, self._threads)
@@ -223,32 +214,11 @@ class QuotaWatch:
                 outcome = replace(self._failed(str(error), reason), may_pass=_may_pass(error))
             else:
                 async with self._applying:
-                    outcome = await self._succeed(*self._newer(found), reason)
-            return self._tell(outcome, reason, peer)
+                    outcome = await self._succeed(*found, reason)
+            return self._tell(outcome, reason)
 
-    async def push(self, content: bytes, quota_file: QuotaFile, *, older: Iterable[str], peer: str) -> ReloadOutcome:
-        """Put quotas in force that the mounted file will show later; files with the hashes `older` do not undo it."""
-        async with self._applying:
-            self.pushed.push(Pushed(content, quota_file, trio.current_time()), older)
-            return self._tell(await self._succeed(content, quota_file, Source.PUSHED, "put"), "put", peer)
-
-    def _newer(self, found: WrittenQuotas) -> tuple[bytes, QuotaFile, Source]:
-        """Of the file and what was pushed."""
-        quota_file = found.quota_file
-        pushed = self.pushed.current
-        verdict = self.pushed.look(quota_file.hash)
-        if pushed is not None and verdict is Verdict.IS_OLDER:
-            return pushed.content, pushed.quota_file, Source.PUSHED
-        if pushed is None or verdict is Verdict.HOLDS:
-            return *found, Source.FILE
-        caught_up = verdict is Verdict.CAUGHT_UP
-        write = self._log.info if caught_up else self._log.warning
-        event = "pushed_quotas_mounted" if caught_up else "pushed_quotas_replaced"
-        write(event, path=str(self._path), hash=quota_file.hash, hash_pushed=pushed.quota_file.hash)
-        return *found, Source.FILE
-
-    def _tell(self, outcome: ReloadOutcome, reason: str, peer: str | None) -> ReloadOutcome:
-        told = replace(outcome, reason=reason, peer=peer)
+    def _tell(self, outcome: ReloadOutcome, reason: str) -> ReloadOutcome:
+        told = replace(outcome, reason=reason)
         self._observer(told)
         return told
 
@@ -286,7 +256,7 @@ class QuotaWatch:
         self.statistics.last_error = error
         return ReloadOutcome(ReloadResult.FAILED, error=error)
 
-    async def _succeed(self, content: bytes, quota_file: QuotaFile, source: Source, reason: str) -> ReloadOutcome:
+    async def _succeed(self, content: bytes, quota_file: QuotaFile, reason: str) -> ReloadOutcome:
         self._warn_of_hidden(quota_file)
         quota_file = replace(quota_file, overrides=self._override_layers)
         came_back = not self.statistics.last_reload_successful
@@ -295,7 +265,7 @@ class QuotaWatch:
         self.statistics.last_reload_successful = True
         self.statistics.last_success_timestamp_seconds = self._clock().timestamp()
         self.statistics.last_error = None
-        self.source = source
+        self.source = Source.FILE
         if content != self._written:
             self._written = content
             self._good.notify()

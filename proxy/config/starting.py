@@ -29,8 +29,6 @@ class Source(enum.Enum):
     """Where the quotas in force are from. The value is the metric label `source`."""
 
     FILE = "file"
-    PUSHED = "pushed"
-    """They came over HTTP, and the mounted file does not show them yet."""
     LAST_GOOD = "last_good"
     """The file was bad at start, these are the last ones that were not."""
     NONE = "none"

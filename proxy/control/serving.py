@@ -10,76 +10,23 @@ import errno
 import os
 import socket
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from ..config.settings import Address
 from ..errors import ConfigurationError
 from ..http.bounds import Bounds
 from ..http.server import HttpServer
 from ..http.statistics import HttpStatistics
-from ..listeners import CONTROL, HTTP, taken
 from .directory import KEY, control_path, prepare_directory, short_path
 from .peers import peer_process
 
 if TYPE_CHECKING:
-    from ..config.settings import Settings
-    from ..handover.taking import Inheritance
     from ..logs.log import Log
-    from ..process.activation import PassedSockets
 
 _BACKLOG = 128
 _UNUSABLE_HERE = frozenset(
     {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOENT, errno.ENOTDIR, errno.EEXIST, errno.ENOSPC}
 )
 """Why a directory cannot be created. The sidecar then relays without private sockets, and says so."""
-
-
-class PageServers(NamedTuple):
-    """The servers of the public pages and of control.sock."""
-
-    public: HttpServer
-    control: HttpServer | None
-
-    @classmethod
-    def bind(
-        cls,
-        settings: Settings,
-        *,
-        statistics: HttpStatistics,
-        inherited: Inheritance | None,
-        passed: PassedSockets,
-        log: Log,
-    ) -> PageServers:
-        """Raises ConfigurationError if an address or the directory of control.sock cannot be had."""
-        already = taken(inherited, passed, HTTP, settings.http.listen)
-        public = HttpServer.bind(settings.http.listen, log=log, statistics=statistics, listener=already)
-        directory, control = settings.control.directory, None
-        try:
-            if directory is not None:
-                already = taken(inherited, passed, CONTROL, _address(directory))
-                control = open_control(directory, log=log, inherited=already)
-        except BaseException:
-            public.close()
-            raise
-        return cls(public, control)
-
-    def listening(self, settings: Settings) -> dict[str, tuple[Address, socket.socket]]:
-        """Return each listening socket by its setting, with the configured address, for a hand-over."""
-        found = {HTTP: (settings.http.listen, self.public.listener)}
-        if self.control is not None and settings.control.directory is not None:
-            found[CONTROL] = (_address(settings.control.directory), self.control.listener)
-        return found
-
-    def close(self) -> None:
-        """Accept no request any more."""
-        self.public.close()
-        if self.control is not None:
-            self.control.close()
-
-
-def _address(directory: Path) -> Address:
-    """Return what a hand-over calls control.sock: its path, with no port."""
-    return Address(str(control_path(directory)), 0)
 
 
 def open_control(directory: Path, *, log: Log, inherited: socket.socket | None = None) -> HttpServer | None:

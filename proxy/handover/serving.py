@@ -18,9 +18,9 @@ from protocol.fetch.walker import prepare_walkers
 
 from ..config.settings_values import Address
 from ..control.directory import handover_path
-from ..network.segments import piece_bytes
 from ..process.supervision import Task
 from ..relay.connection import relay
+from ..relay.segments import piece_bytes
 from ..relay.transport import PlainSocket
 from ..roles import Role
 from .connection_state import restore

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ..config.reload import ReloadOutcome
-    from ..overrides.override import Override
     from ..quotas import RoleQuota
     from ..quotas.finer_rates import FinerRates
+    from ..quotas.override import Override
     from ..relay.exchange import Exchange
     from ..roles import Role
     from ..throttle.racks import Racks
@@ -79,9 +79,7 @@ class History:
 
     def reloaded(self, outcome: ReloadOutcome) -> None:
         if self._journal is not None:
-            self._journal.event(
-                Kind.RELOAD, outcome=outcome.result.value, error=outcome.error, reason=outcome.reason, peer=outcome.peer
-            )
+            self._journal.event(Kind.RELOAD, outcome=outcome.result.value, error=outcome.error, reason=outcome.reason)
 
     def override(self, override: Override, action: str, by: str | None) -> None:
         """Tell of an override that was set or undone, or that ended."""

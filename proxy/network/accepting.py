@@ -21,7 +21,7 @@ import trio
 
 from ..changes import Changes
 from ..process import open_files
-from .segments import Segments
+from ..relay.segments import Segments
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

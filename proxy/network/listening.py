@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from .segments import shorten
+from ..relay.segments import shorten
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence

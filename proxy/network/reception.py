@@ -9,6 +9,7 @@ from __future__ import annotations
 from contextlib import asynccontextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
+from ..relay.segments import piece_bytes
 from ..relay.tls_transport import TlsSocket
 from ..relay.transport import PlainSocket, detached
 from ..roles import Role
@@ -16,7 +17,6 @@ from ..tls.failures import HandshakeError
 from .elsewhere import dialling_elsewhere
 from .peer_names import PeerNames
 from .redirected import RefusedError
-from .segments import piece_bytes
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from ..config.reload import ReloadStatistics
     from ..journal.writer import JournalStatistics
     from ..network.accepting import Doorkeeper
-    from ..overrides.override import Override
     from ..process.supervision import Task
     from ..quotas import Change, Quotas
+    from ..quotas.override import Override
     from ..rates.choice import Choice
     from ..relay.caretaker import Caretaker
     from ..statistics import RoleStatistics, Statistics

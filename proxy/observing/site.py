@@ -21,13 +21,11 @@ from ..process.supervision import Task
 from ..threads import in_thread
 from .pages import Endpoints, Json, lists_openmetrics, pages
 from .process_figures import ProcessFigures
-from .quota_page import quota_routes
 
 if TYPE_CHECKING:
     import ssl
     from collections.abc import Awaitable, Callable
 
-    from ..config.quota_writing import QuotaWriting
     from ..config.reload import QuotaWatch
     from ..config.settings import HttpSettings
     from ..http.bearer_token import BearerToken
@@ -59,7 +57,6 @@ class Site:
         surveyor: Surveyor,
         turn: Turn,
         is_draining: Callable[[], bool],
-        writing: QuotaWriting | None = None,
         overriding: Callable[[Admit | None], list[Route]] = lambda _: [],
         token: BearerToken | None = None,
         tls: Leg | None = None,
@@ -73,7 +70,6 @@ class Site:
         self._make_exposition = exposition
         self._exposition: Exposition | None = None
         self._is_draining = is_draining
-        self._writing = writing
         self._overriding = overriding
         self._token = token
         self._trust = Trust({*names_of_this_machine(), settings.listen.host, *settings.allowed_hosts})
@@ -94,9 +90,8 @@ class Site:
         more: dict[Task, Callable[[], Awaitable[None]]] = {} if token is None else {Task.HTTP_TOKEN: token.run}
         named = frozenset(self._settings.writers)
         others = []
-        if self._writing is not None and (token is not None or named):
-            writers = Writers(token, named)
-            others = [*quota_routes(self._writing, writers), *self._overriding(writers.required)]
+        if token is not None or named:
+            others = self._overriding(Writers(token, named).required)
         table = pages(
             self.endpoints(),
             others,
@@ -122,7 +117,7 @@ class Site:
     def endpoints(self) -> Endpoints:
         return Endpoints(
             metrics=lambda accept: self._metrics[lists_openmetrics(accept)].fresh(),
-            ready=lambda: self._page.readiness(trio.current_time(), draining=self._is_draining()),
+            ready=lambda: self._page.readiness(draining=self._is_draining()),
             config=self._config.fresh,
             throttle=self._throttle.fresh,
             reload=self._reloads.fresh,

@@ -51,7 +51,6 @@ Steps = Generator[None, None, dict[str, Any]]
 """A page that is worked out in steps: it yields every 0.1 ms or so, wherever there may be much to say."""
 _WHAT_HOLDS = {
     Source.FILE: "last good file kept",
-    Source.PUSHED: "last good ones kept, which came over HTTP",
     Source.LAST_GOOD: "the file was bad at the start, the last good ones that were kept on disk hold",
     Source.NONE: "NONE IS IN FORCE, nothing is throttled: the file was bad at the start, and none were kept",
 }
@@ -165,7 +164,7 @@ class StatusPage:
             },
         }
 
-    def readiness(self, now: float, *, draining: bool) -> tuple[bool, dict[str, Any]]:
+    def readiness(self, *, draining: bool) -> tuple[bool, dict[str, Any]]:
         """Ready until a drain begins. Traffic that passes undecoded, and so unthrottled, is a warning only: if the
         sidecar were not ready for it, a broker would lose its replication path."""
         warnings = [
@@ -186,11 +185,6 @@ class StatusPage:
         not_kept = self._not_kept()
         if not_kept is not None:
             warnings.append(f"quotas: the last good ones are not kept for a start with a bad file: {not_kept}")
-        if self._watch.pushed.is_late(now):
-            warnings.append(
-                "quotas: those that came over HTTP are not in the mounted file yet, minutes later: a restart would "
-                "lose them (was the ConfigMap changed as well?)"
-            )
         if self._watch.never_changes:
             warnings.append("quotas: the file is mounted alone (subPath?), edits never arrive: mount its directory")
         warnings += self._others()

@@ -34,7 +34,7 @@ class Said(NamedTuple):
 
 
 def said(quota_file: QuotaFile, broker_id: int, now: datetime, place: str, key: str) -> list[Said]:
-    """Return what the layers say of `key` at `place` (`proxy.overrides.override`), the effective value first. What
+    """Return what the layers say of `key` at `place` (`proxy.quotas.override`), the effective value first. What
     comes after it is hidden by it; the last one is what holds where no layer says anything."""
     found = []
     for layer in (*quota_file.overrides, *quota_file.layers(now)):

@@ -125,7 +125,7 @@ class QuotaFile:
     priorities: Priorities = DEFAULT_PRIORITIES
     """Who goes first of the replicas that are behind."""
     overrides: tuple[Layer, ...] = ()
-    """The layers above the file, newest first (`proxy.overrides`)."""
+    """The layers above the file, newest first (`proxy.quotas.override`)."""
 
     def layers(self, now: datetime) -> list[Layer]:
         """Return the file's layers that hold at `now`, in the order in which they count: the later of two schedules

@@ -15,12 +15,11 @@ from __future__ import annotations
 import math
 from collections import deque
 from statistics import median
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sized
 
-    from .role_throttle import OpenLink
 
 MOST_SAMPLES = 256
 """The last so many."""
@@ -182,6 +181,28 @@ class LinkTimings:
         return fell
 
 
+class TimedReplicas(Protocol):
+    """The replicas of one connection, as far as its timings go."""
+
+    @property
+    def known(self) -> Sized: ...
+    @property
+    def behind(self) -> Sized: ...
+    @property
+    def new(self) -> Sized: ...
+    @property
+    def timings(self) -> LinkTimings: ...
+
+
+class TimedLink(Protocol):
+    """One connection; `peer` is the other broker, for people."""
+
+    @property
+    def peer(self) -> str: ...
+    @property
+    def replicas(self) -> TimedReplicas: ...
+
+
 class Timings:
     """Those of one role, while its rate is one with `auto`: no other rate is chosen by them."""
 
@@ -201,14 +222,14 @@ class Timings:
         self.live_until = -math.inf
         """Until when producers count as writing to partitions that are in sync (`LIVE_SECONDS`)."""
 
-    def carried(self, link: OpenLink, size: int) -> None:
+    def carried(self, link: TimedLink, size: int) -> None:
         """Take the size of an answer."""
         counted_as = link.replicas.timings.counted_as
         if counted_as is not None:
             counted_as.carried_bytes += size
             self.carried_bytes += size
 
-    def came_back(self, link: OpenLink, seconds: float, size: int, now: float) -> None:
+    def came_back(self, link: TimedLink, seconds: float, size: int, now: float) -> None:
         """Take a follower's pause after an answer of this size."""
         counted_as = link.replicas.timings.counted_as
         if counted_as is None:
@@ -226,7 +247,7 @@ class Timings:
         pressing = found.get(self._pressing)
         return {} if pressing is None else {self._pressing: pressing}
 
-    def take(self, links: Iterable[OpenLink], now: float) -> Times:
+    def take(self, links: Iterable[TimedLink], now: float) -> Times:
         """Return what was measured since the last call, and find out which of the connections count from now on."""
         found = {broker: timings.take(now) for broker, timings in self.brokers.items()}
         fell_behind = False
@@ -238,7 +259,7 @@ class Timings:
         self._count(links, now)
         return Times(found, fell_behind)
 
-    def _count(self, links: Iterable[OpenLink], now: float) -> None:
+    def _count(self, links: Iterable[TimedLink], now: float) -> None:
         found: dict[str, list[LinkTimings]] = {}
         for link in links:
             timings = link.replicas.timings

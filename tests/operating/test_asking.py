@@ -15,8 +15,7 @@ import pytest
 
 from lab.authority import Authority
 from operating.asking import CERTIFICATE_FILE, TOKEN_FILE, DistrustError, RefusedError, ask, send
-from operating.commands.telling import token_of
-from operating.fleet.file import Member
+from operating.overriding.members import members
 from proxy.errors import ConfigurationError, UnreachableError
 from tests.serving import encrypt, serving
 
@@ -66,9 +65,10 @@ def test_what_is_not_one_token_is_never_shown(
     with pytest.raises(ConfigurationError, match=f"^{TOKEN_FILE}: .*token: expected one token") as raised:
         ask(url, "/throttle")
     assert "geheim" not in str(raised.value)
-    member = Member(101, url, None, None, tmp_path / "token")
+    fleet = tmp_path / "fleet.toml"
+    fleet.write_text(f'token_file = "token"\n[[sidecars]]\nbroker = 101\nurl = "{url}"\n')
     with pytest.raises(ConfigurationError, match=r"token: expected one token") as raised:
-        token_of(member)
+        members((), fleet)
     assert "geheim" not in str(raised.value)
 
 

@@ -14,6 +14,8 @@ from operating.cli import cli
 
 from .commands.conftest import PROXY, QUOTAS
 
+COMMANDS = ("run", "check", "set", "undo", "overrides", "status", "health", "plan", "verify", "decode", "completion")
+
 
 @pytest.fixture
 def config(tmp_path: Path) -> Path:
@@ -41,12 +43,25 @@ def test_help_teaches_with_examples() -> None:
     assert result.exit_code == 0
     assert "throttle-sidecar run --config proxy.toml" in result.output
     assert 'leader.replication.throttled.rate = "50MiB/s"' in result.output
-    for command in ("run", "check", "set", "status", "health", "plan", "verify", "decode", "completion"):
+    for command in (
+        "run",
+        "check",
+        "set",
+        "undo",
+        "overrides",
+        "status",
+        "health",
+        "plan",
+        "verify",
+        "decode",
+        "completion",
+    ):
         assert f"\n  {command} " in result.output
 
 
 @pytest.mark.parametrize(
-    "command", ["run", "check", "set", "status", "health", "plan", "verify", "decode", "completion"]
+    "command",
+    ["run", "check", "set", "undo", "overrides", "status", "health", "plan", "verify", "decode", "completion"],
 )
 def test_each_command_has_help_with_an_example(command: str) -> None:
     result = call(command, "-h")
@@ -109,7 +124,7 @@ def test_a_file_that_may_not_be_read_is_wrong_input_and_no_wrong_usage(name: str
         ["check", "--json"],
         ["status", "--once", "--url", "http://127.0.0.1:1"],
         ["status", "--json", "--url", "http://127.0.0.1:1"],
-        ["set", "leader.replication.throttled.rate", "5MiB/s", "--quotas", "quotas.toml"],
+        ["set", "leader.replication.throttled.rate", "5MiB/s", "--offline"],
         ["decode", "proxy.toml"],
     ],
 )

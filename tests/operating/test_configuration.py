@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 READERS = [
     ["run"],
     ["check"],
-    ["set", "mode.enforce", "false"],
     ["health"],
     ["guard"],
     ["status", "--once", "--config", "proxy.toml"],

@@ -36,9 +36,8 @@ def program(config: Path) -> dict[str, str]:
     [
         ("che", ["check"]),
         ("set lea", [RATE, "leader.replication.throttled.replicas"]),
-        ("set --dr", ["--dry-run"]),
-        ("set --topic o", ["orders"]),
-        ("set --broker ", ["default", "7"]),
+        ("set --la", ["--label"]),
+        ("und", ["undo"]),
     ],
 )
 def test_bash_completes(program: dict[str, str], config: Path, typed: str, offered: list[str]) -> None:

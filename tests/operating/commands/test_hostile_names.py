@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -91,29 +88,3 @@ def test_what_check_says_in_json_stays_json(config: Path, sidecar: Sidecar) -> N
     assert_only_text(result.stdout)
     finer = json.loads(result.stdout)["roles"]["leader"]["finer"]
     assert [each["name"] for each in finer] == ["eu\x9b2J\xa01b"]
-
-
-@pytest.mark.parametrize("dry_run", [(), ("--dry-run",)])
-def test_what_set_says_is_only_text(tmp_path: Path, sidecar: Sidecar, dry_run: tuple[str, ...]) -> None:
-    """The difference and the undo have the names of the file in them."""
-    quotas = tmp_path / "quotas.toml"
-    quotas.write_text(QUOTAS)
-    shown = sidecar("set", RATE, "2MB/s", "--rack", "eu\x9b2J\xa01b", "--quotas", quotas, *dry_run)
-    assert shown.exit_code == 0, shown.output
-    assert_only_text(shown.output)
-    told = sidecar("set", RATE, "3MB/s", "--rack", "eu\x9b2J\xa01b", "--quotas", quotas, "--json", *dry_run)
-    assert_only_text(told.stdout)
-    assert json.loads(told.stdout)["places"][0]["now"] == "3MB/s"
-
-
-@pytest.mark.parametrize("options", [(), ("--json",), ("--dry-run",), ("--json", "--dry-run")])
-def test_a_file_whose_name_is_no_text_is_told_of(tmp_path: Path, options: tuple[str, ...]) -> None:
-    """Where the standard output takes UTF-8 alone; the change was written and the command ended in a traceback."""
-    quotas = tmp_path / os.fsdecode(b"q\xff.toml")
-    quotas.write_text(QUOTAS)
-    asking = [sys.executable, "-c", "from operating.cli import main; main()", "set", RATE, "40MB/s", *options]
-    strict = {**os.environ, "PYTHONIOENCODING": "utf-8:strict"}
-    done = subprocess.run([*asking, "--quotas", quotas], capture_output=True, check=False, env=strict)
-    assert (done.returncode, done.stderr) == (0, b"")
-    assert_only_text(done.stdout.decode())
-    assert "--json" not in options or json.loads(done.stdout)["file"] == str(quotas)

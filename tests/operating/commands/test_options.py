@@ -23,7 +23,6 @@ THAT_ASK = pytest.mark.parametrize(
         ["status", "--json"],
         ["health"],
         ["check"],
-        ["guard"],
         ["set", RATE, "5MiB/s"],
         ["set", RATE, "5MiB/s", "--json"],
         ["verify", "move.json", "--bootstrap", "kafka-101:9092"],

@@ -66,20 +66,20 @@ def test_whoever_runs_it_within_a_program_has_the_collector_back(config: Path, s
     assert gc.isenabled()
 
 
-def test_it_takes_what_set_writes_and_says_so(config: Path, sidecar: Sidecar) -> None:
+def test_it_takes_what_set_says_at_once(config: Path, sidecar: Sidecar, monkeypatch: pytest.MonkeyPatch) -> None:
     code = "from operating.cli import main; main()"
     with subprocess.Popen([sys.executable, "-c", code, "run", "--config", config], stdout=subprocess.PIPE) as process:
         try:
             assert process.stdout is not None
             url = f"http://{json.loads(process.stdout.readline())['http']}"
             key = "leader.replication.throttled.rate"
-            result = sidecar("set", key, "7MiB/s", "--for", "2h", "--config", config, "--url", url)
+            monkeypatch.chdir(config.parent)
+            result = sidecar("set", key, "7MiB/s", "--for", "2h")
             shown = json.loads(sidecar("status", "--json", "--url", url).output)
         finally:
             process.kill()
     assert result.exit_code == 0, result.output
-    rates = "leader 7.00 MiB/s (7340032 B/s), follower unlimited"
-    assert f"broker 101 ({url}): in force: {rates}, hash {shown['quotas']['hash']}" in result.output
+    assert "now  7.00 MiB/s (7340032 B/s)  (override " in result.output
     leader = shown["roles"]["leader"]
     assert leader["quota_bytes_per_second"] == 7 * 2**20
     assert leader["until"] == shown["quotas"]["next_change"]["at"]

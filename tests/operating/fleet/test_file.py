@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
-from operating.fleet.file import MOST_SIDECARS, ConfigMapKey, Fleet, Member, load_fleet
+from operating.fleet.file import MOST_SIDECARS, Fleet, Member, load_fleet
 from proxy.errors import ConfigurationError
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
 GOOD = """
-[kubernetes]
-context = "prod"
+token_file = "token"
 [[sidecars]]
 broker = 101
 url = "http://kafka-101:9404/"
-quotas = "quotas/101.toml"
 [[sidecars]]
 broker = 102
 url = "https://kafka-102"
-configmap = "kafka/throttle-quotas"
 token_file = "/run/token"
 [[sidecars]]
 broker = 103
@@ -38,15 +32,11 @@ def read(folder: Path, text: str) -> Fleet:
 def test_paths_are_relative_to_the_file(tmp_path: Path) -> None:
     fleet = read(tmp_path, GOOD)
     assert fleet.members == (
-        Member(101, "http://kafka-101:9404", tmp_path / "quotas/101.toml"),
-        Member(102, "https://kafka-102", None, ConfigMapKey("kafka", "throttle-quotas", "quotas.toml"),
-               tmp_path / "/run/token"),
-        Member(103, "http://[::1]:9404"),
-    )  # fmt: skip
+        Member(101, "http://kafka-101:9404", tmp_path / "token"),
+        Member(102, "https://kafka-102", Path("/run/token")),
+        Member(103, "http://[::1]:9404", tmp_path / "token"),
+    )
     assert fleet.brokers == (101, 102, 103)
-    assert fleet.kubectl == ("kubectl", "--context", "prod")
-    assert str(fleet.members[1].configmap) == "configmap kafka/throttle-quotas, quotas.toml"
-    assert str(fleet.members[1].token_file) == "/run/token"
 
 
 ONE = '[[sidecars]]\nbroker = 1\nurl = "http://a"\n'
@@ -58,21 +48,17 @@ ONE = '[[sidecars]]\nbroker = 1\nurl = "http://a"\n'
         ("", "sidecars: expected at least one [[sidecars]], found none"),
         ("sidecars = 3", "sidecars: expected a list, found 3"),
         ("sidecars = [3]", "sidecars[0]: expected a table, found 3"),
-        (ONE + "[[sidecar]]\n", "sidecar: unknown key; expected one of sidecars, kubernetes"),
+        (ONE + "[[sidecar]]\n", "sidecar: unknown key; expected one of token_file, sidecars"),
         ('[[sidecars]]\nurl = "http://a"', "sidecars[0].broker: missing"),
         ("[[sidecars]]\nbroker = 1", "sidecars[0].url: missing"),
         ('[[sidecars]]\nbroker = "1"\nurl = "http://a"', 'sidecars[0].broker: expected an integer, found "1"'),
-        (ONE + "port = 3", "sidecars[0].port: unknown key; expected one of broker, url, quotas, "),
+        (ONE + "port = 3", "sidecars[0].port: unknown key; expected one of broker, url, token_file"),
         (ONE + ONE, "sidecars[1].broker: 1 is sidecars[0]'s already"),
         (ONE + ONE.replace("1", "2"), "sidecars[1].url: http://a is sidecars[0]'s already"),
-        (ONE + 'quotas = "a"\nconfigmap = "b/c"', "sidecars[0].configmap: expected either quotas or configmap"),
-        (ONE + 'quotas = ""', 'sidecars[0].quotas: expected a path, found ""'),
-        (ONE + 'configmap = "c"', 'sidecars[0].configmap: expected "namespace/name", found "c"'),
-        (ONE + 'configmap = "--all/c"', 'sidecars[0].configmap: expected "namespace/name", found "--all/c"'),
-        (ONE + 'configmap = "a/b"\nkey = "a b"', 'sidecars[0].key: expected a key of a ConfigMap, found "a b"'),
+        (ONE + 'quotas = "a"', "sidecars[0].quotas: removed: commands change sidecars, not their files"),
+        (ONE + 'configmap = "b/c"', "sidecars[0].configmap: removed: commands change sidecars"),
         ('[[sidecars]]\nbroker = 1\nurl = "kafka:9404"', "sidecars[0].url: expected a URL like http://kafka-101:9404"),
         ('[[sidecars]]\nbroker = 1\nurl = "http://a:b"', "sidecars[0].url: expected a URL like http://kafka-101:9404"),
-        (ONE + "[kubernetes]\ncontxt = 'a'", "kubernetes.contxt: unknown key; expected one of context, kubectl"),
         ("[[sidecars", "not TOML: "),
     ],
 )  # fmt: skip

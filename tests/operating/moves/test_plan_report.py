@@ -1,14 +1,12 @@
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
 from operating.moves.plan_report import plan_table
 from operating.moves.planning import Ground, Wanted, plan_move
-from operating.moves.stretches import Stretch
-from reassignment import PartitionMove, Size, TopicPartition
+from reassignment import PartitionMove, TopicPartition
 from tests.operating.moves.shown import shown
 
 if TYPE_CHECKING:
@@ -35,12 +33,3 @@ def test_warnings_are_shown_even_if_nothing_moves_over_the_network(
 ) -> None:
     found = shown(plan_table(plan_move(Ground(moves, {}, warnings=warnings), Wanted())))
     assert [found[0], *(line for line in found if line.startswith("warning"))] == lines
-
-
-def test_of_a_rate_that_sets_itself_the_least_is_told_as_such() -> None:
-    size = Size(101, 100 * MB)
-    plan = plan_move(Ground({ORDERS: PartitionMove((101,), (104,))}, {ORDERS: size}), Wanted(rate=5 * MB))
-    holds = {(101, "leader"): (Stretch(0.0, MB),)}
-    told = shown(plan_table(replace(plan, holds=holds, at_least=frozenset(holds))))
-    assert told[0] == "1 partition to move, 95.37 MiB over the network, in at most 1m40s"
-    assert any("at least 976.56 KiB/s" in line for line in told)

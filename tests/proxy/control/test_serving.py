@@ -70,7 +70,7 @@ async def test_it_answers_our_own_user_without_a_token(tmp_path: Path, log: Reco
 
 async def test_another_user_cannot_connect(tmp_path: Path, log: RecordedLog) -> None:
     for folder in (tmp_path, *tmp_path.parents):
-        if folder.stat().st_uid == os.geteuid() and folder.name.startswith(("pytest", "test")):
+        if folder.stat().st_uid == os.geteuid() and folder.name.startswith(("pytest", "test", "popen")):
             folder.chmod(0o755)
     async with served(tmp_path / "101", log):
         said = await trio.to_thread.run_sync(as_another_user, str(control_path(tmp_path / "101")))
@@ -79,7 +79,7 @@ async def test_another_user_cannot_connect(tmp_path: Path, log: RecordedLog) -> 
 
 async def test_another_user_who_gets_to_the_socket_is_refused(tmp_path: Path, log: RecordedLog) -> None:
     for folder in (tmp_path, *tmp_path.parents):
-        if folder.stat().st_uid == os.geteuid() and folder.name.startswith(("pytest", "test")):
+        if folder.stat().st_uid == os.geteuid() and folder.name.startswith(("pytest", "test", "popen")):
             folder.chmod(0o755)
     async with served(tmp_path / "101", log):
         (tmp_path / "101").chmod(0o755)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from journal_schema import Kind
@@ -13,6 +14,7 @@ from proxy.journal.long_text import Selection
 from proxy.journal.recorder import Journal
 from proxy.quotas import Quotas, RoleQuota
 from proxy.quotas.finer_rates import FinerRates
+from proxy.quotas.override import Override, PlacedValue
 from proxy.roles import Role
 from proxy.statistics import RoleStatistics
 from proxy.throttle.racks import Racks
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
     import pytest
 
     from proxy.journal.encoding import EventValue
+
+NOW = datetime(2026, 12, 1, tzinfo=UTC)
 
 
 def plain(value: EventValue) -> EventValue:
@@ -65,14 +69,22 @@ async def test_events_have_what_the_schema_asks_for(tmp_path: Path) -> None:
     history.started(lambda: "1.0")
     for role in Role:
         history.quota(of_role(role, Quotas(leader=RoleQuota.of_every_topic(5.0))), "start")
-    history.reloaded(ReloadOutcome(ReloadResult.FAILED, error="bad", reason="put", peer="10.0.0.9"))
+    history.reloaded(ReloadOutcome(ReloadResult.FAILED, error="bad", reason="http"))
+    override = Override(
+        id="7f3a", by="ana", since=NOW, reason="p99", changes=(PlacedValue("broker", "leader.rate", 5),)
+    )
+    history.override(override, "undone", "bob")
     history.stopped()
     told = [(event.kind, tuple(map(plain, event.values))) for event in journal._take_events()]
     assert told == [
         (Kind.START, ("1.0",)),
         (Kind.QUOTA, ("leader", 5.0, "strict", True, "*", None, "under-min-isr,under-replicated,moves", "start")),
         (Kind.QUOTA, ("follower", None, "strict", True, "{}", None, "under-min-isr,under-replicated,moves", "start")),
-        (Kind.RELOAD, ("failed", "bad", "put", "10.0.0.9")),
+        (Kind.RELOAD, ("failed", "bad", "http")),
+        (
+            Kind.OVERRIDE,
+            ("7f3a", "undone", None, "bob", "p99", None, '[{"place":"broker","key":"leader.rate","value":5}]'),
+        ),
         (Kind.STOP, ()),
     ]
 

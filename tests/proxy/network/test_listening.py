@@ -10,7 +10,7 @@ import trio
 from lab.addresses import held_ports
 from proxy.config.settings import Address
 from proxy.network.listening import CannotListenError, open_listeners
-from proxy.network.segments import SHORT_BYTES
+from proxy.relay.segments import SHORT_BYTES
 
 
 async def who_answers(listeners: list[trio.SocketListener], address: str, port: int) -> int:

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import json
 import math
-from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
-import trio
 
 from proxy.config.last_good import keep_last_good
-from proxy.config.pushed_quotas import LATE_SECONDS
-from proxy.config.quota_file import read_quotas_file
 from proxy.config.reload import QuotaWatch
 from proxy.config.settings import load_settings
 from proxy.journal.writer import JournalStatistics
@@ -31,8 +27,6 @@ from tests.proxy.recorded_log import RecordedLog
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    from trio.testing import MockClock
 
     from proxy.throttle.role_throttle import RoleThrottle
 from proxy.throttle.survey import MOST_PARTITIONS, LinkSurvey, RoleSurvey
@@ -200,8 +194,8 @@ def test_config_shows_what_is_in_force(page: StatusPage) -> None:
 
 
 def test_ready_until_a_drain_begins(page: StatusPage) -> None:
-    assert page.readiness(0.0, draining=False) == (True, {"reasons": [], "warnings": []})
-    ready, why = page.readiness(0.0, draining=True)
+    assert page.readiness(draining=False) == (True, {"reasons": [], "warnings": []})
+    ready, why = page.readiness(draining=True)
     assert not ready
     assert why["reasons"] == ["draining"]
 
@@ -210,7 +204,7 @@ def test_what_passes_unthrottled_is_a_warning_and_no_reason_to_stop(
     page: StatusPage, throttles: dict[Role, RoleThrottle]
 ) -> None:
     throttles[Role.FOLLOWER].statistics.undecoded["tls"] = 3
-    ready, why = page.readiness(0.0, draining=False)
+    ready, why = page.readiness(draining=False)
     assert ready
     (warning,) = why["warnings"]
     assert warning.startswith("follower: 3 ")
@@ -229,7 +223,7 @@ def test_a_quota_that_is_doubted_is_a_warning_and_no_reason_to_stop(
         doubts=lambda role: (doubt,) if role is Role.LEADER else (),
         passing=lambda _: Passing(3.0, 2.0, 1.0),
     )
-    assert doubted.readiness(0.0, draining=False) == (True, {"reasons": [], "warnings": ["leader: nobody is there"]})
+    assert doubted.readiness(draining=False) == (True, {"reasons": [], "warnings": ["leader: nobody is there"]})
     shown = encoded(doubted.throttle(0.0))["roles"]
     assert shown["leader"]["doubts"] == [{"reason": "no_connection", "text": "nobody is there"}]
     assert shown["follower"]["doubts"] == []
@@ -249,41 +243,22 @@ def test_connections_without_a_replicas_fetch_are_told_apart(
 
 def test_a_file_that_never_changes_is_a_warning(page: StatusPage, watch: QuotaWatch) -> None:
     watch.never_changes = True
-    ready, why = page.readiness(0.0, draining=False)
+    ready, why = page.readiness(draining=False)
     assert ready
     assert "mount its directory" in why["warnings"][0]
 
 
 def test_refused_connections_are_a_warning(page: StatusPage, throttles: dict[Role, RoleThrottle]) -> None:
     throttles[Role.FOLLOWER].statistics.refused["own_connection"] = 2
-    ready, why = page.readiness(0.0, draining=False)
+    ready, why = page.readiness(draining=False)
     assert ready
     assert why["warnings"][0].startswith("follower: 2 connections refused (own_connection)")
-
-
-async def test_pushed_quotas_are_late_by_the_time_that_passed_whatever_the_clock_is_set_to(
-    tmp_path: Path, mock_clock: MockClock
-) -> None:
-    """A clock that was set right after a start said so at once, or a year later."""
-    (tmp_path / "proxy.toml").write_text(SETTINGS)
-    (tmp_path / "quotas.toml").write_text(QUOTAS)
-    set_to = [datetime(2026, 1, 1, tzinfo=UTC)]
-    content, quota_file = read_quotas_file(tmp_path / "quotas.toml")
-    watch = QuotaWatch(tmp_path / "quotas.toml", quota_file, broker_id=101, log=RecordedLog(), clock=lambda: set_to[0])
-    page = StatusPage(load_settings(tmp_path / "proxy.toml"), watch, {})
-    await watch.push(content, quota_file, older=["old"], peer="test")
-    set_to[0] += timedelta(days=365)
-    assert page.readiness(trio.current_time(), draining=False)[1]["warnings"] == []
-    set_to[0] -= timedelta(days=2 * 365)
-    mock_clock.jump(LATE_SECONDS)
-    (warning,) = page.readiness(trio.current_time(), draining=False)[1]["warnings"]
-    assert "not in the mounted file yet" in warning
 
 
 async def test_a_bad_file_is_a_warning(tmp_path: Path, page: StatusPage, watch: QuotaWatch) -> None:
     (tmp_path / "quotas.toml").write_text("[brokers.default]\nrate = 1")
     await watch.reload("test")
-    ready, why = page.readiness(0.0, draining=False)
+    ready, why = page.readiness(draining=False)
     assert ready
     assert "last good file kept" in why["warnings"][0]
     shown = encoded(page.throttle(0.0))["quotas"]

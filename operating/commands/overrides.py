@@ -1,0 +1,102 @@
+"""``overrides``: lists what is set above quotas.toml, at one sidecar or at many, and where members differ."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from proxy.control.override_routes import PATH
+
+from ..overriding.members import at_all, get, members
+from ..overriding.words import error_lines, whom
+from ..quota_words import format_distance, format_time
+from ..terminal import encoded, problems_as_json, say, say_json
+from .options import fleet_option
+from .set import at_option, except_option, url_option
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from ..overriding.members import Reply
+
+Json = dict[str, Any]
+
+
+@click.command("overrides", short_help="List what set and plan --apply changed.")
+@url_option
+@fleet_option
+@at_option
+@except_option
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@click.pass_context
+def command(
+    ctx: click.Context,
+    /,
+    *,
+    urls: tuple[str, ...],
+    fleet_path: Path | None,
+    at: tuple[int, ...],
+    without: tuple[int, ...],
+    as_json: bool,
+) -> None:
+    """List overrides, the newest last, with author, reason, end, and what each change hides.
+
+    With --fleet an override is listed once, with the brokers that have it and those that lack it. Exit status 1 if a
+    sidecar does not answer.
+
+    \b
+    Examples:
+      throttle-sidecar overrides
+      throttle-sidecar overrides --fleet fleet.toml --json
+    """
+    with problems_as_json(as_json=as_json):
+        found = members(urls, fleet_path, at=at, without=without)
+    replies = at_all(found, partial(get, page=PATH))
+    if as_json:
+        told = [{"url": each.member.url, "error": each.error, **(each.answer or {})} for each in replies]
+        say_json(encoded({"sidecars": told}))
+    else:
+        say("\n".join([*listing(replies, datetime.now(UTC)), *error_lines(replies)]))
+    if any(reply.error is not None for reply in replies):
+        ctx.exit(1)
+
+
+def listing(replies: Sequence[Reply], now: datetime) -> list[str]:
+    """Return each override once, with who has it and who lacks it."""
+    good = [reply for reply in replies if reply.error is None]
+    have: dict[str, list[tuple[Reply, Json]]] = {}
+    for reply in good:
+        for override in (reply.answer or {}).get("overrides", []):
+            have.setdefault(override["id"], []).append((reply, override))
+    lines = [f"{whom([reply])}: {reply.answer['problem']}" for reply in good if (reply.answer or {}).get("problem")]  # type: ignore[index]
+    for owners in sorted(have.values(), key=lambda owners: str(owners[0][1]["since"])):
+        lines += _override(owners[0][1], now)
+        lacking = [reply for reply in good if reply not in [owner for owner, _ in owners]]
+        lines.append(
+            f"  at   {whom([owner for owner, _ in owners])}" + (f"; not at {whom(lacking)}" if lacking else "")
+        )
+    if not have and good:
+        lines.append(f"{whom(good)}: no overrides: quotas.toml holds")
+    return lines
+
+
+def _override(override: Json, now: datetime) -> Iterator[str]:
+    label = "" if override["label"] is None else f"  {override['label']}"
+    since, until = datetime.fromisoformat(override["since"]), override["until"]
+    ends = "stays until it is undone"
+    if until is not None:
+        end = datetime.fromisoformat(until)
+        ends = f"ends {format_time(end)}, {format_distance(end, now)}"
+    yield f"{override['id']}{label}"
+    yield f"  by   {override['by']}, {format_time(since)}; {ends}"
+    if override["reason"]:
+        yield f"  why  {override['reason']}"
+    for change in override["changes"]:
+        name = change["key"] if change["place"] == "broker" else f"{change['place']}: {change['key']}"
+        hides = "" if change["hides"] is None else f"  (hides {change['hides']['value']} of {change['hides']['layer']})"
+        covered = "" if change["effective"] else "  NOT EFFECTIVE: a newer override hides it"
+        yield f"  {name} = {change['says']}{hides}{covered}"

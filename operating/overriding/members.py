@@ -1,0 +1,156 @@
+"""Whom a command asks: the sidecar on this host, those that are named by URL, or the members of a fleet; all at once.
+
+Blocking. Invariant: a member that does not answer costs its own time-out, and is a result that says so.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+import msgspec
+
+from proxy.control.directory import DEFAULT_BASE, control_path
+from proxy.errors import ConfigurationError, UnreachableError
+from proxy.files.reading import read_bytes
+
+from ..asking import UNIX, RefusedError, send, token_in
+from ..configuration import DEFAULT_CONFIG, PACKAGED, load_configuration
+from ..fleet.file import load_fleet
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from proxy.config.settings import Settings
+
+MOST_AT_ONCE = 64
+TIMEOUT_SECONDS = 1.5
+"""So that a command at a fleet with dead members is over within two seconds."""
+_T = TypeVar("_T")
+
+
+class Member(NamedTuple):
+    """One sidecar to ask."""
+
+    url: str
+    broker: int | None = None
+    """None: its answer tells."""
+    headers: Mapping[str, str] = {}
+
+    def __str__(self) -> str:
+        return self.url if self.broker is None else f"broker {self.broker}"
+
+
+class Reply(NamedTuple):
+    """What one member answered."""
+
+    member: Member
+    answer: Mapping[str, Any] | None = None
+    error: str | None = None
+    """Why there is no answer, or why the sidecar refused."""
+    refused: bool = False
+    """The sidecar answered, and changed nothing."""
+
+    @property
+    def broker(self) -> int | None:
+        found = self.member.broker if self.answer is None else self.answer.get("broker")
+        return found if isinstance(found, int) else None
+
+
+def members(
+    urls: Sequence[str], fleet: Path | None, *, at: Sequence[int] = (), without: Sequence[int] = ()
+) -> list[Member]:
+    """Return whom to ask: `urls`, the fleet's members, or else the sidecar on this host. Raises ConfigurationError."""
+    if fleet is None:
+        if at or without:
+            raise ConfigurationError("--at and --except choose among the members of a --fleet")
+        return [Member(url) for url in urls] or [Member(local_url())]
+    found = load_fleet(fleet)
+    unknown = sorted({*at, *without} - {*found.brokers})
+    if unknown:
+        raise ConfigurationError(f"{fleet}: has no broker {', '.join(map(str, unknown))}")
+    tokens = {path: _bearer(path) for path in {each.token_file for each in found.members} if path is not None}
+    chosen = [each for each in found.members if (not at or each.broker in at) and each.broker not in without]
+    if not chosen:
+        raise ConfigurationError(f"{fleet}: --at and --except leave no member")
+    return [
+        Member(each.url, each.broker, {} if each.token_file is None else tokens[each.token_file]) for each in chosen
+    ]
+
+
+def _bearer(path: Path) -> dict[str, str]:
+    return {"Authorization": f"Bearer {token_in(read_bytes(path), whose=str(path))}"}
+
+
+def local_settings() -> Settings | None:
+    """Return the configuration of this host's sidecar: proxy.toml of this folder, or the packaged one; None if there is
+    neither. Raises ConfigurationError if it is wrong."""
+    path = next((each for each in (DEFAULT_CONFIG, PACKAGED) if each.exists()), None)
+    return None if path is None else load_configuration(path)
+
+
+def local_url() -> str:
+    """Return the URL of control.sock of the sidecar on this host. Raises ConfigurationError if it is not clear."""
+    settings = local_settings()
+    if settings is not None and settings.control.directory is not None:
+        return f"{UNIX}{settings.control.directory}"
+    found = sorted(each.parent for each in DEFAULT_BASE.glob(f"*/{control_path(Path()).name}"))
+    if len(found) == 1:
+        return f"{UNIX}{found[0]}"
+    if found:
+        several = ", ".join(f"{UNIX}{each}" for each in found)
+        raise ConfigurationError(f"several sidecars run on this host: name one with --url, of {several}")
+    raise ConfigurationError(
+        f"no sidecar was found on this host: expected {DEFAULT_CONFIG} in this folder, {PACKAGED}, or a control.sock "
+        f"below {DEFAULT_BASE}; --url names a sidecar elsewhere, --fleet several"
+    )
+
+
+def at_all(found: Sequence[_T], ask: Callable[[_T], Reply]) -> list[Reply]:
+    """Ask all of them at once; return the replies in the same order."""
+    if not found:
+        return []
+    with ThreadPoolExecutor(min(len(found), MOST_AT_ONCE)) as threads:
+        return list(threads.map(ask, found))
+
+
+def post(member: Member, page: str, body: Mapping[str, Any]) -> Reply:
+    """Send JSON to one member."""
+    return _answered(member, page, "POST", msgspec.json.encode(body))
+
+
+def get(member: Member, page: str) -> Reply:
+    """Ask one member for a page of JSON."""
+    return _answered(member, page, "GET", None)
+
+
+def _answered(member: Member, page: str, method: str, body: bytes | None) -> Reply:
+    try:
+        content, _ = send(
+            member.url, page, method=method, body=body, headers=member.headers, timeout_seconds=TIMEOUT_SECONDS
+        )
+        answer = msgspec.json.decode(content)
+    except RefusedError as error:
+        return Reply(member, error=_problems(str(error)), refused=True)
+    except (UnreachableError, ConfigurationError) as error:
+        return Reply(member, error=str(error))
+    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
+        return Reply(member, error=f"{member.url}{page}: the answer is not a sidecar's: {error}")
+    if not isinstance(answer, dict):
+        return Reply(member, error=f"{member.url}{page}: the answer is not a sidecar's")
+    if member.broker is not None and answer.get("broker") != member.broker:
+        said = f"is the sidecar of broker {answer.get('broker')}, not of {member.broker}"
+        return Reply(member, answer, error=f"{member.url}: {said}")
+    return Reply(member, answer)
+
+
+def _problems(error: str) -> str:
+    """Return the problems that a refusal's JSON lists, else the refusal as it came."""
+    before, brace, rest = error.partition("{")
+    try:
+        found = msgspec.json.decode((brace + rest).encode())
+    except (msgspec.MsgspecError, RecursionError):
+        return error
+    told = found.get("problems") or [found.get("error")]
+    return "; ".join(map(str, told)) if all(told) else f"{before}{brace}{rest}"

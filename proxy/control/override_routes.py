@@ -1,0 +1,140 @@
+"""Overrides over HTTP: at control.sock for trusted processes, and on the public pages for writers alone.
+
+    GET  /overrides         those that have not ended, what each hides, and whether each change is effective
+    POST /overrides         makes one: {"changes": [{"place", "key", "value"}], "id", "label", "by", "until", "reason"}
+    POST /overrides/undo    removes some: {"id"} or {"label"} or {"last": true}
+
+Invariant: a request that is refused has changed nothing, and its answer says what was expected and what was found.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime  # noqa: TC003 - msgspec reads the annotations
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from ..errors import ConfigurationError
+from ..http.routing import Admit, Answer, Request, Route, json_answer
+from ..quotas.override import Override, PlacedValue, new_id
+from ..quotas.override_changes import NothingSelectedError, Selector
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from ..config.reload import QuotaWatch
+    from .override_keeper import Applied, OverrideKeeper
+
+PATH, UNDO_PATH = "/overrides", "/overrides/undo"
+MOST_BODY_BYTES = 2**20
+
+
+class NewOverride(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The body of POST /overrides."""
+
+    changes: tuple[PlacedValue, ...]
+    id: str | None = None
+    """None: the sidecar chooses one."""
+    label: str | None = None
+    by: str | None = None
+    """None: where the request came from."""
+    until: datetime | None = None
+    reason: str | None = None
+
+
+_NEW = msgspec.json.Decoder(NewOverride)
+_SELECTOR = msgspec.json.Decoder(Selector)
+
+
+def override_routes(keeper: OverrideKeeper, watch: QuotaWatch, broker_id: int, *, admit: Admit | None) -> list[Route]:
+    """Return the routes. `admit` refuses a request that may not change anything; None: all may."""
+
+    async def get(_: Request) -> Answer:
+        return json_answer(200, _page(keeper, watch, broker_id))
+
+    async def post(request: Request) -> Answer:
+        try:
+            asked = _NEW.decode(request.body)
+            new = Override(
+                id=asked.id or new_id(each.id for each in watch.overrides),
+                label=asked.label,
+                by=_author(asked.by, request),
+                since=watch.now(),
+                until=asked.until,
+                reason=asked.reason,
+                changes=asked.changes,
+            )
+            applied = await keeper.add(new)
+        except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
+            return _refused(400, [f"expected an override as JSON: {error}"])
+        except ConfigurationError as error:
+            return _refused(400, error.problems)
+        return json_answer(200, _answer(applied, broker_id))
+
+    async def undo(request: Request) -> Answer:
+        try:
+            asked = _SELECTOR.decode(request.body)
+            selector = msgspec.structs.replace(asked, by=_author(asked.by, request))
+            applied = await keeper.undo(selector)
+        except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
+            return _refused(400, [f"expected which override to undo as JSON: {error}"])
+        except NothingSelectedError as error:
+            return _refused(404, error.problems)
+        except ConfigurationError as error:
+            return _refused(400, error.problems)
+        return json_answer(200, _answer(applied, broker_id))
+
+    let_in: Admit = admit or (lambda _: None)
+    return [
+        Route("GET", PATH, get, admit=let_in),
+        Route("POST", PATH, post, max_body_bytes=MOST_BODY_BYTES, admit=let_in),
+        Route("POST", UNDO_PATH, undo, admit=let_in),
+    ]
+
+
+def _author(said: str | None, request: Request) -> str:
+    """Return who asks: by their own word, and by what the connection shows."""
+    shown = f"{request.peer} ({request.subject})" if request.subject else request.peer
+    return shown if said is None else f"{said} from {shown}"
+
+
+def _refused(status: int, problems: Sequence[str]) -> Answer:
+    return json_answer(status, {"ok": False, "problems": list(problems)})
+
+
+def _answer(applied: Applied, broker_id: int) -> dict[str, Any]:
+    return {
+        "ok": True,
+        "broker": broker_id,
+        "ids": [each.id for each in applied.overrides],
+        "in_force": applied.in_force,
+        "effects": [effect._asdict() for effect in applied.effects],
+    }
+
+
+def _page(keeper: OverrideKeeper, watch: QuotaWatch, broker_id: int) -> Mapping[str, Any]:
+    return {
+        "broker": broker_id,
+        "problem": keeper.problem,
+        "overrides": [_written(override, watch) for override in keeper.current],
+    }
+
+
+def _written(override: Override, watch: QuotaWatch) -> dict[str, Any]:
+    """Return the override with the layers' word on each of its changes: `says` is its own, `hides` the next."""
+    changes = []
+    for change in override.changes:
+        layers = watch.said(change.place, change.key)
+        at = next((n for n, each in enumerate(layers) if each.layer.startswith(f"override {override.id}:")), None)
+        hidden = None if at is None else layers[at + 1]
+        changes.append(
+            {
+                "place": change.place,
+                "key": change.key,
+                "value": change.value,
+                "effective": at == 0,
+                "says": None if at is None else layers[at].value,
+                "hides": None if hidden is None else {"value": hidden.value, "layer": hidden.layer},
+            }
+        )
+    return {**msgspec.structs.asdict(override), "changes": changes}

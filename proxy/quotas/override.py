@@ -1,0 +1,148 @@
+"""An override as a value: what it changes, for how long, by whom and why.
+
+A place is written like a section of quotas.toml:
+
+    broker            this broker, the one beside the sidecar
+    peers.102         its traffic with broker 102
+    racks.eu-1b       its traffic with a rack
+    topics.orders     a topic; topics.clicks-* is a glob
+    mode              with the key `enforce`
+
+Pure. Invariant: an `Override` that `validated` returns is one that `layer_of` turns into sections.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from ..errors import ConfigurationError
+from .reading import parse_layer
+from .units import shown
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from .sections import Layer
+
+BROKER, MODE = "broker", "mode"
+_NAMED = ("peers", "racks", "topics")
+MOST_CHANGES = 10_000
+MOST_LABEL_CHARACTERS, MOST_TEXT_CHARACTERS = 100, 500
+_ID = re.compile(r"[0-9a-f]{4,16}")
+_LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@/+-]*")
+
+
+class PlacedValue(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One change: `key` has `value` at `place`."""
+
+    place: str
+    key: str
+    value: bool | int | float | str | dict[str, Any]
+
+    def __str__(self) -> str:
+        return self.key if self.place in (BROKER, MODE) else f"{self.place}.{self.key}"
+
+
+class Override(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Changes that were made together, and that are undone together."""
+
+    id: str
+    """Four or more hexadecimal digits; members of a fleet that were changed together have the same."""
+    label: str | None = None
+    """Names what belongs together, such as a move; None: nothing."""
+    by: str
+    """Who made it."""
+    since: datetime
+    until: datetime | None = None
+    """When it ends; None: it stays until it is undone."""
+    reason: str | None = None
+    changes: tuple[PlacedValue, ...]
+
+    def is_active(self, now: datetime) -> bool:
+        return self.until is None or now < self.until
+
+
+def new_id(taken: Iterable[str] = ()) -> str:
+    """Return an id that is not `taken`."""
+    known = set(taken)
+    while (found := secrets.token_hex(3)) in known:
+        pass
+    return found
+
+
+def validated(override: Override, broker_id: int) -> Override:
+    """Return the override with its times in UTC. Raises ConfigurationError with every problem found."""
+    problems = list(_problems(override))
+    if not problems:
+        try:
+            problems = list(_past_deadlines(layer_of(override, broker_id), override.since))
+        except ConfigurationError as error:
+            problems = [each.removeprefix(f"override {override.id}: ") for each in error.problems]
+    if problems:
+        raise ConfigurationError(problems)
+    until = None if override.until is None else override.until.astimezone(UTC)
+    return msgspec.structs.replace(override, since=override.since.astimezone(UTC), until=until)
+
+
+def _problems(override: Override) -> Iterable[str]:
+    if not _ID.fullmatch(override.id):
+        yield f"id: expected 4 to 16 hexadecimal digits, found {shown(override.id)}"
+    label = override.label
+    if label is not None and (len(label) > MOST_LABEL_CHARACTERS or not _LABEL.fullmatch(label)):
+        yield (f"label: expected at most {MOST_LABEL_CHARACTERS} letters, digits and ._:@/+-, found {shown(label)}")
+    for name, text in (("by", override.by), ("reason", override.reason)):
+        if text is not None and (len(text) > MOST_TEXT_CHARACTERS or not text.isprintable()):
+            yield f"{name}: expected one line of at most {MOST_TEXT_CHARACTERS} characters, found {shown(text)}"
+    if not 0 < len(override.changes) <= MOST_CHANGES:
+        yield f"changes: expected 1 to {MOST_CHANGES}, found {len(override.changes)}"
+    for name, moment in (("since", override.since), ("until", override.until)):
+        if moment is not None and moment.tzinfo is None:
+            yield f"{name}: expected a time with an offset, like 2026-12-01T06:00:00Z, found {moment.isoformat()}"
+    seen = set[tuple[str, str]]()
+    for change in override.changes:
+        if (change.place, change.key) in seen:
+            yield f"{change}: set twice"
+        seen.add((change.place, change.key))
+
+
+def _past_deadlines(layer: Layer, since: datetime) -> Iterable[str]:
+    """A deadline of last year is a dangerous slip of the pen: after a deadline, catch-up goes at the highest rate."""
+    for section in layer.sections():
+        for role, source in section.sources.items():
+            deadline = source.deadline
+            if deadline is not None and deadline.at is not None and deadline.at <= since:
+                key = f"{role.value}.replication.throttled.rate: finish_by"
+                yield f"{key}: expected a time to come, found {deadline.at:%Y-%m-%dT%H:%M:%SZ}"
+
+
+def layer_of(override: Override, broker_id: int) -> Layer:
+    """Return its sections. Raises ConfigurationError for a place, key or value that is not understood."""
+    document: dict[str, Any] = {}
+    for change in override.changes:
+        _table_of(change.place, broker_id, document)[change.key] = change.value
+    source = f"override {override.id}"
+    return parse_layer(document, source=source, override=override.id, until=override.until, since=override.since)
+
+
+def layers_of(overrides: Sequence[Override], broker_id: int) -> tuple[Layer, ...]:
+    """Return the layers of overrides that are in the order in which they were made: the newest first."""
+    return tuple(layer_of(override, broker_id) for override in reversed(overrides))
+
+
+def _table_of(place: str, broker_id: int, document: dict[str, Any]) -> dict[str, Any]:
+    kind, _, name = place.partition(".")
+    if place == BROKER:
+        kind, name = "brokers", str(broker_id)
+    elif place == MODE:
+        table: dict[str, Any] = document.setdefault(MODE, {})
+        return table
+    elif kind not in _NAMED or not name:
+        expected = f"expected {BROKER}, {MODE}, peers.ID, racks.NAME or topics.NAME"
+        raise ConfigurationError(f"place: {expected}, found {shown(place)}")
+    section: dict[str, Any] = document.setdefault(kind, {}).setdefault(name, {})
+    return section

@@ -1,0 +1,218 @@
+"""``set``, ``undo`` and ``overrides``: at one sidecar and at many, dead ones among them."""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+import time
+from typing import TYPE_CHECKING
+
+import click
+import pytest
+from click.testing import CliRunner, Result
+
+from operating.cli import cli
+from proxy.config.override_store import load, store_path
+
+from .sidecars import QUOTAS, RATE, fleet_file, running
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from .sidecars import OneSidecar
+
+MIB = 2**20
+
+
+def call(*arguments: object) -> Result:
+    return CliRunner().invoke(cli, [str(each) for each in arguments], prog_name="throttle-sidecar")
+
+
+@pytest.fixture
+def sidecars(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[int, OneSidecar]]:
+    monkeypatch.setenv("THROTTLE_TOKEN_FILE", str(tmp_path / "token"))
+    with running(tmp_path, [101, 102, 103]) as found:
+        yield found
+
+
+@pytest.fixture
+def fleet(tmp_path: Path, sidecars: dict[int, OneSidecar]) -> Path:
+    return fleet_file(tmp_path, {broker: each.url for broker, each in sidecars.items()})
+
+
+def undo_in(output: str) -> list[str]:
+    (line,) = re.findall(r"^undo: throttle-sidecar (.+)$", output, re.MULTILINE)
+    return str(line).split()
+
+
+def test_one_sidecar_and_back(sidecars: dict[int, OneSidecar]) -> None:
+    one = sidecars[101]
+    done = call("set", RATE, "20MiB/s", "--for", "2h", "--url", one.url, "--reason", "disk 3")
+    assert (done.exit_code, one.rate) == (0, 20 * MIB), done.output
+    assert "was  50.00 MiB/s (52428800 B/s)  (brokers.default)" in done.output
+    assert re.search(
+        r"now  20\.00 MiB/s \(20971520 B/s\)  \(override [0-9a-f]{6}, until .* UTC, in 2h00m\)", done.output
+    )
+    listed = call("overrides", "--url", one.url)
+    assert "why  disk 3" in listed.output
+    assert "hides 50.00 MiB/s (52428800 B/s) of brokers.default" in listed.output
+    undone = call(*undo_in(done.output))
+    assert (undone.exit_code, one.rate) == (0, 50 * MIB), undone.output
+    assert "no overrides: quotas.toml holds" in call("overrides", "--url", one.url).output
+    assert one.quotas.read_text() == QUOTAS
+
+
+def test_a_whole_fleet_is_one_line_and_one_undo(sidecars: dict[int, OneSidecar], fleet: Path) -> None:
+    done = call("set", RATE, "20MiB/s", "--fleet", fleet)
+    assert done.output.splitlines()[0] == "brokers 101-103:"
+    assert [each.rate for each in sidecars.values()] == [20 * MIB] * 3
+    assert call(*undo_in(done.output)).exit_code == 0
+    assert [each.rate for each in sidecars.values()] == [50 * MIB] * 3
+
+
+def test_at_and_except(sidecars: dict[int, OneSidecar], fleet: Path) -> None:
+    assert call("set", RATE, 1, "--fleet", fleet, "--at", 102).exit_code == 0
+    assert call("set", RATE, 2, "--fleet", fleet, "--except", 102).exit_code == 0
+    assert [each.rate for each in sidecars.values()] == [2, 1, 2]
+    assert "has no broker 7" in call("set", RATE, 1, "--fleet", fleet, "--at", 7).output
+    assert "choose among the members of a --fleet" in call("set", RATE, 1, "--url", "http://x", "--at", 7).output
+
+
+def test_thirty_of_which_twelve_are_dead(tmp_path: Path) -> None:
+    """Within two seconds, in at most fifteen lines, with one undo for all that were changed."""
+    with running(tmp_path, range(101, 119)) as alive, socket.create_server(("0.0.0.0", 0)) as silent:
+        with socket.socket() as nobody:
+            nobody.bind(("127.0.0.1", 0))
+            dead = {broker: f"http://127.0.0.{broker}:{nobody.getsockname()[1]}" for broker in range(119, 125)}
+            # These take the connection and never answer.
+            dead |= {broker: f"http://127.0.0.{broker}:{silent.getsockname()[1]}" for broker in range(125, 131)}
+            fleet = fleet_file(tmp_path, {broker: each.url for broker, each in alive.items()} | dead)
+            began = time.monotonic()
+            done = call("set", "mode.enforce", "false", "--fleet", fleet)
+            took = time.monotonic() - began
+        assert (done.exit_code, len(done.output.splitlines()) <= 15) == (1, True), done.output
+        assert "brokers 101-118:" in done.output
+        assert "brokers 119-130: no answer" in done.output
+        assert took < 10, "about 2 s on a quiet machine"
+        assert not any(each.watch.current.enforce for each in alive.values())
+        assert call(*undo_in(done.output)).exit_code == 1, "those that do not answer may still have it"
+        assert all(each.watch.current.enforce for each in alive.values())
+
+
+def test_all_or_none_takes_it_back(tmp_path: Path, sidecars: dict[int, OneSidecar]) -> None:
+    urls = {broker: each.url for broker, each in sidecars.items()} | {104: "http://127.0.0.1:1"}
+    done = call("set", RATE, 1, "--fleet", fleet_file(tmp_path, urls), "--all-or-none")
+    assert (done.exit_code, "undone again where it was made; broker 104: no answer" in done.output) == (1, True)
+    assert [each.rate for each in sidecars.values()] == [50 * MIB] * 3
+
+
+def test_labels_are_undone_together_and_nothing_else_is(sidecars: dict[int, OneSidecar], fleet: Path) -> None:
+    call("set", RATE, 1, "--fleet", fleet, "--label", "move-a")
+    call("set", RATE, 2, "--fleet", fleet, "--at", 102)
+    call("set", "leader.replication.throttled.replicas", "", "--topic", "orders", "--fleet", fleet, "--label", "move-a")
+    undone = call("undo", "--label", "move-a", "--fleet", fleet)
+    assert undone.exit_code == 0, undone.output
+    assert [each.rate for each in sidecars.values()] == [50 * MIB, 2, 50 * MIB]
+    assert [len(each.keeper.current) for each in sidecars.values()] == [0, 1, 0]
+    assert call("undo", "--label", "move-a", "--fleet", fleet).exit_code == 1
+
+
+def test_a_member_without_it_is_named_and_no_failure(sidecars: dict[int, OneSidecar], fleet: Path) -> None:
+    done = call("set", RATE, 1, "--fleet", fleet, "--at", 102)
+    undone = call("undo", undo_in(done.output)[1], "--fleet", fleet)
+    assert (undone.exit_code, "brokers 101, 103: refused: no override" in undone.output) == (0, True), undone.output
+
+
+def test_a_torn_file_at_one_member_keeps_nothing_from_being_switched_off(
+    sidecars: dict[int, OneSidecar], fleet: Path
+) -> None:
+    sidecars[102].quotas.write_bytes(QUOTAS.encode()[:40])
+    assert call("set", "mode.enforce", "false", "--fleet", fleet).exit_code == 0
+    assert not any(each.watch.current.enforce for each in sidecars.values())
+
+
+def test_differences_between_members_are_shown(sidecars: dict[int, OneSidecar], fleet: Path) -> None:
+    call("set", RATE, 1, "--fleet", fleet, "--except", 103)
+    assert "at   brokers 101-102; not at broker 103" in call("overrides", "--fleet", fleet).output
+
+
+def test_the_newest_wins_and_the_one_below_is_said_to_be_hidden(sidecars: dict[int, OneSidecar]) -> None:
+    url = sidecars[101].url
+    call("set", RATE, 1, "--url", url)
+    call("set", RATE, 2, "--url", url)
+    assert call("overrides", "--url", url).output.count("NOT EFFECTIVE: a newer override hides it") == 1
+    assert call("undo", "--last", "--url", url).exit_code == 0
+    assert sidecars[101].rate == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ((RATE, "5 apples"), "refused: brokers.101.leader.replication.throttled.rate"),
+        (("leader.rate", "1"), "unknown key"),
+        ((RATE,), "expected a VALUE after it"),
+        ((RATE, "1", "--for", "soon"), "--for: expected a time like 2h"),
+        ((RATE, "1", "--until", "2020-01-01T00:00:00Z"), "expected a time to come"),
+        ((RATE, "1", "--peer", "x"), "peers.x: expected the other broker's id"),
+        ((RATE, "1", "--peer", "102", "--rack", "a"), "expected one of them"),
+        (("mode.enforce", "no"), "expected true or false"),
+        (("mode.enforce", "true", "--topic", "x"), "leave out --topic"),
+        ((RATE, "{ auto = true"), "inline table"),
+        ((RATE, '{ finish_by = "2020-01-01T00:00:00Z", max = "1MiB/s" }'), "finish_by"),
+    ],
+)
+def test_what_is_refused(sidecars: dict[int, OneSidecar], arguments: tuple[str, ...], said: str) -> None:
+    done = call("set", *arguments, "--url", sidecars[101].url)
+    assert (done.exit_code, said in done.output) == (1, True), done.output
+    assert sidecars[101].keeper.current == ()
+
+
+def test_pairs_as_kafka_configs_takes_them(sidecars: dict[int, OneSidecar]) -> None:
+    done = call("set", f"{RATE}=3,follower.replication.throttled.rate=4", "--url", sidecars[101].url)
+    quotas = sidecars[101].watch.current
+    assert (done.exit_code, quotas.leader.bytes_per_second, quotas.follower.bytes_per_second) == (0, 3, 4)
+
+
+def test_a_rate_that_sets_itself(sidecars: dict[int, OneSidecar]) -> None:
+    done = call("set", RATE, '{ auto = true, min = "1MiB/s", max = "9MiB/s" }', "--url", sidecars[101].url)
+    assert "what does not hurt, from 1.00 MiB/s" in done.output
+
+
+def test_without_a_token_nobody_changes_anything(
+    sidecars: dict[int, OneSidecar], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("THROTTLE_TOKEN_FILE")
+    done = call("set", RATE, 1, "--url", sidecars[101].url)
+    assert (done.exit_code, "expected Authorization: Bearer" in done.output) == (1, True), done.output
+
+
+def test_json(sidecars: dict[int, OneSidecar]) -> None:
+    made = json.loads(call("set", RATE, 1, "--url", sidecars[101].url, "--json").output)
+    assert made["sidecars"][0]["ids"] == [made["id"]]
+    listed = json.loads(call("overrides", "--url", sidecars[101].url, "--json").output)
+    assert listed["sidecars"][0]["overrides"][0]["id"] == made["id"]
+
+
+PROXY = '[broker]\nid = 101\n[ingress]\nlisten = "127.0.0.1:0"\nupstream = "127.0.0.1:1"\n'
+
+
+def test_where_no_sidecar_runs_it_says_so_and_offline_stores_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "proxy.toml").write_text(PROXY)
+    (tmp_path / "quotas.toml").write_text(QUOTAS)
+    monkeypatch.chdir(tmp_path)
+    done = call("set", RATE, 1)
+    assert (done.exit_code, "no answer" in done.output) == (1, True), done.output
+    stored = call("set", RATE, 1, "--offline")
+    assert (stored.exit_code, "it is not in force now" in stored.output) == (0, True), stored.output
+    assert len(load(store_path(tmp_path / "state", 101), 101).overrides) == 1
+
+
+def test_set_has_a_screen_of_help() -> None:
+    command = cli.get_command(click.Context(cli), "set")
+    assert command is not None
+    assert len([each for each in command.params if isinstance(each, click.Option)]) <= 13
+    assert len(call("set", "--help").output.splitlines()) <= 50
