@@ -61,8 +61,9 @@ COPY --from=build /opt/sidecar /opt/sidecar
 RUN PYTHONHASHSEED=0 python3 -m compileall -q --invalidation-mode unchecked-hash \
     -x '/(tests?|idlelib|lib2to3|tkinter|turtledemo|site-packages|dist-packages)/' \
     "$(python3 -c 'import sysconfig; print(sysconfig.get_path("stdlib"))')"
-# The last good quotas, where a volume is mounted here (THROTTLE_QUOTAS__STATE): a new one belongs to this user.
-RUN install -d -o 65532 -g 65532 -m 0700 /var/lib/throttle-sidecar
+# Last good quotas and overrides, where a volume is mounted here (THROTTLE_QUOTAS__STATE): a new one belongs to this user; and
+# control.sock, where a tmpfs is wanted if the root file system is read-only.
+RUN install -d -o 65532 -g 65532 -m 0700 /var/lib/throttle-sidecar /run/kafka-throttle-sidecar
 # The root file system may be read-only.
 ENV PATH=/opt/sidecar/bin:$PATH PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1
 USER 65532:65532

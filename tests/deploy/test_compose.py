@@ -13,6 +13,7 @@ import yaml
 
 from proxy.config.quota_file import load_quotas_file
 from proxy.config.settings import Address, load_settings
+from proxy.control.directory import DEFAULT_BASE
 from proxy.tls.contexts import load
 
 FOLDER = Path(__file__).parents[2] / "deploy" / "compose"
@@ -72,6 +73,10 @@ def test_the_sidecar_starts_with_its_files_and_meets_the_brokers(broker: int) ->
     )
     assert not namespace.keys() & {"network_mode", "build", "command", "entrypoint", "environment", "volumes"}
     assert (sidecar["user"], sidecar["read_only"]) == ("65532:65532", True)
+    # Without a place for control.sock no command inside the container reaches it.
+    ((place, _, options),) = (each.partition(":") for each in sidecar["tmpfs"])
+    assert place == str(DEFAULT_BASE)
+    assert {"uid=65532", "gid=65532", "mode=0700"} <= set(options.split(","))
     settings = load_settings(FOLDER / "sidecars" / str(broker) / "proxy.toml")
     assert f"./sidecars/{broker}:/etc/throttle-sidecar:ro" in sidecar["volumes"]
     assert f"./quotas:{settings.quotas.file.parent}:ro" in sidecar["volumes"]

@@ -15,6 +15,7 @@ import yaml
 from lab.kubernetes.clients import helm_command
 from proxy.config.quota_file import load_quotas_file
 from proxy.config.settings import Address, EgressMode, load_settings
+from proxy.control.directory import DEFAULT_BASE
 
 from .helm_cases import CASES, CHART, GOLDEN, OPERATOR, brokers, render, rendered
 from .test_kubernetes import KUBERNETES_VERSION, OPERATORS, STANDING, relabelled, values
@@ -189,6 +190,26 @@ def test_the_last_good_quotas_outlive_the_container(name: str, tmp_path: Path) -
     assert not mount.get("readOnly", False)
     (volume,) = (each for each in pod(name)["volumes"] if each["name"] == mount["name"])
     assert "emptyDir" in volume
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_control_directory_can_be_written_and_is_the_pods(name: str) -> None:
+    """The root file system is read-only: without a volume there is no control.sock, and `set` reaches nobody."""
+    (sidecar,) = (each for each in pod(name)["initContainers"] if each["name"] == "throttle-sidecar")
+    (mount,) = (each for each in sidecar["volumeMounts"] if each["mountPath"] == str(DEFAULT_BASE))
+    assert not mount.get("readOnly", False)
+    (volume,) = (each for each in pod(name)["volumes"] if each["name"] == mount["name"])
+    assert volume["emptyDir"]["medium"] == "Memory"
+
+
+def test_the_state_is_in_a_volume_of_the_brokers_where_one_is_named() -> None:
+    values = {"brokers": brokers(2), "quotas": {"stateVolume": "data"}}
+    text = render(values).stdout
+    (patch,) = (each for each in yaml.safe_load_all(text) if each["metadata"]["name"] == "throttle-patch")
+    spec = json.loads(patch["data"]["add.json"])["spec"]["template"]["spec"]
+    assert not {"data", "throttle-state"} & {each["name"] for each in spec["volumes"]}
+    (mount,) = (each for each in container_in(text)["volumeMounts"] if each["mountPath"] == "/var/lib/throttle-sidecar")
+    assert mount == {"name": "data", "mountPath": "/var/lib/throttle-sidecar", "subPath": "throttle-sidecar"}
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -420,6 +441,12 @@ def test_without_scrapers_nobody_is_let_in_to_the_metrics(more: Object, ports: l
         ({"ipFamily": "IPv5"}, "/ipFamily"),
         ({"settings": {"ingress.listen": "0.0.0.0:9092"}}, "itself; say ingress.port"),
         ({"settings": {"quotas.file": "/etc/quotas.toml"}}, "itself; say quotas.initial"),
+        ({"settings": {"quotas.state": "/tmp/quotas"}}, "itself; say quotas.stateVolume"),
+        (
+            {"settings": {"control.directory": "/tmp/control"}},
+            "settings.control.directory: expected a key",
+        ),
+        ({"quotas": {"stateVolume": "My Volume"}}, "/quotas/stateVolume"),
         ({"image": {"digest": "latest"}}, "/image/digest"),
         ({"podMonitor": {"create": "perhaps"}}, "/podMonitor/create"),
         ({"quota": {}}, "quota"),

@@ -22,6 +22,7 @@ from lab.kubernetes.clients import kubectl_command
 from proxy.config.quota_file import load_quotas_file
 from proxy.config.settings import Address, EgressMode, Settings, load_settings
 from proxy.config.tls_settings import ClientAuth
+from proxy.control.directory import DEFAULT_BASE
 from proxy.quotas.globs import glob_of
 
 if TYPE_CHECKING:
@@ -237,6 +238,16 @@ def test_the_last_good_quotas_outlive_the_container(overlay: str) -> None:
     (volume,) = (each for each in pod(overlay)["spec"]["volumes"] if each["name"] == mount["name"])
     assert "emptyDir" in volume
     assert not mount.get("readOnly", False)
+
+
+@pytest.mark.parametrize("overlay", RENDERED)
+def test_the_control_directory_can_be_written_and_is_the_pods(overlay: str) -> None:
+    """The root file system is read-only: without a volume there is no control.sock, and `set` reaches nobody."""
+    sidecar = containers(overlay)["throttle-sidecar"]
+    (mount,) = (each for each in sidecar["volumeMounts"] if each["mountPath"] == str(DEFAULT_BASE))
+    assert not mount.get("readOnly", False)
+    (volume,) = (each for each in pod(overlay)["spec"]["volumes"] if each["name"] == mount["name"])
+    assert volume["emptyDir"]["medium"] == "Memory"
 
 
 def load(overlay: str, index: int, folder: Path) -> Settings:

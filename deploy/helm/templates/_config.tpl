@@ -73,7 +73,8 @@ policies at ports and files that the sidecar no longer has. */}}
   "egress.listen": "egress.redirectPort",
   "egress.peers": "brokers",
   "quotas.file": "quotas.initial",
-  "quotas.state": "nothing, since it is kept with the pod",
+  "quotas.state": "quotas.stateVolume",
+  "control.directory": "nothing, since its volume is the chart's",
   "http.listen": "http.port",
   "http.token_file": "http.tokenSecretName"
 }

@@ -24,8 +24,12 @@ volumes:
     configMap: {name: {{ include "throttle.name" . }}}
   - name: throttle-quotas
     configMap: {name: {{ include "throttle.name" . }}-quotas}
+  {{- if not $values.quotas.stateVolume }}
   - name: throttle-state
     emptyDir: {sizeLimit: 32Mi}
+  {{- end }}
+  - name: throttle-control
+    emptyDir: {medium: Memory, sizeLimit: 1Mi}
   {{- if $values.http.tokenSecretName }}
   - name: throttle-token
     secret: {secretName: {{ $values.http.tokenSecretName | quote }}, defaultMode: 0440}
@@ -71,7 +75,7 @@ volumes:
     - name: POD_NAME
       valueFrom:
         fieldRef: {fieldPath: metadata.name}
-    # Outlives the container, not the pod: what a restart falls back on while the ConfigMap is wrong.
+    # The overrides are kept beside it.
     - {name: THROTTLE_QUOTAS__STATE, value: /var/lib/throttle-sidecar/quotas}
   ports:
     {{- if .Values.ingress.enabled }}
@@ -104,7 +108,13 @@ volumes:
     # Whole directories: a single file by subPath would never change.
     - {name: throttle-sidecar, mountPath: /etc/throttle-sidecar, readOnly: true}
     - {name: throttle-quotas, mountPath: /etc/throttle-sidecar-quotas, readOnly: true}
+    {{- if .Values.quotas.stateVolume }}
+    # A directory of its own: the volume may be the broker's.
+    - {name: {{ .Values.quotas.stateVolume | quote }}, mountPath: /var/lib/throttle-sidecar, subPath: throttle-sidecar}
+    {{- else }}
     - {name: throttle-state, mountPath: /var/lib/throttle-sidecar}
+    {{- end }}
+    - {name: throttle-control, mountPath: /run/kafka-throttle-sidecar}
     {{- if .Values.http.tokenSecretName }}
     - {name: throttle-token, mountPath: /etc/throttle-sidecar-token, readOnly: true}
     {{- end }}
