@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from .settings_schema import with_settings
+
 HERE = Path(__file__).parent
 RULES = ("recording.rules.yaml", "alerts.rules.yaml")
 _HEAD = """\
@@ -32,6 +34,8 @@ def prometheus_rule() -> str:
 
 def derived(root: Path = HERE) -> dict[Path, str]:
     """What is to be in each file, below `root`."""
+    schema = root / "helm" / "values.schema.json"
     return {
+        schema: with_settings((HERE / "helm" / schema.name).read_text("utf-8")),
         root / "kubernetes" / "components" / "prometheus-operator" / "prometheus-rule.yaml": prometheus_rule(),
     }

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from .settings_problems import Problems
 
 _STORES = ("location", "type", "password", "password.file")
-_KEYS = (
+KEYS = (
     "security.protocol",
     *(f"ssl.keystore.{key}" for key in _STORES),
     *(f"ssl.truststore.{key}" for key in _STORES),
@@ -35,8 +35,8 @@ _KEYS = (
     "ssl.enabled.protocols",
     "ssl.cipher.suites",
 )
-_OF_LISTEN = ("ssl.client.auth", "allowed_names")
-_OF_UPSTREAM = ("ssl.endpoint.identification.algorithm",)
+OF_LISTEN = ("ssl.client.auth", "allowed_names")
+OF_UPSTREAM = ("ssl.endpoint.identification.algorithm",)
 _PROTOCOLS = ("SSL", "PLAINTEXT")
 
 
@@ -134,7 +134,7 @@ class _Leg:
     def read(self) -> LegSettings | None:
         if self.written is None:
             return None
-        known = (*_KEYS, *(_OF_LISTEN if self._listens else _OF_UPSTREAM))
+        known = (*KEYS, *(OF_LISTEN if self._listens else OF_UPSTREAM))
         if self._path.startswith("ingress") and not self._listens:
             known = (*known, "server_name")
         for key in self.written.keys() - set(known):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import re
 import subprocess
 import tomllib
 from typing import TYPE_CHECKING, Any
@@ -16,6 +18,8 @@ from lab.kubernetes.clients import helm_command
 from proxy.config.quota_file import load_quotas_file
 from proxy.config.settings import Address, EgressMode, load_settings
 from proxy.control.directory import DEFAULT_BASE
+from proxy.errors import ConfigurationError
+from proxy.quotas.reading import parse_quotas
 
 from .helm_cases import CASES, CHART, GOLDEN, OPERATOR, brokers, render, rendered
 from .test_kubernetes import KUBERNETES_VERSION, OPERATORS, STANDING, relabelled, values
@@ -190,6 +194,28 @@ def test_the_last_good_quotas_outlive_the_container(name: str, tmp_path: Path) -
     assert not mount.get("readOnly", False)
     (volume,) = (each for each in pod(name)["volumes"] if each["name"] == mount["name"])
     assert "emptyDir" in volume
+
+
+def good_quotas() -> list[str]:
+    """Every quotas.toml that docs/quotas.md shows, and the examples'."""
+    root = CHART.parents[1]
+    shown = re.findall(r"```toml\n(.*?)```", (root / "docs" / "quotas.md").read_text("utf-8"), re.DOTALL)
+    texts = [*shown, (root / "examples" / "quotas.toml").read_text("utf-8")]
+    good = []
+    for text in texts:
+        with contextlib.suppress(ConfigurationError):
+            parse_quotas(text.encode())
+            good.append(text)
+    assert len(good) > 5
+    return good
+
+
+@pytest.mark.parametrize("number", range(len(good_quotas())))
+def test_quotas_that_a_sidecar_takes_are_rendered(number: int) -> None:
+    """What looks over them line by line must not know less than the sidecar."""
+    text = good_quotas()[number]
+    done = render({"brokers": brokers(2), "quotas": {"initial": text}})
+    assert done.returncode == 0, f"{done.stderr}\n{text}"
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -428,6 +454,28 @@ def test_without_scrapers_nobody_is_let_in_to_the_metrics(more: Object, ports: l
         ),
         ({"settings": {"names.sasl.jaas.config": "secret"}}, "settings.names.sasl.jaas.config: expected the password"),
         ({"settings": {"drain": "10s"}}, "drain"),
+        ({"settings": {"limits.dran": "5s"}}, "limits.dran"),
+        ({"settings": {"limits.drain": "5"}}, "limits.drain"),
+        ({"settings": {"limits.max_memory": "448mb"}}, "limits.max_memory"),
+        ({"settings": {"limits.max_connections": -1}}, "limits.max_connections"),
+        ({"settings": {"log.level": "verbose"}}, "log.level"),
+        ({"settings": {"http.reload": "yes"}}, "http.reload"),
+        ({"settings": {"http.tls.ssl.keystore.lokation": "/a"}}, "ssl.keystore.lokation"),
+        ({"quotas": {"initial": "x"}}, 'quotas.initial: expected lines of TOML (docs/quotas.md), found "x"'),
+        ({"quotas": {"initial": "[broker.default]\n"}}, "quotas.initial: [broker.default]: unknown table"),
+        (
+            {"quotas": {"initial": "[brokers.default]\nleader.replication.throttled.rates = 1\n"}},
+            "quotas.initial: brokers.default.leader.replication.throttled.rates: unknown key",
+        ),
+        ({"quotas": {"initial": "[mode]\nenforced = false\n"}}, "quotas.initial: mode.enforced: unknown key"),
+        (
+            {"quotas": {"initial": "[brokers.1]\nleader.replication.throttled.rate = 50MiB/s\n"}},
+            "quotas.initial: brokers.1.leader.replication.throttled.rate: expected bytes per second",
+        ),
+        (
+            {"quotas": {"initial": "[brokers.1]\nleader.replication.throttled.rate = '50mb'\n"}},
+            'expected bytes per second as an integer or text like "50MiB/s", or "unlimited", found \'50mb\'',
+        ),
         (
             {"settings": {"http.tls.ssl.client.auth": "required"}},
             "settings.http.tls.ssl.client.auth: expected none or requested, since the kubelet's probes show no certif",

@@ -122,6 +122,7 @@ policies at ports and files that the sidecar no longer has. */}}
 {{- fail (printf "settings.%s: expected a key that the chart does not write itself; say %s" $key $instead) }}
 {{- end }}
 {{- end }}
+{{- if .Values.quotas.create }}{{ include "throttle.check-quotas" . }}{{ end }}
 {{- if not (or .Values.ingress.enabled .Values.egress.enabled) }}
 {{- fail "ingress.enabled, egress.enabled: expected one of them at least, or the sidecar has nothing to do" }}
 {{- end }}
