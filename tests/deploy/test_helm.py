@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import re
 import subprocess
 import tomllib
 from typing import TYPE_CHECKING, Any
@@ -18,8 +16,6 @@ from lab.kubernetes.clients import helm_command
 from proxy.config.quota_file import load_quotas_file
 from proxy.config.settings import Address, EgressMode, load_settings
 from proxy.control.directory import DEFAULT_BASE
-from proxy.errors import ConfigurationError
-from proxy.quotas.reading import parse_quotas
 
 from .helm_cases import CASES, CHART, GOLDEN, OPERATOR, brokers, render, rendered
 from .test_kubernetes import KUBERNETES_VERSION, OPERATORS, STANDING, relabelled, values
@@ -196,28 +192,6 @@ def test_the_last_good_quotas_outlive_the_container(name: str, tmp_path: Path) -
     assert "emptyDir" in volume
 
 
-def good_quotas() -> list[str]:
-    """Every quotas.toml that docs/quotas.md shows, and the examples'."""
-    root = CHART.parents[1]
-    shown = re.findall(r"```toml\n(.*?)```", (root / "docs" / "quotas.md").read_text("utf-8"), re.DOTALL)
-    texts = [*shown, (root / "examples" / "quotas.toml").read_text("utf-8")]
-    good = []
-    for text in texts:
-        with contextlib.suppress(ConfigurationError):
-            parse_quotas(text.encode())
-            good.append(text)
-    assert len(good) > 5
-    return good
-
-
-@pytest.mark.parametrize("number", range(len(good_quotas())))
-def test_quotas_that_a_sidecar_takes_are_rendered(number: int) -> None:
-    """What looks over them line by line must not know less than the sidecar."""
-    text = good_quotas()[number]
-    done = render({"brokers": brokers(2), "quotas": {"initial": text}})
-    assert done.returncode == 0, f"{done.stderr}\n{text}"
-
-
 @pytest.mark.parametrize("name", CASES)
 def test_the_control_directory_can_be_written_and_is_the_pods(name: str) -> None:
     """The root file system is read-only: without a volume there is no control.sock, and `set` reaches nobody."""
@@ -270,6 +244,26 @@ def test_every_image_can_be_pulled_by_the_named_secrets() -> None:
     (added,) = (each["data"]["addition.json"] for each in found if "addition.json" in each.get("data", {}))
     for spec in (webhook, json.loads(patch)["spec"]["template"]["spec"], json.loads(added)["spec"]):
         assert spec["imagePullSecrets"] == [{"name": "registry"}]
+
+
+@pytest.mark.parametrize(("replicas", "budgets"), [(1, 0), (2, 1)])
+def test_the_webhook_is_placed_and_kept_where_its_values_say(replicas: int, budgets: int) -> None:
+    """While none answers no broker starts, so draining a node takes one of several, and never all."""
+    placed = {
+        "priorityClassName": "system-cluster-critical",
+        "nodeSelector": {"pool": "system"},
+        "tolerations": [{"key": "system", "operator": "Exists"}],
+    }
+    values = {"brokers": brokers(2), "webhook": {"create": True, "replicas": replicas, **placed}}
+    found = [each for each in yaml.safe_load_all(render(values).stdout) if each]
+    (deployment,) = (each["spec"] for each in found if each["kind"] == "Deployment")
+    assert {key: deployment["template"]["spec"][key] for key in placed} == placed
+    kept = [each["spec"] for each in found if each["kind"] == "PodDisruptionBudget"]
+    assert len(kept) == budgets
+    for each in kept:
+        assert each == {"maxUnavailable": 1, "selector": deployment["selector"]}
+    for each in found:
+        kubernetes_validate.validate(each, KUBERNETES_VERSION, strict=True)
 
 
 @pytest.mark.parametrize(("family", "host"), [(None, "0.0.0.0"), ("IPv4", "0.0.0.0"), ("IPv6", "::")])
@@ -424,85 +418,3 @@ def test_without_scrapers_nobody_is_let_in_to_the_metrics(more: Object, ports: l
     kubernetes_validate.validate(policy, KUBERNETES_VERSION, strict=True)
     assert [[port["port"] for port in rule["ports"]] for rule in policy["spec"]["ingress"]] == ports
     assert all(rule.get("from", ["anybody, as written"]) for rule in policy["spec"]["ingress"])
-
-
-@pytest.mark.parametrize(
-    ("wrong", "told"),
-    [
-        ({}, "/brokers"),
-        ({"brokers": [{"id": 1, "pod": "kafka-0"}]}, "/brokers/0"),
-        ({"brokers": [{**brokers(1)[0], "id": "one"}]}, "/brokers/0/id"),
-        ({"brokers": [*brokers(1), {**brokers(2)[1], "id": 0}]}, "brokers[1].id: 0 is brokers[0]'s already"),
-        (
-            {"brokers": [{**each, "id": 1_000_000} for each in brokers(2)]},
-            "brokers[1].id: 1000000 is brokers[0]'s already",
-        ),
-        ({"brokers": [*brokers(1), {**brokers(2)[1], "pod": "kafka-0"}]}, "brokers[1].pod: kafka-0 is brokers[0]'s"),
-        ({"brokers": [{**brokers(1)[0], "address": "kafka-0.kafka"}]}, "brokers[0].address: expected another name"),
-        ({"brokers": brokers(1)}, "brokers: expected two at least"),
-        ({"egress": {"mode": "sideways"}}, "/egress/mode"),
-        ({"egress": {"prot": 1}}, "prot"),
-        ({"egress": {"enabled": False}, "ingress": {"enabled": False}}, "expected one of them at least"),
-        ({"ingress": {"enabled": False}}, "egress.mode: expected transparent without ingress.enabled"),
-        (
-            {"webhook": {"create": True, "secretName": "mine"}},
-            "webhook.secretName: expected webhook.authority or webhook.annotations beside it",
-        ),
-        (
-            {"settings": {"ingress.tls.listen.ssl.keystore.password": "secret"}},
-            "settings.ingress.tls.listen.ssl.keystore.password: expected the password by a mounted file",
-        ),
-        ({"settings": {"names.sasl.jaas.config": "secret"}}, "settings.names.sasl.jaas.config: expected the password"),
-        ({"settings": {"drain": "10s"}}, "drain"),
-        ({"settings": {"limits.dran": "5s"}}, "limits.dran"),
-        ({"settings": {"limits.drain": "5"}}, "limits.drain"),
-        ({"settings": {"limits.max_memory": "448mb"}}, "limits.max_memory"),
-        ({"settings": {"limits.max_connections": -1}}, "limits.max_connections"),
-        ({"settings": {"log.level": "verbose"}}, "log.level"),
-        ({"settings": {"http.reload": "yes"}}, "http.reload"),
-        ({"settings": {"http.tls.ssl.keystore.lokation": "/a"}}, "ssl.keystore.lokation"),
-        ({"quotas": {"initial": "x"}}, 'quotas.initial: expected lines of TOML (docs/quotas.md), found "x"'),
-        ({"quotas": {"initial": "[broker.default]\n"}}, "quotas.initial: [broker.default]: unknown table"),
-        (
-            {"quotas": {"initial": "[brokers.default]\nleader.replication.throttled.rates = 1\n"}},
-            "quotas.initial: brokers.default.leader.replication.throttled.rates: unknown key",
-        ),
-        ({"quotas": {"initial": "[mode]\nenforced = false\n"}}, "quotas.initial: mode.enforced: unknown key"),
-        (
-            {"quotas": {"initial": "[brokers.1]\nleader.replication.throttled.rate = 50MiB/s\n"}},
-            "quotas.initial: brokers.1.leader.replication.throttled.rate: expected bytes per second",
-        ),
-        (
-            {"quotas": {"initial": "[brokers.1]\nleader.replication.throttled.rate = '50mb'\n"}},
-            'expected bytes per second as an integer or text like "50MiB/s", or "unlimited", found \'50mb\'',
-        ),
-        (
-            {"settings": {"http.tls.ssl.client.auth": "required"}},
-            "settings.http.tls.ssl.client.auth: expected none or requested, since the kubelet's probes show no certif",
-        ),
-        ({"settings": {"http.tls.ssl.client.auth": '"required"'}}, "found required"),
-        (
-            {"settings": {"http.listen": "0.0.0.0:9405"}},
-            "settings.http.listen: expected a key that the chart does not write itself; say http.port",
-        ),
-        ({"settings": {"http.require_token": True}}, "require_token: expected http.tokenSecretName beside it"),
-        ({"ipFamily": "IPv5"}, "/ipFamily"),
-        ({"settings": {"ingress.listen": "0.0.0.0:9092"}}, "itself; say ingress.port"),
-        ({"settings": {"quotas.file": "/etc/quotas.toml"}}, "itself; say quotas.initial"),
-        ({"settings": {"quotas.state": "/tmp/quotas"}}, "itself; say quotas.stateVolume"),
-        (
-            {"settings": {"control.directory": "/tmp/control"}},
-            "settings.control.directory: expected a key",
-        ),
-        ({"quotas": {"stateVolume": "My Volume"}}, "/quotas/stateVolume"),
-        ({"image": {"digest": "latest"}}, "/image/digest"),
-        ({"podMonitor": {"create": "perhaps"}}, "/podMonitor/create"),
-        ({"quota": {}}, "quota"),
-    ],
-    ids=str,
-)
-def test_wrong_values_are_refused_with_their_place(wrong: Object, told: str) -> None:
-    values = wrong if wrong == {} or "brokers" in wrong else {"brokers": brokers(2), **wrong}
-    done = render(values)
-    assert done.returncode != 0
-    assert told in done.stderr, done.stderr
