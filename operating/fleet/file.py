@@ -22,6 +22,8 @@ from proxy.errors import InvalidValueError
 from proxy.quotas.units import shown
 from proxy.url_text import names_user, without_user
 
+from ..asking import UNIX
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -44,6 +46,8 @@ def _found(url: object) -> str:
 
 
 def _is_url(url: str) -> bool:
+    if url.startswith(f"{UNIX}/"):
+        return True
     try:
         parts = urlsplit(url)
         return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0 and not names_user(url)

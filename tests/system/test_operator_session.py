@@ -14,6 +14,7 @@ import trio
 from lab.jvm import LOGGING, jvm_command
 from lab.load import fill
 from lab.sidecars import UNLIMITED
+from operating.asking import ask, send
 from tests.system.operator_terminal import Terminal
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lab.cluster import Cluster
+    from lab.sidecars import Sidecar
 
 pytestmark = pytest.mark.brokers
 MIB = 1 << 20
@@ -32,7 +34,7 @@ OURS = "# Quotas of this cluster. Ask Ana before you raise them.\n"
 
 @contextmanager
 def shared_quotas(cluster: Cluster, path: Path) -> Iterator[None]:
-    """All sidecars read this one file, as they read one ConfigMap."""
+    """All sidecars read this one file, as they read one ConfigMap; overrides that are left are undone at the end."""
     path.write_text(OURS)
     for sidecar in cluster.sidecars.values():
         sidecar.quotas_file.unlink()
@@ -41,7 +43,15 @@ def shared_quotas(cluster: Cluster, path: Path) -> Iterator[None]:
         yield
     finally:
         for sidecar in cluster.sidecars.values():
+            undo_all(sidecar)
             trio.run(sidecar.set_quotas, UNLIMITED)
+
+
+def undo_all(sidecar: Sidecar) -> None:
+    """Undo every override of a sidecar."""
+    for override in json.loads(ask(sidecar.control_url, "/overrides"))["overrides"]:
+        body = json.dumps({"id": override["id"]}).encode()
+        send(sidecar.control_url, "/overrides/undo", method="POST", body=body)
 
 
 @contextmanager
@@ -73,6 +83,12 @@ def operator(cluster: Cluster, home: Path, topic: str) -> Iterator[Terminal]:
         where = f"{cluster.addresses.name(LEADER)}:9092"
         terminal.type(f"asked='--bootstrap {where} --hosts {cluster.admin.hosts}'")
         terminal.type(f"urls='--url {cluster.sidecars[LEADER].url} --url {cluster.sidecars[NEW].url}'")
+        (home / "fleet.toml").write_text(
+            "".join(
+                f'[[sidecars]]\nbroker = {broker}\nurl = "{sidecar.control_url}"\n'
+                for broker, sidecar in cluster.sidecars.items()
+            )
+        )
         terminal.type(f"kafka='--bootstrap-server {where} --reassignment-json-file move.json'")
         yield terminal
 
@@ -94,11 +110,10 @@ def test_a_move_from_start_to_end(sidecar_cluster: Cluster, tmp_path: Path, requ
         assert re.fullmatch(r"2 partitions to move, 12.0. MiB over the network", seen[0])
 
         # At 256 KiB/s: three quarters of a minute, which what is typed meanwhile does not take on a busy machine.
-        terminal.type("throttle-sidecar plan move.json $asked --rate 256KiB/s --write quotas.toml")
+        applied = terminal.type("throttle-sidecar plan move.json $asked --rate 256KiB/s --apply --fleet fleet.toml")
         assert terminal.exit_status() == 0
-        text = quotas.read_text()
-        assert text.startswith(OURS)
-        assert f'[topics.{topic}]\nleader.replication.throttled.replicas = "0:101,0:102,1:101,1:102"\n' in text
+        assert "undo: throttle-sidecar undo " in applied
+        assert quotas.read_text() == OURS
 
         # Kafka's own tool begins the move; nothing of its throttle is used.
         # What it says of the assignment before is all that a plan needs where no cluster can be asked.
@@ -108,7 +123,7 @@ def test_a_move_from_start_to_end(sidecar_cluster: Cluster, tmp_path: Path, requ
         assert squeezed(terminal.type(offline))[0] == "2 partitions to move, 12.00 MiB over the network, in about 48s"
         # The quota, and below it the partitions that are behind.
         terminal.watch("throttle-sidecar status $urls", rf"256 KiB/s.*{topic}")
-        seen = squeezed(terminal.type("throttle-sidecar verify move.json $asked --quotas quotas.toml"))
+        seen = squeezed(terminal.type("throttle-sidecar verify move.json $asked --fleet fleet.toml"))
         assert seen[0].startswith("0 of 2 partitions are in place, ")
         assert seen[-1] == "not done: the throttle stays until it is"
         assert terminal.exit_status() == 1
@@ -116,12 +131,16 @@ def test_a_move_from_start_to_end(sidecar_cluster: Cluster, tmp_path: Path, requ
         # It goes well, so it may go faster.
         for role, broker in (("leader", LEADER), ("follower", NEW)):
             key = f"{role}.replication.throttled.rate"
-            terminal.type(f"throttle-sidecar set {key} 50MiB/s --broker {broker} --quotas quotas.toml")
+            terminal.type(f"throttle-sidecar set {key} 50MiB/s --fleet fleet.toml --at {broker} --label faster")
             assert terminal.exit_status() == 0
 
         # Wait for the end, and take the throttle back.
-        said = terminal.type("throttle-sidecar verify move.json $asked --quotas quotas.toml $urls --wait 40s --remove")
+        said = terminal.type("throttle-sidecar verify move.json $asked --fleet fleet.toml --wait 40s --remove")
         assert squeezed(said)[-1] == "done, and nothing is left behind"
+        assert terminal.exit_status() == 0
+        # What was set beside the move is not the move's.
+        assert terminal.type("throttle-sidecar overrides --fleet fleet.toml").count("faster") == 2
+        terminal.type("throttle-sidecar undo --label faster --fleet fleet.toml")
         assert terminal.exit_status() == 0
         assert quotas.read_text() == OURS
         assert [state.in_sync for state in cluster.admin.describe(topic)] == [(LEADER, NEW)] * PARTITIONS
