@@ -130,12 +130,14 @@ bench: needs.bench setup  ## Measure the codec, and the sidecar beside the proxi
 quick-bench: setup  ## The sidecar beside an earlier commit of itself, in one run of two minutes; COMMIT=HEAD^
 	$(BYTE_PATH).earlier $(or $(COMMIT),HEAD^)
 
-rules:  ## Prometheus' rules with links to a copy of the runbooks: make rules RUNBOOKS=https://wiki.example/operating
+rules:  ## Prometheus' rules and the dashboard with links to a copy of the runbooks: make rules RUNBOOKS=https://wiki.example/operating
 	@test -n "$(RUNBOOKS)" || { echo "RUNBOOKS is not set: the address at which docs/operating.md is published" >&2; exit 1; }
 	mkdir -p build/prometheus
 	cp deploy/prometheus/recording.rules.yaml build/prometheus/
 	sed 's|runbook_url: docs/operating.md|runbook_url: $(RUNBOOKS)|' deploy/prometheus/alerts.rules.yaml \
 		> build/prometheus/alerts.rules.yaml
+	sed 's|"url": "docs/operating.md|"url": "$(RUNBOOKS)|' deploy/grafana/kafka-throttle-sidecar.json \
+		> build/prometheus/kafka-throttle-sidecar.json
 
 clean:  ## Remove what the verbs above made in this folder: the environment, caches, build and dist
 	rm -rf $(VENV) $(TOOLS) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

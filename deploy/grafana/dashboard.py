@@ -22,6 +22,7 @@ from grafana_foundation_sdk.models.common import (
 )
 from grafana_foundation_sdk.models.dashboard import (
     DashboardCursorSync,
+    DashboardLinkType,
     DataSourceRef,
     Threshold,
     ThresholdsMode,
@@ -29,6 +30,7 @@ from grafana_foundation_sdk.models.dashboard import (
     VariableSort,
 )
 
+from .panel import ONE, PREFIX, ROLE
 from .panels import ROWS
 
 if TYPE_CHECKING:
@@ -38,13 +40,27 @@ FILE = Path(__file__).with_name("kafka-throttle-sidecar.json")
 SOURCE = DataSourceRef(type_val="prometheus", uid="${datasource}")
 _WIDTH, _HEIGHT = 12, 8
 _STAT_WIDTH, _STAT_HEIGHT = 4, 4
+_OPEN_ROWS = 2
+RUNBOOKS = "docs/operating.md"
+"""As the alerts' runbook_url; `make rules` and the chart's prometheusRule.runbookUrl put an address in its place."""
+_EVERY = "60s"
+QUOTA_CHANGES = (
+    f"changes({PREFIX}limit_bytes_per_second{{{ROLE}}}[{_EVERY}]) > 0"
+    f" unless on (job, instance, role) {PREFIX}auto_rate_bytes_per_second"
+    f" unless on (job, instance, role) {PREFIX}deadline_timestamp_seconds"
+    f" or changes({PREFIX}enforcing{{{ONE}}}[{_EVERY}]) > 0"
+)
+"""Of people and of the clock; a rate that sets itself changes all the time."""
 BAD_WHEN_LOW = frozenset({"bool_yes_no"})
 
 
 def as_json() -> str:
     """The dashboard as it is committed and provisioned."""
-    built = _dashboard().build()
-    return json.dumps(built, cls=JSONEncoder, sort_keys=True, indent=1) + "\n"
+    built = json.loads(json.dumps(_dashboard().build(), cls=JSONEncoder))
+    for annotation in built["annotations"]["list"]:
+        # What the typed builder does not know.
+        annotation |= {"step": _EVERY, "titleFormat": annotation["name"], "textFormat": "{{instance}} {{role}}"}
+    return json.dumps(built, sort_keys=True, indent=1) + "\n"
 
 
 def _dashboard() -> dashboard.Dashboard:
@@ -60,7 +76,8 @@ def _dashboard() -> dashboard.Dashboard:
         .refresh("10s")
         .time("now-1h", "now")
         .with_variable(dashboard.DatasourceVariable("datasource").label("Prometheus").type("prometheus"))
-        .with_variable(_instances())
+        .with_variable(_found("cluster", "Cluster", "cluster"))
+        .with_variable(_found("instance", "Sidecar", "instance", of='{cluster=~"$cluster"}'))
         .with_variable(
             dashboard.CustomVariable("role")
             .label("Role")
@@ -68,21 +85,48 @@ def _dashboard() -> dashboard.Dashboard:
             .multi(multi=True)
             .include_all(include_all=True)
         )
+        .annotation(
+            dashboard.AnnotationQuery()
+            .name("Quota changed")
+            .datasource(SOURCE)
+            .enable(enable=True)
+            .icon_color("blue")
+            .expr(QUOTA_CHANGES)
+        )
+        .link(_link("Runbooks", "alerts"))
     )
     ids = itertools.count(1)
-    for row in ROWS:
-        made = made.with_row(dashboard.Row(row.title).id(next(ids)))
-        for panel in row.panels:
-            made = made.with_panel((_stat if panel.kind == "stat" else _timeseries)(panel).id(next(ids)))
+    for number, row in enumerate(ROWS):
+        head = dashboard.Row(row.title).id(next(ids))
+        panels = [(_stat if panel.kind == "stat" else _timeseries)(panel).id(next(ids)) for panel in row.panels]
+        if number >= _OPEN_ROWS:
+            for panel in panels:
+                head = head.with_panel(panel)
+            made = made.with_row(head)
+            continue
+        made = made.with_row(head)
+        for panel in panels:
+            made = made.with_panel(panel)
     return made
 
 
-def _instances() -> dashboard.QueryVariable:
+def _link(title: str, section: str) -> dashboard.DashboardLink:
     return (
-        dashboard.QueryVariable("instance")
-        .label("Sidecar")
+        dashboard.DashboardLink(title)
+        .type(DashboardLinkType.LINK)
+        .url(f"{RUNBOOKS}#{section}")
+        .target_blank(target_blank=True)
+    )
+
+
+def _found(name: str, title: str, label: str, *, of: str = "") -> dashboard.QueryVariable:
+    """Return a variable of the label's values. All of them is also what has no such label."""
+    return (
+        dashboard.QueryVariable(name)
+        .label(title)
         .datasource(SOURCE)
-        .query("label_values(replication_throttle_build_info, instance)")
+        .query(f"label_values(replication_throttle_build_info{of}, {label})")
+        .all_value(".*")
         .refresh(VariableRefresh.ON_TIME_RANGE_CHANGED)
         .sort(VariableSort.ALPHABETICAL_ASC)
         .multi(multi=True)
@@ -112,6 +156,8 @@ def _timeseries(panel: Panel) -> timeseries.Panel:
     )
     if not panel.may_be_negative:
         made = made.min(0)
+    if panel.alert:
+        made = made.links([_link("Runbook", panel.alert.lower())])
     for number, query in enumerate(panel.queries):
         made = made.with_target(_target(query, number))
     return made

@@ -9,7 +9,8 @@ from typing import Literal, NamedTuple
 
 Unit = Literal["binBps", "bytes", "short", "ops", "s", "percentunit", "bool_yes_no", "reqps"]
 
-ONE = 'instance=~"$instance"'
+CLUSTER = 'cluster=~"$cluster"'
+ONE = f'{CLUSTER}, instance=~"$instance"'
 ROLE = f'{ONE}, role=~"$role"'
 PREFIX = "replication_throttle_"
 
@@ -20,7 +21,8 @@ class Query(NamedTuple):
 
 
 class Panel(NamedTuple):
-    """`worries`: a number of 1 and more is coloured (of a stat). `may_be_negative`: its axis does not begin at 0."""
+    """`worries`: a number of 1 and more is coloured (of a stat). `may_be_negative`: its axis does not begin at 0.
+    `alert`: whose runbook it links to."""
 
     title: str
     unit: Unit
@@ -29,6 +31,7 @@ class Panel(NamedTuple):
     kind: Literal["timeseries", "stat"] = "timeseries"
     worries: bool = True
     may_be_negative: bool = False
+    alert: str = ""
 
 
 class Row(NamedTuple):

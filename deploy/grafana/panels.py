@@ -1,14 +1,21 @@
 """What the dashboard shows: every panel with its question, its unit and its expressions. Data, no Grafana.
 
 The panels' descriptions are what an operator reads when hovering over them, so they say what is normal. Invariant: an
-expression uses metrics of docs/metrics.md, or what deploy/prometheus records; `$instance` and `$role` are the
-dashboard's variables.
+expression uses metrics of docs/metrics.md, or what deploy/prometheus records; `$cluster`, `$instance` and
+`$role` are the dashboard's variables.
 """
 
 from __future__ import annotations
 
-from .panel import ONE, PREFIX, ROLE, Panel, Query, Row
+from .panel import CLUSTER, ONE, PREFIX, ROLE, Panel, Query, Row
 from .rate_panels import FINER_RATES, RATES
+
+
+def _of_role(expression: str, role: str) -> str:
+    """Return one of KIP-73's gauges, which tell the role by their name, with a label that `$role` chooses by."""
+    labelled = f'label_replace({expression}, "role", "{role}", "", "")'
+    return f"{labelled} and on (job, instance, role) {PREFIX}limit_bytes_per_second{{{ROLE}}}"
+
 
 AT_A_GLANCE = Row(
     "At a glance",
@@ -61,9 +68,9 @@ AT_A_GLANCE = Row(
             # counts.
             (
                 Query(
-                    f"sum((increase({PREFIX}undecoded_total{{{ONE}}}[1h]) > 0)"
-                    f" or ({PREFIX}undecoded_total{{{ONE}}} unless {PREFIX}undecoded_total{{{ONE}}} offset 1h)"
-                    f" or increase({PREFIX}undecoded_total{{{ONE}}}[1h]))",
+                    f"sum((increase({PREFIX}undecoded_total{{{ROLE}}}[1h]) > 0)"
+                    f" or ({PREFIX}undecoded_total{{{ROLE}}} unless {PREFIX}undecoded_total{{{ROLE}}} offset 1h)"
+                    f" or increase({PREFIX}undecoded_total{{{ROLE}}}[1h]))",
                     "undecoded",
                 ),
             ),
@@ -73,7 +80,12 @@ AT_A_GLANCE = Row(
             "Alerts firing",
             "short",
             "Of deploy/prometheus.",
-            (Query('count(ALERTS{alertname=~"ReplicationThrottle.+", alertstate="firing"}) or vector(0)', "firing"),),
+            (
+                Query(
+                    f'count(ALERTS{{{CLUSTER}, alertname=~"ReplicationThrottle.+", alertstate="firing"}}) or vector(0)',
+                    "firing",
+                ),
+            ),
             "stat",
         ),
     ),
@@ -88,10 +100,11 @@ THROTTLE = Row(
             "Throttled bytes per second over KIP-73's window of 11 seconds, and the quota. Normal: on the quota's line "
             "while replicas are behind, below it otherwise. Above it: replicas in sync, which are never held back.",
             (
-                Query(f"LeaderReplicationThrottledRate{{{ONE}}}", "{{instance}} leader"),
-                Query(f"FollowerReplicationThrottledRate{{{ONE}}}", "{{instance}} follower"),
+                Query(_of_role(f"LeaderReplicationThrottledRate{{{ONE}}}", "leader"), "{{instance}} leader"),
+                Query(_of_role(f"FollowerReplicationThrottledRate{{{ONE}}}", "follower"), "{{instance}} follower"),
                 Query(f"{PREFIX}limit_bytes_per_second{{{ROLE}}} < +Inf", "{{instance}} {{role}} quota"),
             ),
+            alert="ReplicationThrottlePinned",
         ),
         Panel(
             "In sync and catching up",
@@ -185,12 +198,14 @@ THROTTLE = Row(
                     "{{instance}} {{role}} next change",
                 ),
             ),
+            alert="ReplicationThrottleQuotaExpiresSoon",
         ),
         Panel(
             "ISR shrinks",
             "short",
             "Replicas that left an ISR in ten minutes, by the brokers' own count.",
-            (Query("kafka:isr_shrinks:increase10m", "cluster {{cluster}}"),),
+            (Query(f"kafka:isr_shrinks:increase10m{{{CLUSTER}}}", "cluster {{cluster}}"),),
+            alert="ReplicationThrottleIsrShrinking",
         ),
     ),
 )
@@ -208,6 +223,7 @@ TRAFFIC = Row(
                     "{{instance}} {{role}} {{direction}}",
                 ),
             ),
+            alert="ReplicationThrottleBypassed",
         ),
         Panel(
             "Connections",
@@ -233,10 +249,11 @@ TRAFFIC = Row(
             "What passed without being understood, and connections that were refused, in the last quarter of an hour; "
             "and connections open now that pass as they are.",
             (
-                Query(f"increase({PREFIX}undecoded_total{{{ONE}}}[15m])", "{{instance}} {{role}}: {{reason}}"),
-                Query(f"{PREFIX}opaque_connections{{{ONE}}} > 0", "{{instance}} {{role}}: opaque connections now"),
+                Query(f"increase({PREFIX}undecoded_total{{{ROLE}}}[15m])", "{{instance}} {{role}}: {{reason}}"),
+                Query(f"{PREFIX}opaque_connections{{{ROLE}}} > 0", "{{instance}} {{role}}: opaque connections now"),
                 Query(f"increase({PREFIX}refused_connections_total{{{ONE}}}[15m])", "{{instance}} refused: {{reason}}"),
             ),
+            alert="ReplicationThrottleUndecoded",
         ),
     ),
 )
@@ -255,6 +272,7 @@ HOUSEKEEPING = Row(
                 Query(f"{PREFIX}quotas_in_force{{{ONE}}} == 1", "{{instance}} from: {{source}}"),
                 Query(f"{PREFIX}quotas_kept_total{{{ONE}}}", "{{instance}} kept: {{outcome}}"),
             ),
+            alert="ReplicationThrottleReloadFailed",
         ),
         Panel(
             "Which quotas.toml, which version",
@@ -276,12 +294,14 @@ HOUSEKEEPING = Row(
                     f"increase({PREFIX}journal_removed_files_total{{{ONE}}}[1h])", "{{instance}} files removed in 1 h"
                 ),
             ),
+            alert="ReplicationThrottleJournalDropping",
         ),
         Panel(
             "Sidecars",
             "short",
             "1 for each that answers.",
             (Query(f"up{{{ONE}}} and on (job, instance) last_over_time({PREFIX}build_info[1d])", "{{instance}}"),),
+            alert="ReplicationThrottleSidecarDown",
         ),
     ),
 )
@@ -294,12 +314,14 @@ BOUNDS = Row(
             "short",
             "1 where a quota may not throttle what was meant: nobody connects, a list names nothing, a tiny rate.",
             (Query(f"{PREFIX}quota_doubts{{{ROLE}}}", "{{instance}} {{role}} {{reason}}"),),
+            alert="ReplicationThrottleQuotaDoubtful",
         ),
         Panel(
             "Loop lag",
             "s",
             "How late the one thread that carries everything turned, at worst. Beyond 0.1 s fetches wait for it.",
             (Query(f"{PREFIX}loop_lag_seconds{{{ONE}}}", "{{instance}}"),),
+            alert="ReplicationThrottleLoopLagging",
         ),
         Panel(
             "Restarts and lost log lines",
@@ -309,6 +331,7 @@ BOUNDS = Row(
                 Query(f"increase({PREFIX}task_restarts_total{{{ONE}}}[15m])", "{{instance}} restarts: {{task}}"),
                 Query(f"increase({PREFIX}log_dropped_total{{{ONE}}}[15m])", "{{instance}} lines: {{reason}}"),
             ),
+            alert="ReplicationThrottleTaskRestarting",
         ),
         Panel(
             "Ends of connections",
@@ -337,6 +360,7 @@ BOUNDS = Row(
                 ),
             ),
             may_be_negative=True,
+            alert="ReplicationThrottleHandshakesFail",
         ),
         Panel(
             "Held bytes",
@@ -352,6 +376,7 @@ BOUNDS = Row(
                 Query(f"{PREFIX}remembered_replicas{{{ROLE}}}", "{{instance}} {{role}}"),
                 Query(f"{PREFIX}accept_paused{{{ONE}}}", "{{instance}} accepts nothing: {{reason}}"),
             ),
+            alert="ReplicationThrottleOverloaded",
         ),
         Panel(
             "HTTP",

@@ -42,6 +42,7 @@ RATES = Row(
             "short",
             "1 where a signal that quotas.toml names has no value: rates that go by it are at their least.",
             (Query(f"{PREFIX}auto_signal_lost{{{ONE}}}", "{{instance}} {{signal}}"),),
+            alert="ReplicationThrottleAutoSignalLost",
         ),
         Panel(
             "Lag in bytes",
@@ -54,6 +55,7 @@ RATES = Row(
             "short",
             "1 where catch-up will not be done by its deadline even at the most its rate may be, or was not.",
             (Query(f"{PREFIX}deadline_late{{{ROLE}}}", "{{instance}} {{role}}"),),
+            alert="ReplicationThrottleDeadlineLate",
         ),
     ),
 )
@@ -74,6 +76,7 @@ FINER_RATES = Row(
                     f"{PREFIX}bound_limit_bytes_per_second{{{ROLE}}}", "{{instance}} {{role}} {{kind}} {{name}} rate"
                 ),
             ),
+            alert="ReplicationThrottlePinnedInside",
         ),
         Panel(
             "Bytes between racks",

@@ -38,7 +38,7 @@ RELOAD_FAILED = "ReplicationThrottleReloadFailed"
 LEFT_BEHIND = "ReplicationThrottleLeftBehind"
 LOOP_LAGGING = "ReplicationThrottleLoopLagging"
 BAD = '[brokers.default]\nleeder.replication.throttled.rate = "1MiB/s"\n'
-_VARIABLES = {"$__rate_interval": "4s", "$instance": ".+", "$role": ".+"}
+_VARIABLES = {"$__rate_interval": "4s", "$cluster": ".*", "$instance": ".+", "$role": ".+"}
 EXPRESSIONS = [query.expression for row in ROWS for panel in row.panels for query in panel.queries]
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from deploy.grafana.dashboard import FILE, as_json
+from deploy.grafana.dashboard import FILE, QUOTA_CHANGES, RUNBOOKS, as_json
 from deploy.grafana.panels import ROWS
 from proxy.observing.metrics import METRICS
 
@@ -43,8 +43,51 @@ def test_every_metric_is_on_the_dashboard_or_left_out_for_a_reason() -> None:
     assert missing == set()
 
 
+def every_panel() -> list[dict[str, Any]]:
+    """Rows too; those of folded rows as well."""
+    return [each for panel in committed()["panels"] for each in (panel, *(panel.get("panels") or ()))]
+
+
+def test_all_rows_but_two_are_folded_with_their_panels() -> None:
+    rows = [panel for panel in committed()["panels"] if panel["type"] == "row"]
+    assert [row["collapsed"] for row in rows] == [False, False, *(True for _ in ROWS[2:])]
+    assert [[each["title"] for each in row["panels"]] for row in rows[2:]] == [
+        [panel.title for panel in row.panels] for row in ROWS[2:]
+    ]
+
+
+def test_every_expression_heeds_the_variables() -> None:
+    """Clusters that share a Prometheus would be added up, and a chosen role would not be the only one shown."""
+    roles = {metric.name for metric in METRICS if "role" in metric.labels}
+    expressions = [query.expression for panel in PANELS for query in panel.queries]
+    for expression in (*expressions, QUOTA_CHANGES):
+        selectors = re.findall(r"([\w:]+)\{([^}]*)\}", expression)
+        assert selectors, expression
+        for name, selector in selectors:
+            assert 'cluster=~"$cluster"' in selector, expression
+            if HISTOGRAMS.get(name, name) in roles:
+                assert 'role=~"$role"' in selector, expression
+    for role in ("Leader", "Follower"):
+        (found,) = (each for each in expressions if f"{role}ReplicationThrottledRate" in each)
+        assert 'role=~"$role"' in found
+
+
+def test_links_lead_to_runbooks_that_there_are() -> None:
+    links = [link["url"] for each in (committed(), *every_panel()) for link in each.get("links") or ()]
+    sections = {f"#{title.lower()}" for title in re.findall(r"^#+ (\w+)$", MANUAL.read_text("utf-8"), re.MULTILINE)}
+    assert len(links) > 15
+    assert {url.removeprefix(RUNBOOKS) for url in links} <= sections
+
+
+def test_changes_of_quotas_are_marked_on_the_graphs() -> None:
+    (annotation,) = committed()["annotations"]["list"]
+    assert annotation["expr"] == QUOTA_CHANGES
+    assert annotation["enable"]
+    assert {annotation["titleFormat"], annotation["step"]} == {"Quota changed", "60s"}
+
+
 def test_no_two_panels_overlap_and_each_has_an_id() -> None:
-    panels = committed()["panels"]
+    panels = every_panel()
     cells = [
         (x, y)
         for place in (panel["gridPos"] for panel in panels)
@@ -78,7 +121,7 @@ def test_provisioning_is_grafanas() -> None:
 
 def defaults(title: str) -> dict[str, Any]:
     """How Grafana shows the panel's values."""
-    (found,) = (panel for panel in committed()["panels"] if panel["title"] == title)
+    (found,) = (panel for panel in every_panel() if panel["title"] == title)
     shown: dict[str, Any] = found["fieldConfig"]["defaults"]
     return shown
 

@@ -97,6 +97,8 @@ def test_links_to_runbooks_can_be_made_absolute(tmp_path: Path) -> None:
     """`make rules` in a copy of the tree, where nobody's build/ is touched."""
     shutil.copy(ROOT / "Makefile", tmp_path)
     shutil.copytree(PROMETHEUS, tmp_path / "deploy" / "prometheus")
+    (tmp_path / "deploy" / "grafana").mkdir()
+    shutil.copy(ROOT / "deploy" / "grafana" / "kafka-throttle-sidecar.json", tmp_path / "deploy" / "grafana")
     make = ["make", "--silent", "--directory", str(tmp_path), "rules"]
     subprocess.run([*make, "RUNBOOKS=https://wiki.example/kafka/operating"], check=True)
     written = yaml.safe_load((tmp_path / "build" / "prometheus" / "alerts.rules.yaml").read_text("utf-8"))
@@ -104,6 +106,9 @@ def test_links_to_runbooks_can_be_made_absolute(tmp_path: Path) -> None:
         f"https://wiki.example/kafka/operating#{anchor(name)}" for name in ALERTS
     ]
     assert (tmp_path / "build" / "prometheus" / "recording.rules.yaml").exists()
+    dashboard = (tmp_path / "build" / "prometheus" / "kafka-throttle-sidecar.json").read_text("utf-8")
+    assert '"https://wiki.example/kafka/operating#alerts"' in dashboard
+    assert "docs/operating.md" not in dashboard
     refused = subprocess.run(make, capture_output=True, text=True, check=False)
     assert refused.returncode != 0
     assert "RUNBOOKS is not set" in refused.stderr
