@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from .status_rows import RoleRow
 
 MOST_NAMED = 12
+_MOST_CHANGES = 3
+"""The most changes of an override that are shown; `throttle-sidecar overrides` has them all."""
 _NO_HOLD = frozenset({"nothing", "nothing_behind", "lag_unknown", "deadline_passed"})
 """Values of `held_by` that name no bound and no signal; the reason beside them says it all."""
 
@@ -55,10 +57,32 @@ def holding(pages: Sequence[Page], now: datetime) -> list[str]:
     lines: dict[str, list[int]] = {}
     for page in pages:
         same.setdefault((page.policy, page.quotas.hash, page.version, _are_kept(page)), []).append(page)
-        for line in _ahead(page, now):
+        for line in (*_overrides(page, now), *_ahead(page, now)):
             lines.setdefault(line, []).append(page.broker)
     told = [_facts(group, now) for group in same.values()]
     return told + [f"{whom(brokers)}{line}" for line, brokers in lines.items()]
+
+
+def _overrides(page: Page, now: datetime) -> Iterator[str]:
+    """Say what is set above quotas.toml, override by override."""
+    for override in page.quotas.overrides:
+        label = "" if override.label is None else f" ({override.label})"
+        ends = (
+            "no end"
+            if override.until is None
+            else f"until {format_time(override.until)}, {format_distance(override.until, now)}"
+        )
+        changed = "; ".join(
+            f"{_named(each.place, each.key)} {each.value}, hides {each.hides} of {each.layer}"
+            for each in override.effective[:_MOST_CHANGES]
+        )
+        more = len(override.effective) - _MOST_CHANGES
+        more_said = f"; and {more} more" if more > 0 else ""
+        yield f": override {override.id}{label} of {override.by}, {ends}: {changed or 'not effective'}{more_said}"
+
+
+def _named(place: str, key: str) -> str:
+    return key if place == "broker" else f"{place}.{key}"
 
 
 def _facts(pages: Sequence[Page], now: datetime) -> str:

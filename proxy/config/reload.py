@@ -34,17 +34,19 @@ from .starting import Source, start_with
 from .working_out import WorkedOut, told, upcoming_of, work_out
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from ..logs.log import Log
     from ..quotas.origins import Said
-    from ..quotas.override import Override
+    from ..quotas.override import Override, PlacedValue
 
 _MAX_SLEEP_SECONDS = 30.0
 """Schedules go by the wall clock, which somebody may set while the task sleeps, so it wakes at least this often."""
 SHORT_BYTES = 16 * 1024
 """What a file of that size means is worked out at once: in a millisecond."""
+MOST_CHANGES_SHOWN = 20
+"""The most changes of one override that pages show."""
 READ_SECONDS = 60.0
 """So long the disk of the file may take, and the parser: the longest file is some seconds of work."""
 WORKING_THREADS = trio.CapacityLimiter(1)
@@ -178,6 +180,19 @@ class QuotaWatch:
     def said(self, place: str, key: str) -> list[Said]:
         """Return what the layers say of a key now, the effective value first (`proxy.quotas.origins`)."""
         return said(self._file, self._broker_id, self._clock(), place, key)
+
+    def overridden(self) -> Iterator[tuple[Override, list[tuple[PlacedValue, Said, Said]]]]:
+        """Yield each override in force with those of its first changes that are effective: the change, its word, and
+        what it hides."""
+        now = self._clock()
+        for override in self.overrides:
+            if override.is_active(now):
+                said = ((each, self.said(each.place, each.key)) for each in override.changes[:MOST_CHANGES_SHOWN])
+                own = f"override {override.id}:"
+                yield (
+                    override,
+                    [(each, layers[0], layers[1]) for each, layers in said if layers[0].layer.startswith(own)],
+                )
 
     async def put_overrides(self, overrides: Sequence[Override]) -> None:
         """Put these overrides in force in place of the present ones, before the next checkpoint.

@@ -14,6 +14,8 @@ from datetime import UTC
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from ..config.settings_values import Address
 from ..config.starting import Source
 from ..roles import Role
@@ -25,6 +27,8 @@ from .throttle_page import (
     ChangeState,
     DoubtState,
     JournalState,
+    OverriddenState,
+    OverrideState,
     Page,
     PassingState,
     QuotasState,
@@ -92,12 +96,13 @@ class StatusPage:
         """Return the page `status` shows; `now` is the monotonic clock of the throttles."""
         ahead = self._watch.upcoming
         next_change = None if ahead is None else (yield from _change(ahead))
+        overrides = yield from _overrides(self._watch)
         return Page(
             broker=self._settings.broker.id,
             version=self._version(),
             policy=self._settings.quotas.policy.value,
             enforce=self._watch.current.enforce,
-            quotas=self._reloads(next_change),
+            quotas=self._reloads(next_change, overrides),
             journal=None if self._journal is None else JournalState(self._journal.lines, self._journal.dropped),
             roles={role.value: self._role(role, throttle, now) for role, throttle in self._throttles.items()},
         )
@@ -140,6 +145,7 @@ class StatusPage:
         """Return the configuration in effect, without what is secret in it."""
         settings, quotas = self._settings, self._watch.current
         replicas = {}
+        overrides = yield from _overrides(self._watch)
         for role in Role:
             replicas[role] = yield from _listed(quotas.of(role))
         return {
@@ -152,6 +158,7 @@ class StatusPage:
             "effective_quotas": {
                 "hash": quotas.hash,
                 "enforce": quotas.enforce,
+                "overrides": msgspec.to_builtins(overrides),
                 **{
                     role.value: {
                         "bytes_per_second": _finite(self._throttles[role].quota.bytes_per_second),
@@ -190,7 +197,7 @@ class StatusPage:
         warnings += self._others()
         return not draining, {"reasons": ["draining"] if draining else [], "warnings": warnings}
 
-    def _reloads(self, next_change: ChangeState | None) -> QuotasState:
+    def _reloads(self, next_change: ChangeState | None, overrides: tuple[OverrideState, ...]) -> QuotasState:
         reloads = self._watch.statistics
         return QuotasState(
             hash=self._watch.current.hash,
@@ -199,6 +206,7 @@ class StatusPage:
             last_error=reloads.last_error,
             last_success_timestamp_seconds=reloads.last_success_timestamp_seconds,
             next_change=next_change,
+            overrides=overrides,
         )
 
 
@@ -207,6 +215,19 @@ def _standing_still(survey: RoleSurvey) -> RoleSurvey:
     minutes to fade."""
     links = tuple(dataclasses.replace(link, eta_seconds=None) if link.lag_messages else link for link in survey.links)
     return dataclasses.replace(survey, eta_seconds=None if survey.lag_messages else survey.eta_seconds, links=links)
+
+
+def _overrides(watch: QuotaWatch) -> Generator[None, None, tuple[OverrideState, ...]]:
+    """Return the overrides in force, in steps of one override."""
+    found = []
+    for override, effective in watch.overridden():
+        changed = (
+            OverriddenState(change.place, change.key, own.value, hidden.value, hidden.layer)
+            for change, own, hidden in effective
+        )
+        found.append(OverrideState(override.id, override.by, override.label, override.until, tuple(changed)))
+        yield
+    return tuple(found)
 
 
 def _bounds(throttle: RoleThrottle, now: float) -> Iterator[BoundState]:

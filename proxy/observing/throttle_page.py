@@ -133,6 +133,27 @@ class ChangeState(msgspec.Struct, frozen=True):
     roles: dict[str, RoleChangeState]
 
 
+class OverriddenState(msgspec.Struct, frozen=True):
+    """A key that an override sets; values as people read them."""
+
+    place: str
+    key: str
+    value: str
+    hides: str
+    layer: str
+    """The layer whose word is hidden: a section of the file, another override, or ``default``."""
+
+
+class OverrideState(msgspec.Struct, frozen=True):
+    """An override in force, with those of its changes that are effective."""
+
+    id: str
+    by: str
+    label: str | None = None
+    until: datetime | None = None
+    effective: tuple[OverriddenState, ...] = ()
+
+
 class QuotasState(msgspec.Struct, frozen=True):
     hash: str
     source: str = "file"
@@ -143,6 +164,8 @@ class QuotasState(msgspec.Struct, frozen=True):
     """When the file was last read and found good; of the source "last_good" since when the quotas have been kept. None:
     no quotas are in force, or an older sidecar, which may also say 0 then."""
     next_change: ChangeState | None = None
+    overrides: tuple[OverrideState, ...] = ()
+    """In the order in which they were made."""
 
     @property
     def what_holds(self) -> str:
