@@ -76,7 +76,7 @@ def run(environment: Path, folder: Path, line: str) -> subprocess.CompletedProce
             "pip install '.[operator]' in this project's folder",
         ),
         (
-            "throttle-sidecar verify move.json --bootstrap 127.0.0.1:1 --quotas quotas.toml",
+            "throttle-sidecar verify move.json --bootstrap 127.0.0.1:1",
             4,
             "pip install '.[operator]' in this project's folder",
         ),

@@ -6,8 +6,8 @@ topics that nobody knows; every page; quotas that change by file, by signal, ove
 
 from __future__ import annotations
 
+import json
 import os
-import re
 import signal
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
@@ -188,9 +188,10 @@ class Uses:
             assert said[9:12] == b"200", f"{method} {path}: {said[:200]!r}"
 
     async def _put(self) -> None:
-        found = re.search(rb"(?i)etag: (\S+)", await self._ask("GET", "/quotas"))
-        assert found is not None
-        await self._ask("PUT", "/quotas", self._quotas(), f"If-Match: {found[1].decode()}\r\n")
+        rate = {"place": "broker", "key": "follower.replication.throttled.rate", "value": next(self._numbers)}
+        for path, body in (("/overrides", {"changes": [rate]}), ("/overrides/undo", {"last": True})):
+            said = await self._ask("POST", path, json.dumps(body))
+            assert said[9:12] == b"200", f"{path}: {said[:200]!r}"
 
     async def _edit(self) -> None:
         fresh = self._folder / "quotas.new"
