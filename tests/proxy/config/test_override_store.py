@@ -105,7 +105,6 @@ def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("seed", range(15))
 def test_a_writer_that_is_killed_leaves_all_it_acknowledged_and_nothing_half(path: Path, seed: int) -> None:
-    """`python -m tests.proxy.overrides.kills` does so three hundred times."""
     killed_at_a_random_moment(path, random.Random(seed))
 
 
