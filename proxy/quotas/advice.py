@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
     from datetime import datetime
 
-    from .rules import Quotas
     from .sections import Layer, QuotaFile, Schedule, Section
 
 
@@ -52,16 +51,6 @@ def advise(quota_file: QuotaFile, broker_id: int, now: datetime, *, roles: Colle
         names = ", ".join(signal.name for signal in quota_file.signals)
         warnings.append(f"auto.signals: {names}: no rate goes by it (auto = true), so it is not asked for")
     return warnings
-
-
-def tiny_rates(quotas: Quotas) -> Iterator[str]:
-    """Those of the warnings that are true of a broker whatever its proxy.toml and its lists are: rates of which a unit
-    may have been forgotten."""
-    for role in Role:
-        quota = quotas.of(role)
-        yield from _if_tiny(role.value, quota.bytes_per_second)
-        for entity, rate in quota.finer.bounds():
-            yield from _if_tiny(f"{role.value}: {entity}", rate)
 
 
 def _if_tiny(whose: str, bytes_per_second: float) -> Iterator[str]:

@@ -189,30 +189,6 @@ def effective(quota_file: QuotaFile, broker_id: int, now: datetime) -> Quotas:
     )
 
 
-def governing(
-    quota_file: QuotaFile,
-    broker_id: int,
-    now: datetime,
-    role: Role,
-    *,
-    rate: bool,
-    of: tuple[str, str] | None = None,
-) -> Section | None:
-    """Return the section that a value of one broker is from, by the order in which `effective` looks; None if nothing
-    says it. Its `rates` or `replicas` have the value.
-
-    Args:
-        quota_file: as read.
-        broker_id: whose.
-        now: with an offset.
-        role: whose of that broker.
-        rate: the rate; else the list.
-        of: None: of the broker; else ``("topics", name or glob)``, ``("peers", id)`` or ``("racks", name)``, as it is
-            written in the file; not what a glob of the file matches.
-    """
-    return _Sought(quota_file, role, broker_id, now).source_of(of, rate=rate)
-
-
 def governing_mode(quota_file: QuotaFile, now: datetime) -> Section | None:
     """Return the section that says whether quotas are enforced; None if nothing says it."""
     layers = (*quota_file.overrides, *quota_file.layers(now))
@@ -257,17 +233,6 @@ class _Sought:
                 above, below = above[: number + 1], []
                 break
         self._topics, self._globs = _by_topic(role, above, below, now, rates=False)
-
-    def source_of(self, of: tuple[str, str] | None, *, rate: bool) -> Section | None:
-        if of is None:
-            return self._rate if rate else self._otherwise
-        kind, name = of
-        if kind == "peers":
-            return self._peer_rates.get(int(name))
-        if kind == "racks":
-            return self._rack_rates.get(name)
-        exact, globs = (self._topic_rates, self._glob_rates) if rate else (self._topics, self._globs)
-        return exact.get(name, globs.get(name))
 
     def ending(self) -> Iterator[Section]:
         """The sections that something of this quota is from, and that end."""
