@@ -26,7 +26,7 @@ from journal_schema import (
 )
 
 from . import quota_lines
-from .schema import LINE
+from .schema import CHANGES, LINE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -42,6 +42,8 @@ PARSED = StructType([StructField("source", StringType()), *LINE,
 """What `parse` makes of text."""
 EARLIEST_SECONDS, LATEST_SECONDS = 946_684_800, 4_102_444_800
 """2000 and 2100. A time outside is in milliseconds, or of a clock that was never set."""
+YEAR_10000_SECONDS = 253_402_300_800
+"""Later than any date that can be written; an override may end at any."""
 AHEAD_SECONDS = 86_400
 """How far ahead of this machine's clock a line may be."""
 MOST = 1 << 53
@@ -56,6 +58,7 @@ _SHAPE_OF_BYTES = f"[^{SHAPE_SILENT}{chr(ord(SHAPE_SILENT) + 1)}]"
 _COUNTS = ("partitions", "record_bytes", "header_bytes", "fetches", "omitted", *(field.name for field in SECONDS))
 _WITH_ROLE = [kind for kind, fields in KINDS.items() if any(field.name == "role" for field in fields)]
 _MEASURES = ("seconds", "replica_fetches", "held_seconds", "lines")
+OVERRIDE_ACTIONS = ("set", "undone", "ended")
 _MEASURED = (Kind.CONNECTION, Kind.FILE_CLOSED, Kind.DROPPED)
 """Kinds whose numbers are how much or how long."""
 
@@ -120,8 +123,27 @@ def _reason(latest_seconds: int) -> Column:
         )
         .when(_is(*_MEASURED) & _is_negative(), F.lit("a count or duration is negative"))
         .when(_is(Kind.QUOTA) & quota_lines.problem().isNotNull(), quota_lines.problem())
+        .when(_is(Kind.OVERRIDE) & _override_problem().isNotNull(), _override_problem())
         .when(~_fit_sums(), F.lit(f"a number is larger than {MOST}, which nothing here is"))
     )
+
+
+def _override_problem() -> Column:
+    """The first thing that is wrong with an override's line whose fields are all there; null if nothing is."""
+    return (
+        F.when(~F.col("action").isin(*OVERRIDE_ACTIONS), F.concat(F.lit("unknown action "), "action"))
+        .when(~_are_changes(), F.lit("changes is not a JSON array of places, keys and values"))
+        .when(
+            ~F.col("until").between(EARLIEST_SECONDS, YEAR_10000_SECONDS - 1),
+            F.concat(F.lit("until is not in seconds since 1970: "), "until"),
+        )
+    )
+
+
+def _are_changes() -> Column:
+    names = ("place", "key", "value")
+    is_whole = F.forall(F.from_json("changes", CHANGES), lambda one: reduce(and_, [one[n].isNotNull() for n in names]))
+    return F.coalesce(is_whole, F.lit(False))
 
 
 def _fits() -> Column:

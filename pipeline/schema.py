@@ -40,6 +40,9 @@ BOUNDS = StructType(
 )
 """The field `bounds` of quota lines, which is JSON itself."""
 
+CHANGES = ArrayType(StructType([StructField(name, StringType()) for name in ("place", "key", "value")]))
+"""The field `changes` of an override's lines, which is JSON itself. A value that is a table stays JSON."""
+
 
 def _column(field: Field) -> StructField:
     return StructField(field.name, TYPES[field.type])

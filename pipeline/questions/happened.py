@@ -11,12 +11,15 @@ from journal_schema import Kind
 from .. import lag
 from ..quotas import ROLE
 from ..rates import LEVELS, per_second
+from ..schema import CHANGES
 from ..terminal import printable
 from ..units import duration
 from . import kept
 from .answer import Answer, Verdict, counted, moment, who
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pyspark.sql import DataFrame, Row
 
     from ..tables import Tables
@@ -28,18 +31,24 @@ AROUND_SECONDS = 300
 MOST_ROWS = 12
 CHANGED = 0.25
 """Of the larger of two rates: less is how traffic is."""
-UNREMARKABLE = ("file_opened", "file_closed", "connection")
+UNREMARKABLE = ("file_opened", "file_closed")
+MOST_NAMES = 5
+"""The most brokers, or changes of an override, that a sentence names."""
+TOLD_APART = ("override", "connection")
+"""Kinds of events that are grouped before they are told."""
 
 
 class Happened(NamedTuple):
-    """events: of the journals, the nearest. connections: ended ones, by broker and cause. rates: the roles that changed
-    most, `before` and `after` in bytes per second. stalls: by role and cause."""
+    """events: of the journals, the nearest. overrides: the nearest, each once for all brokers that have it.
+    connections: ended ones, by broker and cause. rates: the roles that changed most, `before` and `after` in bytes per
+    second. stalls: by role and cause."""
 
     at: int
     around: int
     seconds: int
     """With any traffic, of any role."""
     events: tuple[Row, ...]
+    overrides: tuple[Row, ...]
     connections: tuple[Row, ...]
     rates: tuple[Row, ...]
     stalls: tuple[Row, ...]
@@ -50,7 +59,9 @@ def facts(tables: Tables, at: int, *, around: int = AROUND_SECONDS) -> Happened:
     """Work it out, of `around` seconds before and after `at`."""
     near = tables.within(tables.scope._replace(since=at - around, until=at + around))
     said = near.scope.cut(near.events)
-    remarkable = said.where(~F.col("kind").isin(list(UNREMARKABLE)) & (F.coalesce("reason", F.lit("")) != "file"))
+    remarkable = said.where(
+        ~F.col("kind").isin([*UNREMARKABLE, *TOLD_APART]) & (F.coalesce("reason", F.lit("")) != "file")
+    )
     events = remarkable.orderBy(F.abs(F.col("time") - at), "time", "broker").limit(MOST_ROWS).collect()
     ended = said.where(F.col("kind") == Kind.CONNECTION.value).groupBy("broker", "cause")
     connections = ended.agg(F.count("*").alias("number"), F.min("time").alias("first"))
@@ -60,9 +71,20 @@ def facts(tables: Tables, at: int, *, around: int = AROUND_SECONDS) -> Happened:
     busy = near.seconds.select("time").distinct().count()
     return Happened(
         at, around, busy, tuple(sorted(events, key=lambda row: (row.time, row.broker))),
-        tuple(connections.limit(MOST_ROWS).collect()), tuple(_rates(traffic, at, around)), tuple(_stalls(near)),
+        tuple(_overrides(said, at)), tuple(connections.limit(MOST_ROWS).collect()),
+        tuple(_rates(traffic, at, around)), tuple(_stalls(near)),
         kept.facts(near),
     )  # fmt: skip
+
+
+def _overrides(said: DataFrame, at: int) -> list[Row]:
+    """One row per override, action and author: a command changes a whole fleet, member by member."""
+    parsed = said.where(F.col("kind") == Kind.OVERRIDE.value).withColumn("changes", F.from_json("changes", CHANGES))
+    same = [F.min(name).alias(name) for name in ("time", "label", "because", "until", "changes")]
+    brokers = F.sort_array(F.collect_set("broker")).alias("brokers")
+    rows = parsed.groupBy("override", "action", "by").agg(*same, brokers)
+    nearest = rows.orderBy(F.abs(F.col("time") - at), "time", "override", "action").limit(MOST_ROWS).collect()
+    return sorted(nearest, key=lambda row: row.time)
 
 
 def _rates(traffic: DataFrame, at: int, around: int) -> list[Row]:
@@ -86,7 +108,14 @@ def _stalls(near: Tables) -> list[Row]:
 def answer(found: Happened, units: Units) -> Answer:
     """Tell it, the weightiest first; `number` is how many things there are to tell."""
     window = f"in the {duration(found.around)} before and after {moment(found.at)}"
-    told = [*_broken(found, units), *_events(found, units), *_stalled(found), *_changed(found, units), *_ended(found)]
+    told = [
+        *_broken(found, units),
+        *_overridden(found),
+        *_events(found, units),
+        *_stalled(found),
+        *_changed(found, units),
+        *_ended(found),
+    ]
     if not told:
         verdict = Verdict.GOOD if found.seconds else Verdict.UNKNOWN
         sentence = (
@@ -111,6 +140,37 @@ def _broken(found: Happened, units: Units) -> list[str]:
     if not found.bound.over:
         return []
     return [kept.answer(found.bound, units).sentence.removeprefix("No, ").rstrip(".")]
+
+
+def _overridden(found: Happened) -> list[str]:
+    return [f"{moment(row.time)}: {_override(row)}" for row in found.overrides]
+
+
+def _override(row: Row) -> str:
+    action = {"set": "set ", "undone": "undid "}.get(row.action)
+    name = f"the override {printable(row.override, keep='')}"
+    done = f"{name} ended" if action is None else f"{printable(row.by or 'somebody', keep='')} {action}{name}"
+    label = "" if row.label is None else f" (label {printable(row.label, keep='')})"
+    until = f"; it ends at {moment(row.until)}" if row.until is not None and row.action == "set" else ""
+    reason = f"; reason: {printable(row.because, keep='')}" if row.because else ""
+    return f"{done} at {_brokers(row.brokers)}{label}: {_changes(row.changes)}{until}{reason}"
+
+
+def _brokers(ids: Sequence[int]) -> str:
+    if len(ids) > MOST_NAMES:
+        return f"{len(ids)} brokers from {ids[0]} to {ids[-1]}"
+    *others, last = map(str, ids)
+    return f"brokers {', '.join(others)} and {last}" if others else f"broker {last}"
+
+
+def _changes(changes: Sequence[Row]) -> str:
+    told = [f"{_key(each)} = {each.value}" for each in changes[:MOST_NAMES]]
+    more = [f"{len(changes) - MOST_NAMES:,} more"] if len(changes) > MOST_NAMES else []
+    return printable(", ".join([*told, *more]), keep="")
+
+
+def _key(change: Row) -> str:
+    return change.key if change.place == "broker" else f"{change.place}.{change.key}"
 
 
 def _events(found: Happened, units: Units) -> list[str]:

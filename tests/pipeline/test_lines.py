@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 TOO_LARGE = f"a number is larger than {MOST}, which nothing here is"
 BOUNDS = "bounds are not rates of peers, racks and topics, each said once, of 0 or more"
+CHANGES = "changes is not a JSON array of places, keys and values"
 NEGATIVE = "a count or duration is negative"
 SHAPE = "a shape is not of a sidecar's characters, or not of its bytes"
 TRAFFIC = traffic_line(FIRST)
@@ -24,6 +25,11 @@ TRAFFIC = traffic_line(FIRST)
 def connection_line(**values: Any) -> str:
     said = {"role": "leader", "peer": "102", "cause": "idle", "seconds": 1.0, "replica_fetches": 1, "held_seconds": 0.0}
     return event_line(Kind.CONNECTION, FIRST, **{**said, **values})
+
+
+def override_line(**values: Any) -> str:
+    changes = '[{"place":"mode","key":"enforce","value":false}]'
+    return event_line(Kind.OVERRIDE, FIRST, **{"override": "7f3a", "action": "set", "changes": changes, **values})
 
 
 BAD_BOUNDS = (
@@ -40,6 +46,9 @@ BAD = [
     (quota_line(bytes_per_second="Infinity"), "bytes_per_second is not a rate of 0 or more: Infinity"),
     (quota_line(policy="lenient"), "unknown policy lenient"),
     (quota_line(selection="orders"), "selection is neither * nor a JSON object"),
+    (override_line(action="eaten"), "unknown action eaten"),
+    *((override_line(changes=changes), CHANGES) for changes in ('{"place":"mode"}', "[null]", "[7]", '[{"key":"x"}]')),
+    (override_line(until=10**12), "until is not in seconds since 1970: 1000000000000"),
     (connection_line(role="boss"), "unknown role boss"),
     (connection_line(seconds=-1.0), NEGATIVE),
     (connection_line(replica_fetches=-1), NEGATIVE),
@@ -56,6 +65,8 @@ GOOD = [
     quota_line(bytes_per_second=0, policy="kip73", selection='{"orders":"0-3"}', reason="of a later day"),
     quota_line(bounds='{"peers":{"102":0},"racks":{"b":{"bytes_per_second":5,"brokers":[]}},"hosts":7}'),
     connection_line(),
+    override_line(),
+    override_line(until=FIRST, label="move-1", by="anna", because="it is slow"),
     event_line(Kind.CLOCK, FIRST, seconds=-3600.0),
     *(changed(TRAFFIC, shapes=[shape]) for shape in "%+["),
     traffic_line(FIRST, record_bytes=0),

@@ -258,7 +258,11 @@ EVENT = {
     "kind": "quota", "time": FIRST + 5, "broker": 101, "role": "leader", "bytes_per_second": 4.0 * MIB, "enforce": True,
     "reason": "change", "error": None, "outcome": None, "version": None, "seconds": None, "lines": None,
 }  # fmt: skip
-QUIET = Happened(FIRST, 300, 600, (), (), (), (), KEPT)
+OVERRIDE = {
+    "override": "7f3a", "action": "set", "time": FIRST, "by": "anna", "label": None, "because": None, "until": None,
+    "brokers": list(range(101, 131)), "changes": [Row(place="mode", key="enforce", value="false")] * 7,
+}  # fmt: skip
+QUIET = Happened(FIRST, 300, 600, (), (), (), (), (), KEPT)
 
 
 @pytest.mark.parametrize(
@@ -271,6 +275,8 @@ QUIET = Happened(FIRST, 300, 600, (), (), (), (), KEPT)
         (QUIET._replace(events=(Row(**{**EVENT, "kind": "dropped", "lines": 7}),)), "dropped 7 lines of its journal"),
         (QUIET._replace(events=(Row(**{**EVENT, "kind": "start", "version": "1"}),)), "sidecar started (version 1)"),
         (QUIET._replace(events=(Row(**{**EVENT, "kind": "stop"}),)), "sidecar stopped in order"),
+        (QUIET._replace(overrides=(Row(**OVERRIDE),)),
+         f"anna set the override 7f3a at 30 brokers from 101 to 130: {'mode.enforce = false, ' * 5}2 more"),
         (QUIET._replace(bound=BROKEN, events=(Row(**EVENT),)), "The bound was broken in 3 windows"),
         (QUIET._replace(stalls=(Row(broker=1, role="leader", cause="the quota is 0", seconds=9, first=FIRST),)),
          "Broker 1 as leader got no nearer for 9 seconds"),

@@ -163,6 +163,31 @@ def test_events_are_told_once_and_not_those_of_every_file(spark: SparkSession, t
     assert "got the quota 4 KiB/s (change)" in answer.sentence
 
 
+RATE = '[{"place":"broker","key":"leader.replication.throttled.rate","value":"20MiB/s"}]'
+
+
+def test_an_override_is_one_thing_at_all_brokers_that_have_it(spark: SparkSession, tmp_path: Path) -> None:
+    def line(action: str, at: int, broker: int, **said: str) -> str:
+        same = {"override": "7f3a", "label": "move-1", "changes": RATE, "until": FIRST + 40}
+        return event_line(Kind.OVERRIDE, FIRST + at, action=action, broker=broker, **same, **said)
+
+    for number, broker in enumerate((101, 102, 104), start=1):
+        lines = [traffic_line(FIRST + at, fetch_offset=at, broker=broker) for at in range(60)]
+        lines.append(line("set", 10, broker, by="anna", because="disk\x1b[2J full"))
+        lines.append(line("undone", 20, broker, by="ben") if broker == 104 else line("ended", 40, broker))
+        write_file(tmp_path / "journal", lines=lines, broker=broker, number=number)
+    ingest(spark, [str(tmp_path / "journal")], str(tmp_path / "tables"))
+    answer = ask(Tables(spark, str(tmp_path / "tables")), "what-happened", at=FIRST + 30)
+    told = [text for text in answer.evidence if "override" in text]
+    of_it = "(label move-1): leader.replication.throttled.rate = 20MiB/s"
+    more = "; it ends at 2026-11-21 08:40:40 UTC; reason: disk\\x1b[2J full"
+    assert told == [
+        f"2026-11-21 08:40:10 UTC: anna set the override 7f3a at brokers 101, 102 and 104 {of_it}{more}",
+        f"2026-11-21 08:40:20 UTC: ben undid the override 7f3a at broker 104 {of_it}",
+        f"2026-11-21 08:40:40 UTC: the override 7f3a ended at brokers 101 and 102 {of_it}",
+    ]
+
+
 def test_traffic_that_no_quota_selects_is_not_nothing(spark: SparkSession, tmp_path: Path) -> None:
     lines = [traffic_line(FIRST + at, fetch_offset=at, throttled=False, in_sync=True) for at in range(60)]
     write_file(tmp_path / "journal", lines=lines)
