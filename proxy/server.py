@@ -11,11 +11,15 @@ from __future__ import annotations
 import math
 from contextlib import asynccontextmanager, closing, nullcontext
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import trio
 
 from .changes import Changes
+from .cluster.broker_questions import RackQuestion
+from .cluster.known_brokers import KnownBrokers
+from .cluster.topic_questions import ReplicaCountQuestion, TopicNameQuestion
+from .cluster.view import follow_cluster
 from .config.keeping import LastGoodKeeper
 from .config.override_store import store_path
 from .connections import Connections, Shared
@@ -30,13 +34,9 @@ from .journal.history import History
 from .journal.recorder import Journal, prepare
 from .listeners import HTTP, PageServers, bound_to, listen, routes
 from .network.accepting import Doorkeeper
-from .network.in_sync_asking import InSyncAsking
-from .network.known_brokers import KnownBrokers
 from .network.name_lookups import NameLookups
-from .network.rack_asking import RackAsking
 from .network.reception import Reception
 from .network.redirected import Redirected
-from .network.topic_name_asking import TopicNameAsking
 from .observing.late import exposition_of, load_what_could_wait
 from .observing.metric_row import Overload
 from .observing.metrics import Sources
@@ -68,6 +68,7 @@ from .version import own_version
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
+    from .cluster.view import Question
     from .config.reload import QuotaWatch
     from .config.settings import Address, Settings
     from .logs.log import Log
@@ -190,11 +191,10 @@ class Server:
         quota_watch.observe(self.history.reloaded)
         self.legs = open_legs(settings.tls, limits=limits, log=log)
         self._names = TopicNames()
-        self._name_asking = TopicNameAsking(self._names)
         self._needs, self._racks = Needs(self._names), Racks(settings.broker.id)
         self._brokers = KnownBrokers(settings, self.legs)
         reception = Reception(
-            settings, self.legs, Redirected(), brokers=self._brokers, refused=statistics.follower, log=log
+            settings, self.legs, Redirected(), meet=self._brokers.meet, refused=statistics.follower, log=log
         )
         self._throttles = {role: self._throttle(role, statistics, now) for role in Role}
         self._caretaker = Caretaker(limits, Buffers(limits.max_held_bytes), self._throttles.values(), log)
@@ -327,7 +327,6 @@ class Server:
 
     def tasks(self, pages: PageServers, received: SignalReceiver | None) -> dict[Task, Callable[[], Awaitable[None]]]:
         """What runs in the background, each under the supervisor. `received` None: signals are somebody else's."""
-        throttles, racks_told = self._throttles.values(), partial(self._quota_holds, reason="racks")
         found: dict[Task, Callable[[], Awaitable[None]]] = {
             **self.site.tasks(pages.public, pages.control),
             Task.QUOTAS_FILE: self._watch.follow_file,
@@ -338,15 +337,11 @@ class Server:
             Task.QUOTAS_FOLLOWER: partial(self._steering.apply_changes, Role.FOLLOWER),
             Task.RATES: self._steering.run,
             Task.AUTO_SIGNALS: self._steering.querying.run,
-            Task.TOPIC_NAMES: self.follow_topic_names,
+            Task.CLUSTER: self.follow_cluster,
             Task.HEARTBEAT: self.heartbeat.run,
             Task.CARETAKER: self._caretaker.run,
             Task.GARBAGE: collect_now_and_then,
             Task.OVERSIGHT: self.oversight.run,
-            Task.LISTED_TOPICS: self.follow_listed_topics,
-            Task.LINKS: partial(self.oversight.follow_links, self._settings.broker.id, self._brokers),
-            Task.IN_SYNC: partial(InSyncAsking(self._needs, throttles).run, self._brokers, self._log),
-            Task.RACKS: partial(RackAsking(self._racks, throttles, racks_told).run, self._brokers, self._log),
             Task.TLS_FILES: self.legs.run,
             Task.HANDOVER: self.handover.run,
         }
@@ -362,21 +357,24 @@ class Server:
         self._changes.notify()
         self.history.quota(self._throttles[role], reason)
 
-    async def follow_topic_names(self) -> None:
-        """Learn what topic ids stand for, from the broker beside or else from a remote leader."""
-        role = routes(self._settings)[0].role
+    async def follow_cluster(self) -> None:
+        """Ask the broker beside, or else a remote one, what the sidecar needs to know about the cluster."""
+        throttles = self._throttles.values()
+        questions: list[Question[Any]] = [
+            TopicNameQuestion(self._names, self._names_changed),
+            self.oversight.topics_question(self._watch),
+            self.oversight.links_question(self._settings.broker.id),
+            ReplicaCountQuestion(self._needs, throttles),
+            RackQuestion(self._racks, throttles, partial(self._quota_holds, reason="racks")),
+        ]
+        await follow_cluster(questions, self._brokers, self._log)
 
-        def changed() -> None:
-            reason = Undecoded.UNKNOWN_TOPIC_ID.value
-            if self._names.unnamed:
-                self._throttles[role].statistics.undecoded[reason] = self._names.unnamed
-            self._changes.notify()
-
-        await self._name_asking.run(self._brokers, changed, self._log)
-
-    async def follow_listed_topics(self) -> None:
-        """Learn whether the cluster has what the lists name."""
-        await self.oversight.follow_topics(self._watch, self._brokers)
+    def _names_changed(self) -> None:
+        """Decide requests anew that wait, since topics have names now, or are known to have none."""
+        reason, role = Undecoded.UNKNOWN_TOPIC_ID.value, routes(self._settings)[0].role
+        if self._names.unnamed:
+            self._throttles[role].statistics.undecoded[reason] = self._names.unnamed
+        self._changes.notify()
 
     def drain(self, reason: str) -> None:
         """Accept nothing more, let connections end once nothing is in flight."""

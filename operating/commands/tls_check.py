@@ -10,10 +10,10 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from proxy.cluster.login import Login
 from proxy.config.tls_reading import is_loopback
 from proxy.errors import ConfigurationError
 from proxy.http.bearer_token import read_answering_token
-from proxy.network.login import Login
 from proxy.tls.contexts import load
 from proxy.tls.identity import is_trusted
 from proxy.tls.legs import unanswered

@@ -19,7 +19,7 @@ from .peer_names import PeerNames
 from .redirected import RefusedError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable
     from contextlib import AbstractContextManager
 
     import trio
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from ..statistics import RoleStatistics
     from ..tls.leg import Leg
     from ..tls.legs import Legs
-    from .known_brokers import KnownBrokers
     from .redirected import AcceptedSocket, Redirected
 
 
@@ -69,7 +68,8 @@ class _Met(NamedTuple):
 
 
 class Reception:
-    """Of one process; `refused` counts."""
+    """Receives connections for both roles. `refused` counts; `meet` is told which brokers redirected connections were
+    meant for, and the name that each one's certificate must have, if it is known."""
 
     def __init__(
         self,
@@ -77,12 +77,12 @@ class Reception:
         legs: Legs,
         redirected: Redirected,
         *,
-        brokers: KnownBrokers,
+        meet: Callable[[Address, str | None], None],
         refused: RoleStatistics,
         log: Log,
     ) -> None:
         self._redirected = redirected
-        self._brokers = brokers
+        self._remember = meet
         self._statistics = refused
         self._log = log
         peers: tuple[PeerSettings, ...] = () if settings.egress is None else settings.egress.peers
@@ -114,7 +114,7 @@ class Reception:
             # in its own handshake, and the certificate of that broker must have this name.
             name = name or shaken.asked
             if route.upstream is None:
-                self._brokers.meet(met.upstream, name)
+                self._remember(met.upstream, name)
             follower = TlsSocket(shaken.sock, shaken.refused)
         with self._dialling(route, met.reached) as dial:
             leads = dial if dials is None else _secured(dial, dials, name or met.upstream.host)
@@ -126,7 +126,7 @@ class Reception:
             peer = route.peer or stream.socket.getpeername()[0]
             upstream = route.upstream or self._redirected.destination(cast("AcceptedSocket", stream.socket))
             if route.upstream is None:
-                self._brokers.meet(upstream)
+                self._remember(upstream, None)
                 peer = await self._peer_names.of(upstream)
             reached = stream.socket.getsockname()
             sock = detached(stream)

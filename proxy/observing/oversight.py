@@ -1,7 +1,7 @@
 """What is looked at once a second beside the traffic: what passes in each role, and whether its quota does as meant.
 
-Does little itself: `throttle.doubts` says what is doubtful, `throttle.passing` what passes, `listed_topics` which
-topics there are.
+Does little itself: `throttle.doubts` says what is doubtful, `throttle.passing` what passes, and `cluster`
+which topics and links there are.
 Invariant: a doubt is logged once when it begins and once when it ends.
 """
 
@@ -15,18 +15,17 @@ import trio
 
 from protocol.metadata import Links
 
-from ..network.link_asking import follow_links
-from ..network.listed_topics import ListedTopics
+from ..cluster.broker_questions import LinkQuestion
+from ..cluster.topic_questions import ListedTopicsQuestion
 from ..roles import Role
 from ..throttle.doubts import Doubt, Reason, RoleDoubts, unknown_replicas
 from ..throttle.passing import Passing, PassingRates
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Collection, Mapping
 
     from ..config.reload import QuotaWatch
     from ..logs.log import Log
-    from ..network.broker_asking import Broker
     from ..throttle.role_throttle import RoleThrottle
 
 LOOK_SECONDS = 1.0
@@ -41,7 +40,7 @@ class Oversight:
     ) -> None:
         self._throttles = throttles
         self._log = log
-        self._topics = ListedTopics()
+        self._listed: ListedTopicsQuestion | None = None
         self._through = through
         self._links: Links | None = Links()
         """None: no broker tells. Empty before it was asked for."""
@@ -61,9 +60,8 @@ class Oversight:
             self.look(trio.current_time())
             await trio.sleep(LOOK_SECONDS)
 
-    async def follow_topics(self, watch: QuotaWatch, brokers: Iterable[Broker]) -> None:
-        """Ask for the topics that lists name, until cancelled."""
-
+    def topics_question(self, watch: QuotaWatch) -> ListedTopicsQuestion:
+        """Return the question for the topics that the lists of the served roles name."""
         seen = watch.current
 
         def named(most: int) -> list[str]:
@@ -75,15 +73,15 @@ class Oversight:
         async def wait_changed() -> None:
             await watch.wait_changed(seen)
 
-        await self._topics.run(named, wait_changed, brokers, self._log)
+        self._listed = ListedTopicsQuestion(named, wait_changed)
+        return self._listed
 
-    async def follow_links(self, broker_id: int, brokers: Iterable[Broker]) -> None:
-        """Ask whether there should be connections in a role that has none, until cancelled."""
+    def links_question(self, broker_id: int) -> LinkQuestion:
+        """Return the question whether there should be connections in a role that has none."""
+        return LinkQuestion(broker_id, self._any_alone, self.learn_links)
 
-        def is_wanted() -> bool:
-            return any(doubts.is_alone(trio.current_time()) for doubts in self._doubts.values())
-
-        await follow_links(broker_id, is_wanted, self.learn_links, brokers)
+    def _any_alone(self, now: float) -> bool:
+        return any(doubts.is_alone(now) for doubts in self._doubts.values())
 
     def learn_links(self, links: Links | None) -> None:
         self._links = links
@@ -98,13 +96,15 @@ class Oversight:
 
     def look(self, now: float) -> None:
         """Look at both roles at `now`, in seconds of the monotonic clock."""
-        if not any(doubts.is_alone(now) for doubts in self._doubts.values()):
+        if not self._any_alone(now):
             self._links = Links()  # of an earlier time
         for role, throttle in self._throttles.items():
             self._passing[role].sample(throttle.statistics, now)
+            for link in tuple(throttle.links):
+                throttle.count_crossing(link)
             doubts = self._doubts[role]
             before = {doubt.reason for doubt in doubts.found}
-            unknown = unknown_replicas(throttle.quota, self._topics.has)
+            unknown = unknown_replicas(throttle.quota, {} if self._listed is None else self._listed.partitions)
             connections, racks = throttle.statistics.connections, throttle.rack_doubts()
             found = doubts.look(throttle.quota, connections, unknown, now, racks=racks, linked=self._linked(role))
             self._tell(role, before, found)

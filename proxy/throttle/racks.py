@@ -1,7 +1,7 @@
 """In which rack each broker is, as far as a broker has told, and which bytes went from one rack to another.
 
-A broker says which racks there are (`network.rack_asking`); rates of racks (`finer`) and the count of bytes between
-racks go by it. Of both roles, since it is the same cluster. Pure.
+A broker says which racks there are (`cluster.broker_questions`); rates of racks (`finer`) and the count of bytes
+between racks go by it. Of both roles, since it is the same cluster. Pure.
 
 Invariant: a broker whose rack nobody has told is bounded by no rack's rate, and nothing counts as going between its
 rack and another; a broker's rack is remembered while the broker is away.

@@ -13,8 +13,8 @@ from protocol.metadata import metadata_request_layout, metadata_response_layout
 from protocol.wire.framing import with_length
 from protocol.wire.headers import peek_request, response_header, response_header_version
 from protocol.wire.layout import TAGS, parse_whole
+from proxy.cluster.broker_client import Broker
 from proxy.config.settings import Address
-from proxy.network.broker_asking import Broker
 
 from .api_versions import ASKED, metadata_to
 

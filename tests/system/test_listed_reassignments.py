@@ -14,10 +14,9 @@ from lab.load import fill
 from lab.native import throttle_natively
 from lab.releases import release
 from protocol.metadata import ReplicaCount, replica_counts
+from proxy.cluster.broker_client import Broker, ask_metadata
+from proxy.cluster.topic_questions import added_at, without_added
 from proxy.config.settings import Address
-from proxy.network.broker_asking import Broker
-from proxy.network.in_sync_asking import added_at, without_added
-from proxy.network.metadata_asking import metadata_of
 
 if TYPE_CHECKING:
     from lab.cluster import Cluster
@@ -29,7 +28,7 @@ async def told_by(cluster: Cluster, broker: int) -> tuple[dict[int, ReplicaCount
     """Return what Metadata counts, and what is left of it without the replicas that are added."""
     address, _, port = cluster.addresses.direct(broker).partition(":")
     asked = Broker(Address(address, int(port or KAFKA_PORT)))
-    counts = await metadata_of(asked, ["moves"], replica_counts)
+    counts = await ask_metadata(asked, ["moves"], replica_counts)
     return counts["moves"], without_added(counts, await added_at(asked))["moves"]
 
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import trio
 
+from proxy.cluster.broker_client import Broker, response_of
 from proxy.config.settings_values import Address
-from proxy.network.broker_asking import Broker, answer_of
 from proxy.network.redirected import Redirected
 from proxy.relay.transport import connect, refuse_itself
 
@@ -84,7 +84,7 @@ async def dial_redirected(address: Address) -> None:
 
 
 async def ask(address: Address) -> None:
-    await answer_of(Broker(address), 3, range(4, 5), lambda _: b"", most_bytes=100)
+    await response_of(Broker(address), 3, range(4, 5), lambda _: b"")
 
 
 @pytest.mark.parametrize("dial", [dial_plain, dial_redirected, ask])

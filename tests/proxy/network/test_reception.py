@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import trio
 
 from lab.authority import Authority
+from proxy.cluster.known_brokers import KnownBrokers
 from proxy.config.settings import load_settings
 from proxy.config.settings_values import Address
-from proxy.network.known_brokers import KnownBrokers
 from proxy.network.reception import Reception, Route
 from proxy.relay.transport import connect
 from proxy.roles import Role
@@ -84,7 +84,7 @@ class Scene:
                 settings,
                 legs,
                 Redirected(Address(*leader[:2])),
-                brokers=self.brokers,
+                meet=self.brokers.meet,
                 refused=Statistics().follower,
                 log=self.log,
             )

@@ -9,13 +9,15 @@ import trio
 import trio.testing
 
 from protocol.metadata import Links
+from proxy.cluster.view import follow
 from proxy.config.reload import QuotaWatch
 from proxy.observing.oversight import LOOK_SECONDS, Oversight
 from proxy.quotas import Quotas, RoleQuota
 from proxy.roles import Role
 from proxy.throttle.doubts import ALONE_SECONDS, Reason
 from proxy.throttle.passing import Passing
-from tests.proxy.conversation import MIB, throttle
+from proxy.throttle.racks import Racks
+from tests.proxy.conversation import MIB, Conversation, throttle
 
 from ..metadata_broker import MetadataBroker
 from ..recorded_log import RecordedLog
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from proxy.network.broker_asking import Broker
+    from proxy.cluster.broker_client import Broker
 
 NAMED = """[brokers.default]
 leader.replication.throttled.rate = "1MiB/s"
@@ -92,7 +94,7 @@ async def test_a_broker_is_asked_once_a_minute_while_a_role_is_without_connectio
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(oversight.run)
-        nursery.start_soon(oversight.follow_links, 101, Brokers())
+        nursery.start_soon(follow, oversight.links_question(101), Brokers(), RecordedLog())
         await trio.sleep(ALONE_SECONDS - 5)
         assert asked == []
         await trio.sleep(130)
@@ -125,6 +127,28 @@ async def test_it_looks_once_a_second(autojump_clock: trio.testing.MockClock) ->
     assert oversight.passing(Role.LEADER).other == 1000.0
 
 
+async def test_bytes_between_racks_are_counted_from_the_beginning_of_their_connection(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """Also those that were relayed before racks were known, or after the last look."""
+    leader = throttle(MIB)
+    leader.racks = Racks(101)
+    link = Conversation(leader).link
+    link.peer, link.relayed.response_bytes = "102", 1000
+    oversight = Oversight({Role.LEADER: leader}, RecordedLog())
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(oversight.run)
+        await trio.sleep(2 * LOOK_SECONDS)
+        assert leader.statistics.cross_rack_response_bytes == 0
+        leader.racks.learn({101: "a", 102: "b"})
+        await trio.sleep(LOOK_SECONDS)
+        assert leader.statistics.cross_rack_response_bytes == 1000
+        link.relayed.response_bytes += 234
+        link.close()
+        nursery.cancel_scope.cancel()
+    assert leader.statistics.cross_rack_response_bytes == 1234
+
+
 async def test_a_topic_that_there_is_not_is_a_doubt_until_the_list_is_put_right(tmp_path: Path) -> None:
     """With real files and sockets, and so in real time: what waits is waited for."""
     path = tmp_path / "quotas.toml"
@@ -135,7 +159,7 @@ async def test_a_topic_that_there_is_not_is_a_doubt_until_the_list_is_put_right(
     leader.statistics.connections = 1
     broker, oversight = MetadataBroker({"orders": 3}), Oversight({Role.LEADER: leader}, RecordedLog())
     async with broker.listening() as address, trio.open_nursery() as nursery:
-        nursery.start_soon(oversight.follow_topics, watch, (address,))
+        nursery.start_soon(follow, oversight.topics_question(watch), (address,), RecordedLog())
         with trio.fail_after(30):
             while not oversight.doubts(Role.LEADER):
                 oversight.look(1.0)

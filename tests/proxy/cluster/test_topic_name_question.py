@@ -13,19 +13,15 @@ import trio
 import trio.testing
 
 from protocol.errors import ProtocolError
-from protocol.metadata import METADATA_VERSION, metadata_request_layout, metadata_response_layout
+from protocol.metadata import METADATA_VERSION, metadata_request_layout, metadata_response_layout, topic_names_by_id
 from protocol.wire.framing import with_length
 from protocol.wire.headers import peek_request, response_header
 from protocol.wire.layout import TAGS, parse_whole
+from proxy.cluster import broker_client
+from proxy.cluster.broker_client import RESPONSE_TIMEOUT_SECONDS, ask_metadata
+from proxy.cluster.topic_questions import TopicNameQuestion
+from proxy.cluster.view import follow
 from proxy.config.settings import Address
-from proxy.network import broker_asking
-from proxy.network import topic_name_asking as module
-from proxy.network.topic_name_asking import (
-    ANSWER_SECONDS,
-    LEAST_PAUSE_SECONDS,
-    TopicNameAsking,
-    ask,
-)
 from proxy.throttle.topic_names import TopicNames
 
 from ..api_versions import ASKED, metadata_to
@@ -94,11 +90,11 @@ class Broker:
                 await stream.send_all(data[at : at + 7])
 
     @asynccontextmanager
-    async def listening(self) -> AsyncIterator[broker_asking.Broker]:
+    async def listening(self) -> AsyncIterator[broker_client.Broker]:
         async with trio.open_nursery() as nursery:
             listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
             nursery.start_soon(partial(trio.serve_listeners, self.serve, listeners))
-            yield broker_asking.Broker(Address(*listeners[0].socket.getsockname()[:2]))
+            yield broker_client.Broker(Address(*listeners[0].socket.getsockname()[:2]))
             nursery.cancel_scope.cancel()
 
 
@@ -131,29 +127,29 @@ def clock() -> trio.testing.MockClock:
 
 
 @asynccontextmanager
-async def refusing() -> AsyncIterator[broker_asking.Broker]:
+async def refusing() -> AsyncIterator[broker_client.Broker]:
     """Nobody listens there, and nobody else can begin to."""
     with trio.socket.socket() as sock:
         await sock.bind(("127.0.0.1", 0))
-        yield broker_asking.Broker(Address(*sock.getsockname()[:2]))
+        yield broker_client.Broker(Address(*sock.getsockname()[:2]))
 
 
 async def test_a_broker_tells_the_names_of_what_it_is_asked_for(clock: trio.testing.MockClock) -> None:
     async with knows(BOTH).listening() as address:
-        assert await ask(address, ALL) == BOTH
+        assert await ask_metadata(address, ALL, topic_names_by_id) == BOTH
 
 
 @pytest.mark.parametrize("says", BROKEN.values(), ids=BROKEN)
 async def test_an_answer_that_is_none_is_an_error(says: bytes, clock: trio.testing.MockClock) -> None:
     async with Broker(lambda: says).listening() as address:
         with pytest.raises(ProtocolError):
-            await ask(address, ALL)
+            await ask_metadata(address, ALL, topic_names_by_id)
 
 
 async def test_a_broker_that_is_not_there_is_an_error(clock: trio.testing.MockClock) -> None:
     async with refusing() as address:
         with pytest.raises(OSError, match="failed"):
-            await ask(address, ALL)
+            await ask_metadata(address, ALL, topic_names_by_id)
 
 
 @dataclass
@@ -161,23 +157,22 @@ class Asking:
     """`run` under way."""
 
     names: TopicNames
-    asking: TopicNameAsking = field(init=False)
     log: RecordedLog = field(default_factory=RecordedLog)
     changes: list[float] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.asking = TopicNameAsking(self.names)
+        self.question = TopicNameQuestion(self.names, lambda: self.changes.append(trio.current_time()))
 
     @asynccontextmanager
-    async def of(self, *brokers: broker_asking.Broker) -> AsyncIterator[None]:
+    async def of(self, *brokers: broker_client.Broker) -> AsyncIterator[None]:
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(self.asking.run, brokers, lambda: self.changes.append(trio.current_time()), self.log)
+            nursery.start_soon(follow, self.question, brokers, self.log)
             yield
             nursery.cancel_scope.cancel()
 
     @property
     def failures(self) -> list[str]:
-        return [line["error"] for line in self.log.lines if line["event"] == "topic_names_unavailable"]
+        return [line["error"] for line in self.log.lines if line["event"] == "cluster_question_unanswered"]
 
 
 async def eventually(true: Callable[[], bool], within: float = 60.0) -> None:
@@ -207,7 +202,7 @@ async def test_whatever_is_met_a_broker_is_asked_at_most_four_times_a_second(clo
             await trio.sleep(0.05)
     pauses = [after - before for before, after in zip(broker.asked, broker.asked[1:], strict=False)]
     assert len(broker.asked) > 10
-    assert min(pauses) >= LEAST_PAUSE_SECONDS
+    assert min(pauses) >= TopicNameQuestion.least_pause_seconds
 
 
 async def test_an_id_in_vain_is_asked_for_again_when_it_is_met_again(clock: trio.testing.MockClock) -> None:
@@ -244,7 +239,7 @@ async def test_a_broker_that_says_nothing_is_given_up(clock: trio.testing.MockCl
         began = trio.current_time()
         asking.names.of(ORDERS)
         await eventually(lambda: asking.names.known(ORDERS) == "orders")
-        assert trio.current_time() - began == pytest.approx(ANSWER_SECONDS, abs=0.1)
+        assert trio.current_time() - began == pytest.approx(RESPONSE_TIMEOUT_SECONDS, abs=0.1)
 
 
 async def test_if_nobody_answers_it_is_said_once_and_the_ids_are_awaited_no_longer(
@@ -275,16 +270,14 @@ async def test_a_long_answer_may_take_longer_to_be_read_than_to_come(monkeypatch
 
     async def came(*_: object, **__: object) -> tuple[bytes, int]:
         await trio.lowlevel.checkpoint()
-        return bytes(module.LARGE_BYTES), METADATA_VERSION
+        return bytes(broker_client.INLINE_PARSE_BYTES), METADATA_VERSION
 
     def read(_: bytes, *, version: int) -> dict[bytes, str]:
         assert version == METADATA_VERSION
         time.sleep(0.3)
         return BOTH
 
-    monkeypatch.setattr(module, "answer_of", came)
-    monkeypatch.setattr(module, "topic_names_by_id", read)
-    monkeypatch.setattr(module, "ANSWER_SECONDS", 0.1)
-    names = TopicNames()
-    told = await TopicNameAsking(names)._ask([broker_asking.Broker(Address("127.0.0.1", 1))], list(BOTH))
-    assert told is None
+    monkeypatch.setattr(broker_client, "response_of", came)
+    monkeypatch.setattr(broker_client, "RESPONSE_TIMEOUT_SECONDS", 0.1)
+    broker = broker_client.Broker(Address("127.0.0.1", 1))
+    assert await ask_metadata(broker, list(BOTH), read) == BOTH

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lab.authority import Authority
+from proxy.cluster.broker_client import Broker
+from proxy.cluster.known_brokers import MOST_MET, KnownBrokers
 from proxy.config.settings import Address, load_settings
-from proxy.network.broker_asking import Broker
-from proxy.network.known_brokers import MOST_MET, KnownBrokers
 from proxy.tls.legs import open_legs
 
 from ..recorded_log import RecordedLog

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .broker_asking import Broker
+from .broker_client import Broker
 from .login import Login
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Between which brokers replication runs is asked for all topics, and only while it is wanted."""
+"""Links between brokers are asked for from all topics, and only while they are wanted."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ import trio
 import trio.testing
 
 from protocol.metadata import Links
-from proxy.network.link_asking import LOOK_SECONDS, PAUSE_SECONDS, follow_links
+from proxy.cluster.broker_questions import LINKS_SECONDS, LinkQuestion
+from proxy.cluster.view import LOOK_SECONDS, follow
 
 from ..metadata_broker import MetadataBroker
+from ..recorded_log import RecordedLog
 
 
-async def test_it_is_asked_about_all_topics_while_it_is_wanted() -> None:
+async def test_all_topics_are_asked_for_while_links_are_wanted() -> None:
     learnt: list[Links | None] = []
     wanted = [True]
     came = trio.Event()
@@ -22,7 +24,7 @@ async def test_it_is_asked_about_all_topics_while_it_is_wanted() -> None:
 
     broker = MetadataBroker({"t": 1, "u": 2}, last_version=13, racks={101: None, 102: None})
     async with broker.listening() as address, trio.open_nursery() as nursery:
-        nursery.start_soon(follow_links, 101, wanted.pop, learn, [address])
+        nursery.start_soon(follow, LinkQuestion(101, lambda _: wanted.pop(), learn), [address], RecordedLog())
         with trio.fail_after(10):
             await came.wait()
         nursery.cancel_scope.cancel()
@@ -30,12 +32,13 @@ async def test_it_is_asked_about_all_topics_while_it_is_wanted() -> None:
     assert broker.asked == [["t", "u"]]
 
 
-async def test_where_nobody_answers_nothing_is_known(autojump_clock: trio.testing.MockClock) -> None:
+async def test_without_an_answer_links_are_unknown(autojump_clock: trio.testing.MockClock) -> None:
     learnt: list[Links | None] = []
+    question = LinkQuestion(101, lambda _: len(learnt) < 2, learnt.append)
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(follow_links, 101, lambda: len(learnt) < 2, learnt.append, [])
-        await trio.sleep(PAUSE_SECONDS + LOOK_SECONDS)
+        nursery.start_soon(follow, question, [], RecordedLog())
+        await trio.sleep(LINKS_SECONDS + LOOK_SECONDS)
         assert learnt == [None, None]
-        await trio.sleep(10 * PAUSE_SECONDS)
+        await trio.sleep(10 * LINKS_SECONDS)
         nursery.cancel_scope.cancel()
     assert learnt == [None, None]

@@ -14,12 +14,12 @@ import trio
 
 from protocol.errors import ProtocolError
 from protocol.sasl import SaslRefusedError
+from proxy.cluster.broker_client import Broker, response_of
+from proxy.cluster.login import Login
 from proxy.config.names_settings import LoginSettings
 from proxy.config.settings_values import Address
 from proxy.config.tls_settings import Secret
 from proxy.errors import ConfigurationError
-from proxy.network.broker_asking import Broker, answer_of
-from proxy.network.login import Login
 
 from ..hanging_disk import hanging_disk
 
@@ -176,6 +176,6 @@ async def test_no_password_goes_over_a_leg_without_keys_unless_that_is_written_d
         address = Address("127.0.0.1", listeners[0].socket.getsockname()[1])
         broker = Broker(address, login=login("PLAIN", in_plaintext=False))
         with pytest.raises(ProtocolError, match=r"names\.security\.protocol is SASL_SSL"):
-            await answer_of(broker, 3, range(4, 5), lambda _: b"question", most_bytes=100)
+            await response_of(broker, 3, range(4, 5), lambda _: b"question")
         nursery.cancel_scope.cancel()
     assert came in ([], [b""])

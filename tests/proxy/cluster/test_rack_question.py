@@ -11,9 +11,10 @@ import trio
 import trio.testing
 
 from protocol.metadata import broker_racks
+from proxy.cluster import broker_client
+from proxy.cluster.broker_questions import RACKS_SECONDS, UNKNOWN_RACK_SECONDS, RackQuestion
+from proxy.cluster.view import follow
 from proxy.config.settings import Address
-from proxy.network import broker_asking
-from proxy.network.rack_asking import AGAIN_SECONDS, UNKNOWN_SECONDS, RackAsking
 from proxy.quotas import Quotas, RoleQuota
 from proxy.quotas.finer_rates import Entity, FinerRates
 from proxy.quotas.replicas import EVERY_PARTITION
@@ -32,7 +33,7 @@ RACKS = {101: "a", 102: "b"}
 OF_RACK = FinerRates(racks={"b": 1.0 * MIB})
 
 
-BROKER = broker_asking.Broker(Address("kafka", 9092))
+BROKER = broker_client.Broker(Address("kafka", 9092))
 
 
 @dataclass
@@ -72,9 +73,9 @@ class Scene:
             nursery.start_soon(broker.serve, far)
             return near
 
-        patch.setattr(broker_asking, "open_stream", connect)
+        patch.setattr(broker_client, "open_stream", connect)
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(RackAsking(self.racks, [self.throttle], self._changed).run, [BROKER], self.log)
+            nursery.start_soon(follow, RackQuestion(self.racks, [self.throttle], self._changed), [BROKER], self.log)
             yield
             nursery.cancel_scope.cancel()
 
@@ -99,7 +100,7 @@ async def test_a_rate_of_a_rack_holds_as_soon_as_racks_are_told(
         assert scene.throttle.finer is not None
         assert scene.throttle.finer.of_peer("102") == [scene.throttle.finer.bounds[Entity("rack", "b")]]
         assert sum(scene.talk.asked_for(scene.talk.decide()).values()) == MIB // 4
-        await trio.sleep(AGAIN_SECONDS + 1)
+        await trio.sleep(RACKS_SECONDS + 1)
     assert broker.asked == [[], []]
     assert scene.changes == 1
     assert scene.log.events == []
@@ -110,13 +111,13 @@ async def test_without_a_rate_of_a_rack_it_is_asked_once_a_minute_while_there_ar
 ) -> None:
     scene, broker = Scene(finer=FinerRates()), MetadataBroker({}, racks=RACKS)
     async with scene.asking(broker, monkeypatch):
-        await trio.sleep(UNKNOWN_SECONDS - 0.5)
+        await trio.sleep(UNKNOWN_RACK_SECONDS - 0.5)
         assert broker.asked == []
-        await trio.sleep(AGAIN_SECONDS * 2.1)
+        await trio.sleep(RACKS_SECONDS * 2.1)
     assert broker.asked == [[], [], []]
     alone, silent = Scene(finer=FinerRates(), connected=False), MetadataBroker({}, racks=RACKS)
     async with alone.asking(silent, monkeypatch):
-        await trio.sleep(AGAIN_SECONDS * 2)
+        await trio.sleep(RACKS_SECONDS * 2)
     assert silent.asked == []
 
 
@@ -131,11 +132,11 @@ async def test_a_broker_that_is_met_anew_is_asked_for_at_once_and_then_now_and_t
         stranger.link.peer, stranger.link.replicas.fetch_version = "107", 3
         await trio.sleep(1.1)
         assert len(broker.asked) == 2
-        await trio.sleep(2.1 * UNKNOWN_SECONDS)
+        await trio.sleep(2.1 * UNKNOWN_RACK_SECONDS)
         assert 3 <= len(broker.asked) <= 4
         assert scene.throttle.rack_doubts().unknown == ("107",)
         broker.racks = {**RACKS, 107: "b"}
-        await trio.sleep(UNKNOWN_SECONDS + 2)
+        await trio.sleep(UNKNOWN_RACK_SECONDS + 2)
     assert not scene.throttle.rack_doubts().unknown
 
 
@@ -144,20 +145,7 @@ async def test_where_nobody_answers_nothing_is_bounded_by_it_and_it_is_told_once
 ) -> None:
     scene = Scene()
     async with scene.asking(None, monkeypatch):
-        await trio.sleep(AGAIN_SECONDS)
-    assert scene.log.events == ["racks_unknown"]
+        await trio.sleep(RACKS_SECONDS)
+    assert scene.log.events == ["cluster_question_unanswered"]
     assert scene.changes == 0
     assert sum(scene.talk.asked_for(scene.talk.ask()).values()) == MIB
-
-
-async def test_bytes_between_racks_are_counted_of_connections_from_their_beginning(
-    monkeypatch: pytest.MonkeyPatch, autojump_clock: None
-) -> None:
-    scene, broker = Scene(finer=FinerRates()), MetadataBroker({}, racks=RACKS)
-    scene.talk.link.relayed.response_bytes = 1000
-    async with scene.asking(broker, monkeypatch):
-        await trio.sleep(UNKNOWN_SECONDS + 2)
-        assert scene.throttle.statistics.cross_rack_response_bytes == 1000
-        scene.talk.link.relayed.response_bytes += 234
-        scene.talk.link.close()
-    assert scene.throttle.statistics.cross_rack_response_bytes == 1234

@@ -12,9 +12,10 @@ from protocol.reassignments import RESPONSE
 from protocol.wire.framing import with_length
 from protocol.wire.headers import peek_request, response_header, response_header_version
 from protocol.wire.layout import TAGS, layout, parse_whole
+from proxy.cluster import broker_client
+from proxy.cluster.topic_questions import ReplicaCountQuestion, without_added
+from proxy.cluster.view import RETRY_SECONDS, follow
 from proxy.config.settings import Address
-from proxy.network import broker_asking
-from proxy.network.in_sync_asking import AGAIN_SECONDS, InSyncAsking, without_added
 from proxy.quotas.priorities import Priorities
 from proxy.throttle.needs import Needs
 from proxy.throttle.topic_names import TopicNames
@@ -26,7 +27,7 @@ from ..recorded_log import RecordedLog
 if TYPE_CHECKING:
     from proxy.throttle.role_throttle import RoleThrottle
 
-BROKER = broker_asking.Broker(Address("kafka", 9092))
+BROKER = broker_client.Broker(Address("kafka", 9092))
 ISR = {0: (3, 1), 1: (3, 3)}
 
 
@@ -136,7 +137,7 @@ async def running(asked: Asked, throttles: list[RoleThrottle], needs: Needs, sec
     log = RecordedLog()
     async with trio.open_nursery() as nursery:
         asked.nursery = nursery
-        nursery.start_soon(InSyncAsking(needs, throttles).run, [BROKER], log)
+        nursery.start_soon(follow, ReplicaCountQuestion(needs, throttles), [BROKER], log)
         await trio.sleep(seconds)
         nursery.cancel_scope.cancel()
     return log
@@ -152,7 +153,7 @@ async def test_topics_that_are_behind_are_asked_for_now_and_then(
     needs: Needs, last: int, monkeypatch: pytest.MonkeyPatch, autojump_clock: None
 ) -> None:
     asked = Asked(last=last)
-    monkeypatch.setattr(broker_asking, "open_stream", asked.connect)
+    monkeypatch.setattr(broker_client, "open_stream", asked.connect)
     log = await running(asked, [behind(["b", "a"])], needs, 10.5)
     assert {version for _, version, _ in asked.asked} == {last}
     assert 3 <= len(asked.asked) <= 4
@@ -186,7 +187,7 @@ async def test_replicas_that_a_move_adds_are_not_missing(
 ) -> None:
     """Partitions of a plain move counted as under-replicated, where all of the topic's partitions moved: moves lost
     their last place."""
-    monkeypatch.setattr(broker_asking, "open_stream", asked.connect)
+    monkeypatch.setattr(broker_client, "open_stream", asked.connect)
     monkeypatch.setitem(ISR, 0, (4, 2))
     monkeypatch.setitem(ISR, 1, (4, 3))
     await running(asked, [behind(["t"])], needs, 3.5)
@@ -207,7 +208,7 @@ async def test_nobody_is_asked_without_need(
     autojump_clock: None,
 ) -> None:  # fmt: skip
     asked = Asked()
-    monkeypatch.setattr(broker_asking, "open_stream", asked.connect)
+    monkeypatch.setattr(broker_client, "open_stream", asked.connect)
     needs.apply(priorities)
     await running(asked, throttles, needs, 10.0)
     assert asked.asked == []
@@ -218,7 +219,7 @@ async def test_where_nobody_answers_all_are_alike_and_it_is_told_once(
     needs: Needs, monkeypatch: pytest.MonkeyPatch, autojump_clock: None
 ) -> None:
     asked = Asked(silent=True)
-    monkeypatch.setattr(broker_asking, "open_stream", asked.connect)
-    log = await running(asked, [behind(["t"])], needs, 3 * AGAIN_SECONDS)
-    assert log.events == ["replicas_in_sync_unknown"]
+    monkeypatch.setattr(broker_client, "open_stream", asked.connect)
+    log = await running(asked, [behind(["t"])], needs, 3 * RETRY_SECONDS)
+    assert log.events == ["cluster_question_unanswered"]
     assert not needs.is_any

@@ -1,0 +1,128 @@
+"""One request to a broker, on a connection of the sidecar's own.
+
+Knows how a frame is sent and how an answer is received and parsed, but not what is asked (`questions`). Invariants: no
+more than `MAX_RESPONSE_BYTES` of an answer are received; a long answer is parsed in a thread.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
+
+import trio
+
+from protocol.api_versions import api_versions_request, newest_version
+from protocol.errors import ProtocolError
+from protocol.metadata import METADATA_VERSIONS_BY_ID, NAMED_METADATA_VERSIONS, metadata_request
+from protocol.wire.apis import API_METADATA
+from protocol.wire.framing import LENGTH_PREFIX_BYTES, frame_size, with_length
+
+from ..errors import ConfigurationError
+from ..relay.transport import open_stream
+from ..threads import in_thread
+
+if TYPE_CHECKING:
+    import ssl
+    from collections.abc import Callable, Sequence
+
+    from protocol.wire.topics import Topic
+
+    from ..config.settings import Address
+    from .login import Login
+
+CLIENT_ID = "throttle-sidecar"
+RESPONSE_TIMEOUT_SECONDS = 5.0
+MAX_RESPONSE_BYTES = 64 * 1024 * 1024
+"""Metadata of some hundred thousand partitions."""
+INLINE_PARSE_BYTES = 4 * 1024
+"""Responses of this size or more are parsed in a thread: a hundred partitions take two milliseconds."""
+ASKING_ERRORS = (OSError, ProtocolError, ConfigurationError, trio.BrokenResourceError, trio.TooSlowError)
+"""Why a broker does not answer. ConfigurationError: the password's file cannot be read."""
+
+PARSING_THREADS = trio.CapacityLimiter(1)
+"""Parsing holds the interpreter's lock most of the time, which the relay needs: one response at a time."""
+_Found_co = TypeVar("_Found_co", covariant=True)
+_Found = TypeVar("_Found")
+
+
+class Broker(NamedTuple):
+    """A broker's address and how to speak to it: TLS by `context`, with the name that its certificate must have, or
+    plaintext if `context` is None."""
+
+    address: Address
+    context: ssl.SSLContext | None = None
+    name: str = ""
+    login: Login | None = None
+
+    def __str__(self) -> str:
+        return str(self.address)
+
+
+class Parser(Protocol[_Found_co]):
+    """Parses the frame of a response of that version. Raises ProtocolError."""
+
+    def __call__(self, frame: bytes, *, version: int) -> _Found_co: ...
+
+
+async def ask_metadata(broker: Broker, topics: Sequence[Topic] | None, parse: Parser[_Found]) -> _Found:
+    """Return what `parse` finds in the broker's Metadata for these topics, all by name or all by id; None: all topics.
+
+    No topic is created. Raises one of ASKING_ERRORS.
+    """
+    versions = METADATA_VERSIONS_BY_ID if topics and isinstance(topics[0], bytes) else NAMED_METADATA_VERSIONS
+
+    def request(version: int) -> bytes:
+        return metadata_request(0, topics, client_id=CLIENT_ID, version=version)
+
+    return await ask_broker(broker, API_METADATA, versions, request, parse)
+
+
+async def ask_broker(
+    broker: Broker, api_key: int, versions: range, request: Callable[[int], bytes], parse: Parser[_Found]
+) -> _Found:
+    """Return what `parse` finds in the broker's response to a request.
+
+    ApiVersions is asked first: `request` is given the newest of `versions` that the broker knows and returns the frame
+    without its length. Parsing is not limited by `RESPONSE_TIMEOUT_SECONDS`, or a busy machine would never learn from a
+    large cluster. Raises one of ASKING_ERRORS.
+    """
+    with trio.fail_after(RESPONSE_TIMEOUT_SECONDS):
+        frame, version = await response_of(broker, api_key, versions, request)
+    if len(frame) < INLINE_PARSE_BYTES:
+        return parse(frame, version=version)
+    return await in_thread(partial(parse, frame, version=version), limiter=PARSING_THREADS)
+
+
+async def response_of(
+    broker: Broker, api_key: int, versions: range, request: Callable[[int], bytes]
+) -> tuple[bytes, int]:
+    """Return the response's frame, without its length, and its version; wait as long as the broker lets us."""
+    plain = await open_stream(broker.address)
+    stream: trio.abc.Stream = plain
+    if broker.context is not None:
+        stream = trio.SSLStream(plain, broker.context, server_hostname=broker.name, https_compatible=True)
+
+    async def ask(frame: bytes) -> bytes:
+        await stream.send_all(with_length(frame))
+        size = frame_size(await _receive_exactly(stream, LENGTH_PREFIX_BYTES), 0, maximum=MAX_RESPONSE_BYTES)
+        return await _receive_exactly(stream, size)
+
+    async with stream:
+        if broker.login is not None:
+            if broker.context is None and not broker.login.in_plaintext:
+                raise ProtocolError("names.security.protocol is SASL_SSL, and the leg that leads there has no keys")
+            await broker.login.run(ask, client_id=CLIENT_ID)
+        version = newest_version(await ask(api_versions_request(0, client_id=CLIENT_ID)), api_key, versions)
+        return await ask(request(version)), version
+
+
+async def _receive_exactly(stream: trio.abc.Stream, size: int) -> bytes:
+    data = bytearray()
+    while len(data) < size:
+        received = await stream.receive_some(size - len(data))
+        if not received:
+            raise ProtocolError(
+                f"the broker closed the connection {size - len(data)} bytes before the end of its answer"
+            )
+        data += received
+    return bytes(data)

@@ -1,0 +1,116 @@
+"""The questions about brokers: in which rack each is, and between which of them replication runs.
+
+Each says when it is due, what is asked and who learns the answer; `view` asks. What answers mean is decided by their
+users: `throttle.racks`, `observing.oversight`.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from typing import TYPE_CHECKING
+
+import trio
+
+from protocol.metadata import broker_racks, replication_links
+
+from .broker_client import ask_metadata
+from .view import Question, poll
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping
+
+    from protocol.metadata import Links
+
+    from ..roles import Role
+    from ..throttle.racks import Racks
+    from ..throttle.role_throttle import RoleThrottle
+    from .broker_client import Broker
+
+RACKS_SECONDS = 60.0
+"""How old the racks may become: a broker's rack changes only when it restarts."""
+UNKNOWN_RACK_SECONDS = 3.0
+"""How old the racks may become while a rate waits for an unknown rack. Without such a rate, nothing is asked earlier
+than this after the start."""
+LINKS_SECONDS = 60.0
+
+
+class RackQuestion(Question["Mapping[int, str]"]):
+    """Asks for the rack of each broker, for rates of racks and for the count of bytes between racks.
+
+    Due once a minute while a broker with a known id is connected, and sooner while a rate waits for an unknown rack.
+    Without an answer, rates of racks bound nothing, which `throttle.doubts` reports.
+    """
+
+    name = "racks"
+    retry_seconds = 0.0  # `_is_due` has the pause
+
+    def __init__(self, racks: Racks, throttles: Collection[RoleThrottle], changed: Callable[[Role], None]) -> None:
+        """`changed` is called with each role whose budgets changed."""
+        self._racks = racks
+        self._throttles = throttles
+        self._changed = changed
+        self._began = trio.current_time()
+        self._asked_at = -math.inf
+        self._asked_for: frozenset[str] = frozenset()
+        """The brokers whose rack was unknown when racks were asked for last."""
+
+    async def wait_until_due(self) -> None:
+        """Wait until a rate waits for a rack, or the racks are old."""
+        await poll(self._is_due)
+
+    def _is_due(self, now: float) -> bool:
+        age = now - self._asked_at
+        if any(throttle.names_racks for throttle in self._throttles):
+            unknown = self._unknown()
+            if unknown or not self._racks.is_known:
+                return age >= UNKNOWN_RACK_SECONDS or bool(unknown - self._asked_for)
+        if age < RACKS_SECONDS or now - self._began < UNKNOWN_RACK_SECONDS:
+            return False
+        return any(link.peer.isdecimal() for throttle in self._throttles for link in throttle.links)
+
+    def _unknown(self) -> frozenset[str]:
+        """Return the brokers whose rack a rate waits for."""
+        return frozenset(peer for throttle in self._throttles for peer in throttle.rack_doubts().unknown)
+
+    async def ask(self, broker: Broker) -> Mapping[int, str]:
+        """Return the rack of each broker that is alive, empty for one that is in none."""
+        return await ask_metadata(broker, (), broker_racks)
+
+    def learn(self, found: Mapping[int, str] | None, now: float) -> None:
+        """Learn the racks; budgets of racks change with them."""
+        self._asked_at, self._asked_for = now, self._unknown()
+        if found is not None and self._racks.learn(found):
+            for throttle in self._throttles:
+                if throttle.racks_changed():
+                    self._changed(throttle.role)
+
+
+class LinkQuestion(Question["Links"]):
+    """Asks between which brokers replication runs, while a quota holds in a role that has no connection.
+
+    That may be right: a broker that leads everything fetches from no other, and one that leads nothing sends to none.
+    """
+
+    name = "links"
+    least_pause_seconds = retry_seconds = LINKS_SECONDS
+
+    def __init__(
+        self, broker_id: int, is_due: Callable[[float], bool], learn_links: Callable[[Links | None], None]
+    ) -> None:
+        self._broker_id = broker_id
+        self._is_due = is_due
+        self._learn_links = learn_links
+
+    async def wait_until_due(self) -> None:
+        """Wait until a role has a quota and no connection."""
+        await poll(self._is_due)
+
+    async def ask(self, broker: Broker) -> Links:
+        """Return the links of the broker beside us, from all topics."""
+        return await ask_metadata(broker, None, partial(replication_links, broker_id=self._broker_id))
+
+    def learn(self, found: Links | None, now: float) -> None:
+        """Pass the links on; None: unknown."""
+        del now
+        self._learn_links(found)
