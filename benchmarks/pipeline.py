@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import psutil
 
 from lab.processes import dies_with_us
-from pipeline.generate import BYTES_PER_MESSAGE, FIRST_BROKER, START_SECONDS, Cluster
-from pipeline.scope import moment_text
+from pipeline.journals.generate import BYTES_PER_MESSAGE, FIRST_BROKER, START_SECONDS, Cluster
+from pipeline.tables.scope import moment_text
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence

@@ -1,7 +1,14 @@
 """Answers from the journals, by Spark: was the bound kept, will it finish, what rate should be set.
 
-The nouns: *lines* are the journals as the sidecars wrote them; *tables* are what `ingest` makes of them; a *job* is
-a function from tables to a table, with a thin entry point in `pipeline.commands`; an *end* of a link is what one of its
-two sidecars saw of it; a *question* (`pipeline.questions`) is answered by a sentence. Knows the journal's schema and
-the admission code, never the sidecar. Invariant: only entry points hold a session, read or write.
+The nouns, and the folders in the order in which each may import those before it:
+
+- **Tables** (`tables`): Delta tables of journal lines, their schema, and the views that jobs read.
+- **Jobs** (`jobs`): functions from tables to a table that measure what was recorded. An *end* of a link is what one of
+  its two sidecars saw of it.
+- **Models** (`model`): what would have happened, or will, under other quotas.
+- **Journals** (`journals`): the sidecars' files on their way into the tables.
+- **Questions** (`questions`) are answered by a sentence, the **report** (`report`) is one page of them.
+- **Commands** (`commands`): thin entry points. Only they hold a session, read or write.
+
+Knows the journal's schema and the admission code, never the sidecar.
 """

@@ -9,8 +9,8 @@ import click
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
-from .causes import first_line
-from .commands import ask, compact, ingest, live, looking, planning, report, summarise
+from .commands import ask, compact, ingest, measurements, planning, report, stream, summarise
+from .error_message import first_line
 from .errors import InputError
 from .terminal import printable
 
@@ -43,14 +43,14 @@ COMMANDS = (
     ingest.command,
     compact.command,
     summarise.command,
-    looking.rates_command,
-    looking.audit_command,
-    looking.lag_command,
+    measurements.rates_command,
+    measurements.audit_command,
+    measurements.lag_command,
     planning.moves_command,
     planning.replay_command,
     planning.plan_command,
     planning.generate_command,
-    live.command,
+    stream.command,
     report.command,
     ask.command,
 )

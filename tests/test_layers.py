@@ -44,6 +44,27 @@ def test_nothing_imports_in_a_circle_not_even_for_its_types() -> None:
     assert circles(graph(OURS)) == []
 
 
+PIPELINE = ("tables", "jobs", "model", "journals", "questions", "report", "commands")
+"""Folders in the order in which each may import those before it."""
+
+
+def test_the_folders_of_the_pipeline_import_those_before_them_alone() -> None:
+    edges = graph(("pipeline",))
+    ranks = {f"pipeline.{folder}": rank for rank, folder in enumerate(PIPELINE)}
+
+    def folder(module: str) -> str:
+        return ".".join(module.split(".")[:2])
+
+    upwards = [
+        f"{name} -> {other}"
+        for name, others in edges.items()
+        for other in others
+        if folder(name) in ranks and ranks.get(folder(other), -1) > ranks[folder(name)]
+    ]
+    assert upwards == []
+    assert {folder(name) for name in edges} >= ranks.keys()
+
+
 def test_a_circle_is_found() -> None:
     edges = {"a": frozenset("b"), "b": frozenset("c"), "c": frozenset("a"), "d": frozenset("a")}
     assert circles(edges) == [["a", "b", "c"]]

@@ -6,7 +6,7 @@ import csv
 import json
 from typing import TYPE_CHECKING, NamedTuple
 
-from pipeline.scope import moment_text
+from pipeline.tables.scope import moment_text
 
 from ..pipeline import Cost, run
 from .outages import DAY, PARTITIONS_A_MOVE, START, Month, outages

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ..errors import InputError
-from ..questions import happened
+from ..questions import what_happened
 from ..questions.asking import QUESTIONS, ask
 from ..terminal import printable
 from .options import Wanted, scope_options, session, spark_options, tables
@@ -56,8 +56,8 @@ def command(
       python -m pipeline ask what-happened tables --at 03:10
       python -m pipeline ask what-rate tables --since 6h --finish-in 2h --json
     """
-    if (question == happened.QUESTION) != (at is not None):
-        raise click.UsageError(f"expected --at with {happened.QUESTION}, and with it alone")
+    if (question == what_happened.QUESTION) != (at is not None):
+        raise click.UsageError(f"expected --at with {what_happened.QUESTION}, and with it alone")
     with session("ask", spark_settings) as spark:
         found = tables(spark, path, wanted)
         when = None

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ..tables.upkeep import Compacted, compact
+from ..tables.maintenance import Compacted, compact
 from .options import Wanted, days_options, output_options, put_out, session, spark_options, tables, tell
 from .quantities import SOME_TIME
 

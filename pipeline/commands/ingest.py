@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from ..ingest import ingest
+from ..journals.ingest import ingest
 from ..terminal import printable
 from .options import session, spark_options, tell
 

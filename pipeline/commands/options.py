@@ -16,15 +16,15 @@ import click
 from py4j.protocol import Py4JNetworkError
 from pyspark.sql import SparkSession
 
-from ..causes import jvm_ended
+from ..error_message import jvm_ended
 from ..errors import InputError
-from ..scope import Scope, moment_text
 from ..session import open_session
 from ..tables import Tables
 from ..tables.delta import LOG
+from ..tables.incomplete_data import of_tables
+from ..tables.scope import Scope, moment_text
 from ..tables.storage import Storage
 from ..terminal import cell, printable
-from ..troubles import of_tables
 from .quantities import MOMENT, Moment
 
 if TYPE_CHECKING:

@@ -10,23 +10,23 @@ import click
 
 from reassignment import Capacity, Deadline, ReassignmentError, text_of
 
-from .. import moves as moves_job
-from .. import replay as replay_job
-from .. import sizes as sizes_job
-from .. import streams
-from ..bounds import Bound, Inside, inside
 from ..errors import InputError
-from ..fluid import Stream
-from ..generate import Cluster, write
-from ..held import Held
-from ..measured import measure
-from ..moves import catch_ups
-from ..planning import Wanted, plan, quotas_toml, read_reassignment
-from ..simulation import POLICIES, Flow
-from ..summaries import read
-from ..times_behind import SUMMARY
+from ..jobs import moves as moves_job
+from ..jobs import partition_sizes as sizes_job
+from ..jobs.inner_rates import Bound, Inside, inside
+from ..jobs.moves import catch_ups
+from ..jobs.plan_inputs import measure
+from ..jobs.times_behind import SUMMARY
+from ..journals.generate import Cluster, write
+from ..model import fluid_scenarios
+from ..model import replay as replay_job
+from ..model.broker_pairs import pairs
+from ..model.fluid import Stream
+from ..model.planning import Wanted, plan, quotas_toml, read_reassignment
+from ..model.simulation import POLICIES, Flow
+from ..tables.cached_frames import Held
+from ..tables.daily_summaries import read
 from ..units import duration
-from ..waves import pairs
 from .options import Wanted as WantedScope
 from .options import output_options, put_out, scope_options, session, spark_options, tables, tell, write_out
 from .quantities import END, RATE, SOME_RATE, SOME_TIME, Number
@@ -142,7 +142,7 @@ def replay_command(
         if model == "fluid":
             waves = [] if found is None else [one.stream for one in pairs(catch_ups(read(found, SUMMARY)))]
             links = _some(waves or _streams(planned), path)
-            shown = streams.fluid(spark, links, what_ifs, line_bytes_per_second=line, bounds=bounds)
+            shown = fluid_scenarios.fluid(spark, links, what_ifs, line_bytes_per_second=line, bounds=bounds)
         else:
             demand = planned if found is None else replay_job.flows_of(replay_job.demand(found.traffic))
             _tell_cost(_some(demand, path), what_ifs, line, bounds)
@@ -185,7 +185,7 @@ def _bounds(found: Inside) -> tuple[Bound, ...]:
 
 def _tell_cost(flows: list[Flow], what_ifs: list[replay_job.WhatIf], line: float, bounds: tuple[Bound, ...]) -> None:
     """Who does not want to wait so long should know before."""
-    seconds = streams.exact_cpu_seconds(flows, what_ifs, line_bytes_per_second=line, bounds=bounds)
+    seconds = fluid_scenarios.exact_cpu_seconds(flows, what_ifs, line_bytes_per_second=line, bounds=bounds)
     if seconds >= WORTH_TELLING_SECONDS:
         tell(f"the exact model takes some {duration(seconds)} of a core for this; --model fluid takes seconds")
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import click
 
-from ..lines import LATEST_SECONDS
+from ..journals.parse_lines import LATEST_SECONDS
 
 _UNITS = {"": 1.0, "B": 1.0}
 _UNITS |= {f"{letter}B": 1000.0**n for n, letter in enumerate("kMGT", 1)}

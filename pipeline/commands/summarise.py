@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import click
 
-from .. import lag, sizes, summaries, times_behind
-from ..questions import starved
-from ..tables import Tables
+from ..jobs import lag, partition_sizes, times_behind
+from ..questions import who_was_starved
+from ..tables import Tables, daily_summaries
 from .options import session, spark_options, tell
 
-SUMMARIES = (times_behind.SUMMARY, lag.SUMMARY, starved.SUMMARY, sizes.SUMMARY)
+SUMMARIES = (times_behind.SUMMARY, lag.SUMMARY, who_was_starved.SUMMARY, partition_sizes.SUMMARY)
 
 
 @click.command("summarise", short_help="Work out once what jobs need of whole days.")
@@ -27,6 +27,6 @@ def command(path: str, spark_settings: tuple[str | None, tuple[str, ...]]) -> No
       python -m pipeline summarise tables
     """
     with session("summarise", spark_settings) as spark:
-        done = summaries.summarise(Tables(spark, path), SUMMARIES, tell=tell)
+        done = daily_summaries.summarise(Tables(spark, path), SUMMARIES, tell=tell)
     for name, days in done.items():
         click.echo(f"{name}: {days} days of brokers")

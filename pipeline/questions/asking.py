@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from ..curve import recorded
-from ..troubles import of_tables
+from ..model.duration_curve import recorded
+from ..tables.incomplete_data import of_tables
 from ..units import Units
-from . import finish, happened, kept, rate, starved
+from . import was_it_kept, what_happened, what_rate, who_was_starved, will_it_finish
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,12 +17,18 @@ if TYPE_CHECKING:
     from ..tables import Tables
     from .answer import Answer
 
-QUESTIONS = (finish.QUESTION, kept.QUESTION, rate.QUESTION, happened.QUESTION, starved.QUESTION)
+QUESTIONS = (
+    will_it_finish.QUESTION,
+    was_it_kept.QUESTION,
+    what_rate.QUESTION,
+    what_happened.QUESTION,
+    who_was_starved.QUESTION,
+)
 
 
 def ask(
     tables: Tables, question: str, *, at: int | None = None, finish_in: float | None = None,
-    around: int = happened.AROUND_SECONDS,
+    around: int = what_happened.AROUND_SECONDS,
 ) -> Answer:  # fmt: skip
     """Answer one of `QUESTIONS`.
 
@@ -30,11 +36,13 @@ def ask(
     """
     units = units_of(tables)
     answers: dict[str, Callable[[], Answer]] = {
-        finish.QUESTION: lambda: finish.answer(finish.facts(tables), units),
-        kept.QUESTION: lambda: kept.answer(kept.facts(tables), units),
-        rate.QUESTION: lambda: rate.answer(recorded(tables), units, wanted_seconds=finish_in),
-        happened.QUESTION: lambda: happened.answer(happened.facts(tables, at or 0, around=around), units),
-        starved.QUESTION: lambda: starved.answer(starved.facts(tables), units),
+        will_it_finish.QUESTION: lambda: will_it_finish.answer(will_it_finish.facts(tables), units),
+        was_it_kept.QUESTION: lambda: was_it_kept.answer(was_it_kept.facts(tables), units),
+        what_rate.QUESTION: lambda: what_rate.answer(recorded(tables), units, wanted_seconds=finish_in),
+        what_happened.QUESTION: lambda: what_happened.answer(
+            what_happened.facts(tables, at or 0, around=around), units
+        ),
+        who_was_starved.QUESTION: lambda: who_was_starved.answer(who_was_starved.facts(tables), units),
     }
     return answers[question]().doubted(*of_tables(tables.files))
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
-from ..lag import TREND_SECONDS
-from ..quotas import ROLE, UNLIMITED
+from ..jobs.lag import TREND_SECONDS
+from ..jobs.quotas import ROLE, UNLIMITED
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

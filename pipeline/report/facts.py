@@ -12,22 +12,23 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pyspark.sql import functions as F
 
-from .. import audit, backtest, lag
-from ..curve import FACTORS, LINE_BYTES_PER_SECOND, recorded
 from ..errors import InputError
-from ..held import Held
-from ..moves import paced, times_behind
-from ..questions import finish, kept, rate, starved
+from ..jobs import audit, lag
+from ..jobs.moves import paced, times_behind
+from ..model import backtest
+from ..model.duration_curve import FACTORS, LINE_BYTES_PER_SECOND, recorded
+from ..questions import was_it_kept, what_rate, who_was_starved, will_it_finish
 from ..questions.asking import units_of
-from ..troubles import of_tables
+from ..tables.cached_frames import Held
+from ..tables.incomplete_data import of_tables
 from .buckets import Grid, buckets, busiest, grid, outliers, whole_step
 from .outlier import Outlier, told
 
 if TYPE_CHECKING:
     from pyspark.sql import Row
 
-    from ..backtest import BackTest
-    from ..curve import Recorded
+    from ..model.backtest import BackTest
+    from ..model.duration_curve import Recorded
     from ..questions.answer import Answer
     from ..tables import Tables
     from ..units import Units
@@ -72,7 +73,7 @@ class Facts:
     @property
     def moved(self) -> str:
         """What moved, in a sentence."""
-        return f"{rate.recording(self.recorded, self.units)}." if self.recorded.pairs else "Nothing moved."
+        return f"{what_rate.recording(self.recorded, self.units)}." if self.recorded.pairs else "Nothing moved."
 
     @property
     def kept(self) -> Answer:
@@ -119,13 +120,15 @@ def _facts(tables: Tables, whole: Row, held: Held) -> Facts:
     behind = held.once(times_behind(tables))
     scaled = recorded(tables, paced(behind, tables))
     # Rates inside quotas are judged with them, as roles of their own, of which the page has no rows.
-    kept_facts = kept.facts(tables) if scaled.inside.bounds else kept.facts(tables, seconds, verdicts=verdicts)
-    rates = rate.answer(scaled, units)
+    kept_facts = (
+        was_it_kept.facts(tables) if scaled.inside.bounds else was_it_kept.facts(tables, seconds, verdicts=verdicts)
+    )
+    rates = what_rate.answer(scaled, units)
     answers = (
-        kept.answer(kept_facts, units).doubted(*of_tables(tables.files)),
+        was_it_kept.answer(kept_facts, units).doubted(*of_tables(tables.files)),
         rates,
-        finish.answer(finish.of_times_behind(tables, behind, lambda: scaled), units),
-        starved.answer(starved.facts(tables), units),
+        will_it_finish.answer(will_it_finish.of_times_behind(tables, behind, lambda: scaled), units),
+        who_was_starved.answer(who_was_starved.facts(tables), units),
     )
     files, quarantined = _files(tables)
     return Facts(

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pyspark.sql import functions as F
 
-from .. import lag
-from ..quotas import ROLE, periods
+from ..jobs import lag
+from ..jobs.quotas import ROLE, periods
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -16,7 +16,7 @@ from .axes import QUOTA, TOLD, clock, labels, nearest, pointed_at, zoom
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ..waves import Pair
+    from ..model.broker_pairs import Pair
     from .drawing import Spec
     from .facts import Curve
 

@@ -21,7 +21,7 @@ from .style import STYLE
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from ..backtest import BackTest
+    from ..model.backtest import BackTest
     from ..questions.answer import Answer
     from ..units import Units
     from .buckets import Grid

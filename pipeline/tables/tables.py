@@ -12,12 +12,12 @@ from pyspark.sql import functions as F
 
 from journal_schema import LINE_SECONDS
 
-from ..accounts import best
 from ..errors import InputError
-from ..schema import EVENTS, FILES, LINES, QUARANTINE, SUMMARIES, kept
-from ..scope import Scope, moment_text
-from ..unfold import link_seconds, replica_seconds
 from . import delta
+from .explode_traffic import link_seconds, replica_seconds
+from .file_accounts import best
+from .schema import EVENTS, FILES, LINES, QUARANTINE, SUMMARIES, kept
+from .scope import Scope, moment_text
 from .storage import Storage
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pipeline.generate import Cluster
+from pipeline.journals.generate import Cluster
 from tests.deploy.containers import Containers
 from tests.pipeline.printed import role_rows
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from pipeline.schema import EVENTS, TRAFFIC
-from tests.pipeline.journals import FIRST, JOURNAL
-from tests.pipeline.journals import TRAFFIC as LINE
+from pipeline.tables.schema import EVENTS, TRAFFIC
+from tests.pipeline.journal_files import FIRST, JOURNAL
+from tests.pipeline.journal_files import TRAFFIC as LINE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

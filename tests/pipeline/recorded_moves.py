@@ -9,7 +9,7 @@ from typing import NamedTuple
 from proxy.journal.encoding import Origin, encode_traffic
 from proxy.throttle.ledger import Ledger
 from proxy.throttle.ledger_blocks import Position, TrafficKey
-from tests.pipeline.journals import FIRST
+from tests.pipeline.journal_files import FIRST
 
 MESSAGES = 16_225
 MESSAGE_BYTES = 1034

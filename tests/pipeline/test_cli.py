@@ -12,7 +12,7 @@ import pytest
 from journal_schema import Kind
 from pipeline.cli import group, main
 from tests.pipeline.flaky import object_store
-from tests.pipeline.journals import FIRST, event_line, traffic_line, write_file
+from tests.pipeline.journal_files import FIRST, event_line, traffic_line, write_file
 
 if TYPE_CHECKING:
     from pathlib import Path

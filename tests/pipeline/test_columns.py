@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
-from pipeline import audit, lag, moves, rates, replay, sizes, streams
-from pipeline.fluid import Stream
-from pipeline.replay import WhatIf
-from pipeline.simulation import Flow
-from pipeline.tables.upkeep import Compacted
+from pipeline.jobs import audit, lag, moves, partition_sizes, rates
+from pipeline.model import fluid_scenarios, replay
+from pipeline.model.fluid import Stream
+from pipeline.model.replay import WhatIf
+from pipeline.model.simulation import Flow
+from pipeline.tables.maintenance import Compacted
 from tests.pipeline.frames import quotas, traffic
 
 if TYPE_CHECKING:
@@ -79,7 +80,14 @@ def test_moves(spark: SparkSession) -> None:
     found = moves.moves(lines, said)
     told, by_source = tables_below("moves")
     assert columns(found) == told
-    assert columns(moves.by_source(found, sizes.partition_sizes(sizes.whole(sizes.SUMMARY.of(lines))))) == by_source
+    assert (
+        columns(
+            moves.by_source(
+                found, partition_sizes.partition_sizes(partition_sizes.whole(partition_sizes.SUMMARY.of(lines)))
+            )
+        )
+        == by_source
+    )
 
 
 def test_replay(spark: SparkSession) -> None:
@@ -89,7 +97,7 @@ def test_replay(spark: SparkSession) -> None:
     assert [column for column in columns(replay.peaks(replayed)) if column.name != "broker"] == [
         column for column in peaks if column.name != "broker"
     ]
-    fluid = streams.fluid(spark, [Stream("1", "2", 1.0)], [WHAT_IF], line_bytes_per_second=1.0)
+    fluid = fluid_scenarios.fluid(spark, [Stream("1", "2", 1.0)], [WHAT_IF], line_bytes_per_second=1.0)
     assert columns(fluid) == told
 
 

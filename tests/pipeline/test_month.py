@@ -9,12 +9,12 @@ from pyspark.sql import functions as F
 
 from benchmarks.month.journals import write
 from benchmarks.month.outages import Month
-from pipeline import audit
-from pipeline.held import Held
-from pipeline.ingest import ingest
-from pipeline.moves import moves_of
-from pipeline.questions import starved
+from pipeline.jobs import audit
+from pipeline.jobs.moves import moves_of
+from pipeline.journals.ingest import ingest
+from pipeline.questions import who_was_starved
 from pipeline.tables import Tables
+from pipeline.tables.cached_frames import Held
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -63,6 +63,6 @@ def test_nobody_but_who_did_broke_the_bound(tables: Tables, truth: dict[str, Any
 
 
 def test_the_link_that_was_passed_over_is_found(tables: Tables, truth: dict[str, Any]) -> None:
-    rows = starved.facts(tables).rows
+    rows = who_was_starved.facts(tables).rows
     assert {(row.broker, int(row.peer)) for row in rows} == {tuple(pair) for pair in truth["starved"]}
     assert max(row.minutes for row in rows) >= 4

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
-from tests.pipeline.journals import FIRST, traffic_line, write_file
+from tests.pipeline.journal_files import FIRST, traffic_line, write_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,10 +11,10 @@ import trio
 
 from lab.embedded.follower import EmbeddedFollower, FetcherSettings
 from lab.embedded.leader import EmbeddedLeader
-from pipeline.audit import seconds_with_quota, summary
-from pipeline.ingest import ingest
-from pipeline.lag import per_replica, sum_replica_lag
-from pipeline.moves import moves
+from pipeline.jobs.audit import seconds_with_quota, summary
+from pipeline.jobs.lag import per_replica, sum_replica_lag
+from pipeline.jobs.moves import moves
+from pipeline.journals.ingest import ingest
 from pipeline.tables import Tables
 from proxy.config.reload import QuotaWatch
 from proxy.config.settings import load_settings

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pipeline import generate
-from pipeline.audit import seconds_with_quota, summary, violations
-from pipeline.generate import START_SECONDS, Cluster
-from pipeline.ingest import ingest
-from pipeline.lag import per_replica, progress, stalls, sum_replica_lag
-from pipeline.rates import LEVELS, per_second
+from pipeline.jobs.audit import seconds_with_quota, summary, violations
+from pipeline.jobs.lag import per_replica, progress, stalls, sum_replica_lag
+from pipeline.jobs.rates import LEVELS, per_second
+from pipeline.journals import generate
+from pipeline.journals.generate import START_SECONDS, Cluster
+from pipeline.journals.ingest import ingest
 from pipeline.tables import Tables
 
 if TYPE_CHECKING:

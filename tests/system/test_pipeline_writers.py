@@ -25,7 +25,7 @@ from pyspark.sql import functions as F
 
 from pipeline.tables import Tables
 from tests.pipeline.flaky import SCHEME
-from tests.pipeline.journals import FIRST, traffic_line, write_file
+from tests.pipeline.journal_files import FIRST, traffic_line, write_file
 from tests.pipeline.sessions import session_in
 
 if TYPE_CHECKING:

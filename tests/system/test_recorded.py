@@ -14,10 +14,10 @@ from admission.simple_rate import SimpleRate
 from lab.cluster import cluster
 from lab.moves import MIB, Move
 from lab.releases import release
-from pipeline.audit import seconds_with_quota, summary
-from pipeline.ingest import ingest
-from pipeline.moves import moves
-from pipeline.rates import LEVELS, per_second, windowed
+from pipeline.jobs.audit import seconds_with_quota, summary
+from pipeline.jobs.moves import moves
+from pipeline.jobs.rates import LEVELS, per_second, windowed
+from pipeline.journals.ingest import ingest
 from pipeline.tables import Tables
 from tests.pipeline.sessions import session_in
 from tests.system.recordings import Recorded, collect_journals, plan, record

@@ -18,7 +18,7 @@ from lab.cluster import cluster
 from lab.moves import MIB, Move
 from lab.open_move import open_move
 from lab.releases import release
-from pipeline.inflating import lines
+from pipeline.journals.decompress import lines
 
 from .busy import assert_undisturbed, busy_partitions
 from .expectations import assert_intact

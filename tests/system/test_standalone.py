@@ -20,8 +20,8 @@ import pyspark
 import pytest
 
 from lab.processes import dies_with_us
-from pipeline.generate import Cluster
 from pipeline.jars import jars
+from pipeline.journals.generate import Cluster
 from tests.pipeline.printed import role_rows
 
 if TYPE_CHECKING:

@@ -16,13 +16,13 @@ from lab.cluster import cluster
 from lab.moves import MIB, Move
 from lab.records import Shape
 from lab.releases import RELEASES
-from pipeline.backtest import of_links, of_plan
-from pipeline.curve import LINE_BYTES_PER_SECOND, recorded
-from pipeline.held import Held
-from pipeline.ingest import ingest
-from pipeline.moves import moves_of
-from pipeline.simulation import Flow, Scenario, simulate
+from pipeline.jobs.moves import moves_of
+from pipeline.journals.ingest import ingest
+from pipeline.model.backtest import of_links, of_plan
+from pipeline.model.duration_curve import LINE_BYTES_PER_SECOND, recorded
+from pipeline.model.simulation import Flow, Scenario, simulate
 from pipeline.tables import Tables
+from pipeline.tables.cached_frames import Held
 from tests.pipeline.sessions import session_in
 from tests.system.recordings import Recorded, collect_journals, plan, record
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from pipeline.backtest import BackTest
+    from pipeline.model.backtest import BackTest
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(900)]
 

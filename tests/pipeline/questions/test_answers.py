@@ -9,22 +9,22 @@ from typing import Any
 import pytest
 from pyspark.sql import Row
 
-from pipeline.audit import STRICT_PROMISES
-from pipeline.backtest import BackTest, of_links, of_plan
-from pipeline.bounds import Bound, Inside
-from pipeline.curve import Recorded, in_force
-from pipeline.fluid import Stream
-from pipeline.questions import finish, happened, kept, rate, starved
+from pipeline.jobs.audit import STRICT_PROMISES
+from pipeline.jobs.inner_rates import Bound, Inside
+from pipeline.jobs.remaining_bytes import Waiting
+from pipeline.model.backtest import BackTest, of_links, of_plan
+from pipeline.model.broker_pairs import Pair
+from pipeline.model.duration_curve import Recorded, in_force
+from pipeline.model.fluid import Stream
+from pipeline.questions import was_it_kept, what_happened, what_rate, who_was_starved, will_it_finish
 from pipeline.questions.answer import Answer, Verdict
-from pipeline.questions.finish import Finish
-from pipeline.questions.happened import Happened
-from pipeline.questions.kept import Kept, Worst
-from pipeline.questions.starved import Starved
-from pipeline.remaining import Waiting
+from pipeline.questions.was_it_kept import Kept, Worst
+from pipeline.questions.what_happened import Happened
+from pipeline.questions.who_was_starved import Starved
+from pipeline.questions.will_it_finish import Finish
 from pipeline.report.facts import _curve
 from pipeline.units import Units
-from pipeline.waves import Pair
-from tests.pipeline.journals import FIRST
+from tests.pipeline.journal_files import FIRST
 
 MIB = 1024 * 1024
 WORST = (Worst(1, 1.21, 101, "leader", FIRST + 9, 4.0 * MIB), Worst(11, 1.01, 102, "follower", FIRST + 20, 4.0 * MIB))
@@ -48,7 +48,7 @@ BROKEN = KEPT._replace(over=3, broken_roles=1, incidents=(INCIDENT,))
     ],
 )  # fmt: skip
 def test_was_it_kept(found: Kept, verdict: Verdict, says: str, doubts: int) -> None:
-    answer = kept.answer(found, Units.BINARY)
+    answer = was_it_kept.answer(found, Units.BINARY)
     assert answer.verdict is verdict
     assert says in answer.sentence
     assert len(answer.uncertainty) == doubts
@@ -69,7 +69,7 @@ HEARD = {(101, "leader"): FIRST, (102, "follower"): FIRST}
 
 
 def finishing(*behind: Waiting, quotas: dict[tuple[str, str], float] | None = None, **heard: int) -> Finish:
-    return finish.judged(behind, {**HEARD, **({(102, "follower"): heard["of_102"]} if heard else {})}, FIRST,
+    return will_it_finish.judged(behind, {**HEARD, **({(102, "follower"): heard["of_102"]} if heard else {})}, FIRST,
                          quotas or {}, ())  # fmt: skip
 
 
@@ -98,7 +98,7 @@ THE_OTHERS = [replica(number, rate=0.0) for number in range(1, 61)]
     ],
 )  # fmt: skip
 def test_will_it_finish(found: Finish, verdict: Verdict, number: float | None, says: str) -> None:
-    answer = finish.answer(found, Units.DECIMAL)
+    answer = will_it_finish.answer(found, Units.DECIMAL)
     assert (answer.verdict, answer.number) == (verdict, number if number is None else pytest.approx(number))
     assert says in answer.sentence
     assert json.loads(json.dumps(answer.as_json(), allow_nan=False))["verdict"] == verdict.name.lower()
@@ -107,8 +107,10 @@ def test_will_it_finish(found: Finish, verdict: Verdict, number: float | None, s
 def test_the_interval_has_the_models_own_error_in_it() -> None:
     """Of links that have ended it said a fifth too little and a quarter too much."""
     found = finishing(replica())._replace(errors=(-0.2, 0.25))
-    assert finish.interval(found) == (pytest.approx(80.0), pytest.approx(125.0))
-    assert any("errors for 2 links that ended" in text for text in finish.answer(found, Units.DECIMAL).uncertainty)
+    assert will_it_finish.interval(found) == (pytest.approx(80.0), pytest.approx(125.0))
+    assert any(
+        "errors for 2 links that ended" in text for text in will_it_finish.answer(found, Units.DECIMAL).uncertainty
+    )
 
 
 def test_rates_inside_the_quotas_stay_and_what_the_model_is_without_is_a_doubt() -> None:
@@ -116,14 +118,14 @@ def test_rates_inside_the_quotas_stay_and_what_the_model_is_without_is_a_doubt()
     bound = Bound("101", "leader", "peer 102", frozenset(["102"]), 2.0 * MIB)
     held = RECORDED._replace(inside=Inside((bound,), ("broker 101 as leader had rates of topics (o)",)))
     assert held.seconds_at(1.0) == held.seconds_at(8.0) == pytest.approx(500.0)
-    answer = rate.answer(held, Units.BINARY, wanted_seconds=250.0)
+    answer = what_rate.answer(held, Units.BINARY, wanted_seconds=250.0)
     assert answer.verdict is Verdict.BAD
     assert "rates inside the quotas stay as they are: peer 102 of broker 101 as leader" in answer.uncertainty
     assert "broker 101 as leader had rates of topics (o)" in answer.uncertainty
 
 
 def test_who_fell_silent_while_behind_is_a_doubt() -> None:
-    answer = finish.answer(finishing(replica(last=FIRST - 31)), Units.DECIMAL)
+    answer = will_it_finish.answer(finishing(replica(last=FIRST - 31)), Units.DECIMAL)
     assert any("1 replica fell silent" in text for text in answer.uncertainty)
 
 
@@ -162,7 +164,7 @@ STOPPED = {("101", "leader"): 0.0}
     ],
 )  # fmt: skip
 def test_what_rate(found: Recorded, wanted: float | None, verdict: Verdict, number: float | None, says: str) -> None:
-    answer = rate.answer(found, Units.BINARY, wanted_seconds=wanted)
+    answer = what_rate.answer(found, Units.BINARY, wanted_seconds=wanted)
     assert answer.verdict is verdict
     assert says in answer.sentence
     assert answer.number == (None if number is None else pytest.approx(number, rel=0.03))
@@ -171,12 +173,12 @@ def test_what_rate(found: Recorded, wanted: float | None, verdict: Verdict, numb
 def test_the_model_is_held_against_the_recording() -> None:
     """1000 MiB at 4 MiB/s are 250 s, as recorded; had it taken 200 s, the model would be 25 % off."""
     faster = RECORDED._replace(pairs=(PAIR._replace(ended=FIRST + 200),))
-    assert "(+0%)" in rate.answer(RECORDED, Units.BINARY).uncertainty[0]
+    assert "(+0%)" in what_rate.answer(RECORDED, Units.BINARY).uncertainty[0]
     assert (
         "the model says 4 min 10 s where 3 min 20 s were recorded (+25%)"
-        in rate.answer(faster, Units.BINARY).uncertainty[0]
+        in what_rate.answer(faster, Units.BINARY).uncertainty[0]
     )
-    assert "could not be held against" in rate.answer(UNFINISHED, Units.BINARY).uncertainty[0]
+    assert "could not be held against" in what_rate.answer(UNFINISHED, Units.BINARY).uncertainty[0]
     found = of_links(faster, line_bytes_per_second=125e6).errors
     assert found is not None
     assert (found.tests, found.worst.what, found.worst.error) == (1, "101 to 102", pytest.approx(0.25))
@@ -202,7 +204,8 @@ def test_a_quota_that_changed_while_something_moved_is_a_mean_and_the_model_know
     found = RECORDED._replace(streams=streams, quotas=leader, changes=changes)
     assert found.seconds_modelled == pytest.approx(50 + 900 / 6)
     assert (
-        "with 5.2 MiB/s, the mean of what it was while it changed, it took" in rate.answer(found, Units.BINARY).sentence
+        "with 5.2 MiB/s, the mean of what it was while it changed, it took"
+        in what_rate.answer(found, Units.BINARY).sentence
     )
 
 
@@ -222,7 +225,7 @@ def test_plan_is_asked_again_for_what_was_recorded() -> None:
 
 def test_a_rate_below_what_is_written_in_sync_is_doubted() -> None:
     quotas = {("101", "leader"): 4.0 * MIB, ("102", "follower"): 8.0 * MIB}
-    answer = rate.answer(RECORDED._replace(quotas=quotas, inflow={"102": 20.0 * MIB}), Units.BINARY)
+    answer = what_rate.answer(RECORDED._replace(quotas=quotas, inflow={"102": 20.0 * MIB}), Units.BINARY)
     assert "Set 8 MiB/s to 16 MiB/s (listed below)" in answer.sentence
     assert "broker 101 as leader: 8 MiB/s" in answer.evidence
     assert any("brokers 102 take in more than that in sync" in text for text in answer.uncertainty)
@@ -230,7 +233,7 @@ def test_a_rate_below_what_is_written_in_sync_is_doubted() -> None:
 
 def test_a_quota_that_nothing_moved_under_is_not_scaled() -> None:
     """101 moved at 4 MiB/s; 103 has a quota of 0 and nothing to move. Neither took anything in in sync."""
-    answer = rate.answer(RECORDED._replace(quotas={**RECORDED.quotas, ("103", "leader"): 0.0}), Units.BINARY)
+    answer = what_rate.answer(RECORDED._replace(quotas={**RECORDED.quotas, ("103", "leader"): 0.0}), Units.BINARY)
     assert answer.sentence.startswith("Set 8 MiB/s to have it in half the time: with 4 MiB/s it took")
     assert not any("take in more than that" in text for text in answer.uncertainty)
 
@@ -238,7 +241,8 @@ def test_a_quota_that_nothing_moved_under_is_not_scaled() -> None:
 def test_moves_whose_high_watermark_was_never_known_are_a_doubt() -> None:
     found = RECORDED._replace(pairs=(PAIR._replace(unknown=2),))
     assert any(
-        "of 2 moves no journal says how far behind" in text for text in rate.answer(found, Units.BINARY).uncertainty
+        "of 2 moves no journal says how far behind" in text
+        for text in what_rate.answer(found, Units.BINARY).uncertainty
     )
 
 
@@ -289,7 +293,7 @@ QUIET = Happened(FIRST, 300, 600, (), (), (), (), (), KEPT)
     ],
 )  # fmt: skip
 def test_what_happened(found: Happened, says: str) -> None:
-    answer = happened.answer(found, Units.BINARY)
+    answer = what_happened.answer(found, Units.BINARY)
     assert says in answer.sentence
     assert answer.verdict is (Verdict.GOOD if found.seconds else Verdict.UNKNOWN)
     assert bool(answer.evidence) == (answer.number != 0)
@@ -312,7 +316,7 @@ LEAST = Row(**REPLICA, share=0.62, minute=FIRST // 60)
     ],
 )  # fmt: skip
 def test_who_was_starved(found: Starved, verdict: Verdict, number: float, says: str) -> None:
-    answer = starved.answer(found, Units.DECIMAL)
+    answer = who_was_starved.answer(found, Units.DECIMAL)
     assert (answer.verdict, answer.number) == (verdict, number)
     assert says in answer.sentence
 

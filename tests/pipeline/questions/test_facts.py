@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING
 import pytest
 
 from journal_schema import Kind
-from pipeline import generate
 from pipeline.cli import main
-from pipeline.curve import recorded
-from pipeline.generate import START_SECONDS, Cluster
-from pipeline.ingest import ingest
-from pipeline.questions import finish, happened, kept, starved
+from pipeline.journals import generate
+from pipeline.journals.generate import START_SECONDS, Cluster
+from pipeline.journals.ingest import ingest
+from pipeline.model.duration_curve import recorded
+from pipeline.questions import was_it_kept, what_happened, who_was_starved, will_it_finish
 from pipeline.questions.answer import Verdict
 from pipeline.questions.asking import ask, units_of
-from pipeline.scope import Scope
 from pipeline.tables import Tables
+from pipeline.tables.scope import Scope
 from tests.pipeline import recorded_moves
-from tests.pipeline.journals import FIRST, changed, event_line, traffic_line, write_file
+from tests.pipeline.journal_files import FIRST, changed, event_line, traffic_line, write_file
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -41,25 +41,25 @@ def generated(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> 
 
 
 def test_the_injected_violation_is_what_was_broken(generated: Tables) -> None:
-    found = kept.facts(generated)
+    found = was_it_kept.facts(generated)
     assert (found.roles, found.windows, found.over, found.broken_roles) == (6, 1200, 24, 2)
     assert found.worst[0].ratio == pytest.approx(2.0, rel=1e-3)
     assert found.worst[0].at == START_SECONDS + 17
     assert found.incidents[0].cause == "catch-up over the bound"
-    after = kept.facts(generated.within(Scope(since=START_SECONDS + 28)))
+    after = was_it_kept.facts(generated.within(Scope(since=START_SECONDS + 28)))
     assert (after.over, after.windows) == (0, 6 * 172)
 
 
 def test_the_injected_stall_is_what_never_finishes(generated: Tables) -> None:
-    found = finish.facts(generated)
+    found = will_it_finish.facts(generated)
     assert (found.now, found.lost, found.silent) == (START_SECONDS + 199, 0, ())
     # Both ends of each link are recorded, and each of six replicas is told once.
     assert sorted((link.source, link.replicas) for link in found.links) == [("101", 2), ("102", 2), ("103", 2)]
     assert {one.name for one in found.still} == {f"generated-{number} from 102 to 103" for number in (1, 4)}
-    answer = finish.answer(found, units_of(generated))
+    answer = will_it_finish.answer(found, units_of(generated))
     assert answer.verdict is Verdict.BAD
-    before = finish.facts(generated.within(Scope(until=START_SECONDS + 90)))
-    assert finish.answer(before, units_of(generated)).verdict is Verdict.GOOD
+    before = will_it_finish.facts(generated.within(Scope(until=START_SECONDS + 90)))
+    assert will_it_finish.answer(before, units_of(generated)).verdict is Verdict.GOOD
 
 
 def test_who_has_been_silent_for_long_is_not_judged_by_its_last_trend(spark: SparkSession, tmp_path: Path) -> None:
@@ -72,12 +72,12 @@ def test_who_has_been_silent_for_long_is_not_judged_by_its_last_trend(spark: Spa
         write_file(tmp_path / "journal", lines=lines, broker=broker)
     ingest(spark, [str(tmp_path / "journal")], str(tmp_path / "tables"))
     tables = Tables(spark, str(tmp_path / "tables"))
-    found = finish.facts(tables)
+    found = will_it_finish.facts(tables)
     assert (found.now, found.lost, found.silent) == (FIRST + 199, 0, ((101, "leader", FIRST + 59),))
-    answer = finish.answer(found, units_of(tables))
+    answer = will_it_finish.answer(found, units_of(tables))
     assert (answer.verdict, answer.number) == (Verdict.UNKNOWN, None)
     assert "nothing was heard of broker 101 as leader after 2026-11-21 08:40:59 UTC" in answer.sentence
-    earlier = finish.answer(finish.facts(tables.within(Scope(until=FIRST + 80))), units_of(tables))
+    earlier = will_it_finish.answer(will_it_finish.facts(tables.within(Scope(until=FIRST + 80))), units_of(tables))
     assert (earlier.verdict, earlier.number) == (Verdict.GOOD, pytest.approx((9000 - 20 * 80) / 20, rel=0.03))
 
 
@@ -100,7 +100,7 @@ def test_it_counts_bytes_and_not_messages(spark: SparkSession, tmp_path: Path) -
     write_file(tmp_path / "journal", lines=lines)
     ingest(spark, [str(tmp_path / "journal")], str(tmp_path / "tables"))
     tables = Tables(spark, str(tmp_path / "tables"))
-    answer = finish.answer(finish.facts(tables), units_of(tables))
+    answer = will_it_finish.answer(will_it_finish.facts(tables), units_of(tables))
     assert (answer.verdict, answer.number) == (Verdict.GOOD, pytest.approx(1002.0, rel=1e-3))
     assert "Yes, in 16 min 42 s" in answer.sentence
 
@@ -126,17 +126,17 @@ def test_a_replica_that_gets_nothing_is_named(spark: SparkSession, tmp_path: Pat
 def test_of_those_that_are_alike_it_tells_the_same_each_time(generated: Tables) -> None:
     """All brokers have the same traffic until the violation: who was the last, or the worst, was left to chance."""
     part = generated.within(Scope(until=START_SECONDS + 15))
-    assert [link.source for link in finish.facts(part).links] == ["101", "102", "103"]
-    assert [one.broker for one in kept.facts(part).worst] == [101, 101]
+    assert [link.source for link in will_it_finish.facts(part).links] == ["101", "102", "103"]
+    assert [one.broker for one in was_it_kept.facts(part).worst] == [101, 101]
 
 
 def test_around_a_moment_only_what_was_there_is_told(generated: Tables) -> None:
-    found = happened.facts(generated, START_SECONDS + 100, around=40)
+    found = what_happened.facts(generated, START_SECONDS + 100, around=40)
     assert {(row.broker, row.role) for row in found.rates} == {(102, "leader"), (103, "follower")}
     assert {row.cause for row in found.stalls} <= {"held back, and nothing moves"}
     assert found.bound.over == 0
-    assert happened.facts(generated, START_SECONDS + 17, around=5).bound.over > 0
-    assert happened.facts(generated, START_SECONDS - 10_000).seconds == 0
+    assert what_happened.facts(generated, START_SECONDS + 17, around=5).bound.over > 0
+    assert what_happened.facts(generated, START_SECONDS - 10_000).seconds == 0
 
 
 def test_events_are_told_once_and_not_those_of_every_file(spark: SparkSession, tmp_path: Path) -> None:
@@ -156,7 +156,7 @@ def test_events_are_told_once_and_not_those_of_every_file(spark: SparkSession, t
     write_file(tmp_path / "journal", lines=lines)
     ingest(spark, [str(tmp_path / "journal")], str(tmp_path / "tables"))
     tables = Tables(spark, str(tmp_path / "tables"))
-    found = happened.facts(tables, FIRST + 30)
+    found = what_happened.facts(tables, FIRST + 30)
     assert [(row.kind, row.reason, row.time) for row in found.events] == [("quota", "change", FIRST + 30)]
     assert [(row.cause, row.number) for row in found.connections] == [("peer_closed", 2)]
     answer = ask(tables, "what-happened", at=FIRST + 30)
@@ -193,7 +193,7 @@ def test_traffic_that_no_quota_selects_is_not_nothing(spark: SparkSession, tmp_p
     write_file(tmp_path / "journal", lines=lines)
     ingest(spark, [str(tmp_path / "journal")], str(tmp_path / "tables"))
     tables = Tables(spark, str(tmp_path / "tables"))
-    assert happened.facts(tables, FIRST + 30).seconds == 60
+    assert what_happened.facts(tables, FIRST + 30).seconds == 60
     answer = ask(tables, "what-happened", at=FIRST + 30)
     assert (answer.verdict, answer.number) == (Verdict.GOOD, 0.0)
     assert "Nothing out of the ordinary" in answer.sentence
@@ -214,12 +214,12 @@ def test_a_replica_that_stands_still_while_others_move_is_starved(spark: SparkSe
     write_file(tmp_path / "journal", lines=lines)
     ingest(spark, [str(tmp_path / "journal")], str(tmp_path / "tables"))
     tables = Tables(spark, str(tmp_path / "tables"))
-    found = starved.facts(tables)
+    found = who_was_starved.facts(tables)
     assert (found.minutes, found.replicas) == (18, 1)
     (row,) = found.rows
     assert (row.partition, row.peer, row.minutes, row.first) == (1, "103", 3, start + 60)
     assert row.others_bytes == 3 * 60 * 6000
-    least = starved.facts(tables.within(Scope(since=start + 240))).least_share
+    least = who_was_starved.facts(tables.within(Scope(since=start + 240))).least_share
     assert least is not None
     assert (least.partition, least.share) == (2, pytest.approx(3 * 2 / 10))
 
@@ -237,7 +237,7 @@ def test_it_is_starved_by_those_too_who_are_never_held_back(spark: SparkSession,
     ]  # fmt: skip
     write_file(tmp_path / "journal", lines=lines)
     ingest(spark, [str(tmp_path / "journal")], str(tmp_path / "tables"))
-    (row,) = starved.facts(Tables(spark, str(tmp_path / "tables"))).rows
+    (row,) = who_was_starved.facts(Tables(spark, str(tmp_path / "tables"))).rows
     assert (row.partition, row.peer, row.minutes, row.first) == (1, "103", 4, start)
     assert row.others_bytes == 240 * 4000
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.sql import Row
 
+from pipeline.model.broker_pairs import Pair
 from pipeline.report.buckets import Cell, Grid, whole_step
 from pipeline.report.drawing import figure
 from pipeline.report.facts import Curve
@@ -18,7 +19,6 @@ from pipeline.report.overviews import curve_plot, moves_plot
 from pipeline.report.page import _left
 from pipeline.report.plots import broken, outlier_plot
 from pipeline.units import Units
-from pipeline.waves import Pair
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

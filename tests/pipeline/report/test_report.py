@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from pipeline import generate
-from pipeline.generate import Cluster
-from pipeline.ingest import ingest
+from pipeline.journals import generate
+from pipeline.journals.generate import Cluster
+from pipeline.journals.ingest import ingest
 from pipeline.questions.answer import Verdict
 from pipeline.report.facts import collect
 from pipeline.report.page import render

@@ -12,8 +12,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StructField, StructType
 
 from pipeline.tables import Tables, delta
+from pipeline.tables.maintenance import compact
 from pipeline.tables.storage import Storage
-from pipeline.tables.upkeep import compact
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -1,0 +1,165 @@
+"""``rates``, ``audit``, ``lag``: what the tables say."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+from pyspark.sql import functions as F
+
+from ..jobs import audit, lag, rates
+from ..jobs.audit_inner_rates import with_bounds
+from ..tables.cached_frames import Held
+from .options import Wanted, output_options, put_out, require_room, scope_options, session, spark_options, tables, tell
+from .quantities import Number
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+SparkSettings = tuple[str | None, tuple[str, ...]]
+Output = tuple[str | None, str]
+PER = ("broker", "role")
+MOST_DOUBTS = 20
+RATE_HISTORY_SECONDS = 3600
+"""SimpleRate's slots are taken in turns: which one is the oldest depends on what was before."""
+
+
+@click.command("rates", short_help="Bytes per second, and over KIP-73's window.")
+@click.argument("path", metavar="TABLES")
+@click.option("--by", type=click.Choice(sorted(rates.LEVELS)), default="broker", show_default=True)
+@click.option("--all-traffic", is_flag=True, help="Partitions that are not throttled as well.")
+@scope_options
+@output_options
+@spark_options
+def rates_command(
+    path: str, by: str, wanted: Wanted, output: Output, spark_settings: SparkSettings, *, all_traffic: bool
+) -> None:
+    """Throttled bytes per second, and their rate over KIP-73's window by the sidecar's own arithmetic.
+
+    With --by partition this is KIP-73's PartitionBytesInRate. Seconds in which nothing moved have no row. With --since
+    the window knows of what was moved up to an hour before, which is all of it once there are eleven seconds of
+    traffic.
+
+    \b
+    Example:
+      python -m pipeline rates tables --by peer --out rates.csv --format csv
+    """
+    columns = rates.LEVELS[by]
+    with session("rates", spark_settings) as spark:
+        found = tables(spark, path, wanted)
+        before = found.reaching_back(RATE_HISTORY_SECONDS)
+        exact = before.seconds if by in rates.OF_LINKS else before.traffic
+        seconds = rates.per_second(exact, columns, throttled_only=not all_traffic)
+        put_out(found.scope.cut(rates.windowed(seconds, columns)).orderBy(*columns, "time"), output)
+
+
+@click.command("audit", short_help="Was the bound kept, in every second and in every eleven?")
+@click.argument("path", metavar="TABLES")
+@click.option("--evidence", metavar="PATH", help="Write every window over its bound there.")
+@click.option(
+    "--one-second", type=Number(), default=1.3, show_default=True, help="What a second may bring, over the quota."
+)
+@click.option("--eleven-seconds", type=Number(), default=1.05, show_default=True, help="The same for eleven seconds.")
+@scope_options
+@output_options
+@spark_options
+def audit_command(
+    path: str,
+    evidence: str | None,
+    one_second: float,
+    eleven_seconds: float,
+    wanted: Wanted,
+    output: Output,
+    spark_settings: SparkSettings,
+) -> None:
+    """For each broker, role and quota in force: the worst windows, the mean, the smoothness, what was over the bound.
+    Rates of peers and racks inside a quota are told like roles of their own: leader, rack b.
+
+    Exit status 0 says that the job ran, not that the bound was kept: see the column `verdict`. A batch larger than the
+    gate (100 ms of quota) comes whole, so with quotas below 10 batches a second a second may bring more than 1.3. In
+    the second of a change of quota what was allowed is not known better than between the two: it may be undecided.
+
+    \b
+    Example:
+      python -m pipeline audit tables --evidence over.parquet
+    """
+    if evidence is not None and evidence.rstrip("/") == (output[0] or "").rstrip("/"):
+        raise click.UsageError(f"expected --out and --evidence to be two places, found {evidence} for both")
+    promises = (audit.Promise(1, one_second), audit.Promise(11, eleven_seconds))
+    with session("audit", spark_settings) as spark, Held() as held:
+        found = tables(spark, path, wanted)
+        if evidence is not None:
+            require_room(spark, evidence)
+        before = found.reaching_back(audit.longest(promises) - 1)
+        seconds = held.once(audit.seconds_with_quota(*with_bounds(before.seconds, before.events), promises))
+        found_all = held.once(audit.summary(seconds, promises, since=found.scope.since))
+        put_out(found_all, output)
+        _tell_doubts(found_all)
+        over = found.scope.cut(audit.violations(seconds, promises))
+        if not _number_over(found_all):
+            # Of windows that were all judged already none is evidence: they are not judged once more.
+            over = over.limit(0)
+        if evidence is not None:
+            over.write.mode("overwrite").parquet(evidence)
+            tell(f"evidence written to {evidence}")
+        else:
+            click.echo("\nworst windows over the bound:")
+            worst_first = over.orderBy(F.desc_nulls_first("ratio"), *PER, "time", "window_seconds")
+            put_out(worst_first.drop("quota_bytes"), (None, ""), rows=10)
+
+
+def _number_over(summary: DataFrame) -> int:
+    """Return how many windows are over their bound."""
+    sums = (F.coalesce(F.sum(name), F.lit(0)) for name in summary.columns if name.startswith("over_"))
+    return int(summary.agg(sum(sums, F.lit(0)).alias("over")).collect()[0].over)
+
+
+def _tell_doubts(summary: DataFrame) -> None:
+    """Say where the sum is not the whole answer."""
+    for row in summary.where("overlap_seconds > 0").limit(MOST_DOUBTS).collect():
+        tell(
+            f"broker {row.broker} as {row.role}: two runs of its sidecar at once in {row.overlap_seconds} seconds:"
+            " do two sidecars have this broker's id? Each has the quota for itself, and here they are added up"
+        )
+    undecided = " + ".join(name for name in summary.columns if name.startswith("undecided_"))
+    for row in summary.withColumn("undecided", F.expr(undecided)).where("undecided > 0").limit(MOST_DOUBTS).collect():
+        tell(
+            f"broker {row.broker} as {row.role}: {row.undecided} windows are neither kept nor broken: within one of"
+            f" their seconds the quota became {row.limit:.0f} B/s, or began to be enforced, and journals do not say"
+            " when in it"
+        )
+
+
+@click.command("lag", short_help="How far behind, how long yet, and what keeps it.")
+@click.argument("path", metavar="TABLES")
+@click.option("--stalls", "only_stalls", is_flag=True, help="Only seconds in which the lag does not shrink, and why.")
+@click.option("--history", is_flag=True, help="Every second with news, not the last one alone.")
+@scope_options
+@output_options
+@spark_options
+def lag_command(
+    path: str, wanted: Wanted, output: Output, spark_settings: SparkSettings, *, only_stalls: bool, history: bool
+) -> None:
+    """SumReplicaLag, progress, and when it ends: an estimate from the last minute's trend, with its 95 % interval.
+
+    The trend begins anew when the quota changes, and is not known for ten seconds then: `drain` is `-`. Where it is
+    known and `eta_seconds` is `-`, it never ends at this rate. With --since, `done` and `remaining_bytes` are told from
+    what moved since a minute and a half before it; everything else is as without.
+
+    \b
+    Examples:
+      python -m pipeline lag tables
+      python -m pipeline lag tables --stalls
+    """
+    with session("lag", spark_settings) as spark:
+        found = tables(spark, path, wanted)
+        before = found.reaching_back(lag.LOOKS_BACK_SECONDS)
+        seconds = lag.of_tables(before)
+        rows = lag.progress(seconds, before.events)
+        rows = found.scope.cut(lag.stalls(rows, before.seconds, before.events) if only_stalls else rows)
+        if not (only_stalls or history):
+            # Silence is not progress: what fell silent while behind is not the last word.
+            spoken = rows.where("lost = 0")
+            rows = spoken.groupBy(*PER).agg(F.max_by(F.struct(*rows.columns[2:]), "time").alias("last"))
+            rows = rows.select(*PER, "last.*")
+        put_out(rows.orderBy(*PER, "time"), output)

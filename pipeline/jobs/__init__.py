@@ -1,0 +1,1 @@
+"""The jobs: functions from tables to a table, DataFrame to DataFrame, that measure what the journals recorded."""

@@ -1,0 +1,87 @@
+"""Rates inside a role's quota, as the journals' quota events tell them: which links each of them bounds.
+
+A peer's rate bounds one link of a broker; a rack's rate bounds the links with all brokers that were known to be in it.
+A model of links cannot hold to rates of topics, nor to who goes first, so these are told in words. Invariant: nothing
+that the journals tell of is left out silently.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pyspark.sql import functions as F
+
+from journal_schema import Kind
+
+from ..tables.schema import BOUNDS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyspark.sql import DataFrame
+
+MOST_NAMED = 5
+USUAL_PRIORITIES = "under-min-isr,under-replicated,moves"
+
+
+class Bound(NamedTuple):
+    """One rate: of what `broker` moves in `role` with any of `peers`. `name`: ``peer 102``, ``rack b``."""
+
+    broker: str
+    role: str
+    name: str
+    peers: frozenset[str]
+    bytes_per_second: float
+
+    def holds_for(self, source: str, destination: str) -> bool:
+        own, other = (source, destination) if self.role == "leader" else (destination, source)
+        return own == self.broker and other in self.peers
+
+
+class Inside(NamedTuple):
+    """bounds: those that held last, of every broker and role. left_out: what a model of links cannot hold to, a
+    sentence each."""
+
+    bounds: tuple[Bound, ...] = ()
+    left_out: tuple[str, ...] = ()
+
+    def in_words(self) -> str:
+        """``peer 102 of broker 101 as leader, …``; empty if there are none."""
+        told = [f"{bound.name} of broker {bound.broker} as {bound.role}" for bound in self.bounds[:MOST_NAMED]]
+        more = len(self.bounds) - MOST_NAMED
+        return ", ".join(told) + (f" and {more} more" if more > 0 else "")
+
+
+def inside(events: DataFrame) -> Inside:
+    """One row per broker and role; rates that were only observed bound nothing."""
+    said = events.where(F.col("kind") == Kind.QUOTA.value)
+    last = F.max_by(F.struct("bounds", "priorities", "enforce"), F.struct("time", "run", "tick"))
+    rows = said.groupBy("broker", "role").agg(
+        last.alias("now"), F.countDistinct(F.coalesce("bounds", F.lit(""))).alias("different")
+    )
+    bounds: list[Bound] = []
+    left_out: list[str] = []
+    for row in rows.withColumn("told", F.from_json("now.bounds", BOUNDS)).orderBy("broker", "role").collect():
+        who = f"broker {row.broker} as {row.role}"
+        told = row.told.asDict(recursive=True) if row.told is not None and row.now.enforce else {}
+        bounds += _bounds(str(row.broker), row.role, told)
+        left_out += _left_out(who, told, row.now.priorities, row.different)
+    return Inside(tuple(bounds), tuple(left_out))
+
+
+def _bounds(broker: str, role: str, told: dict[str, Any]) -> Iterator[Bound]:
+    for peer, rate in (told.get("peers") or {}).items():
+        yield Bound(broker, role, f"peer {peer}", frozenset([peer]), rate)
+    for rack, said in (told.get("racks") or {}).items():
+        yield Bound(broker, role, f"rack {rack}", frozenset(map(str, said["brokers"])), said["bytes_per_second"])
+
+
+def _left_out(who: str, told: dict[str, Any], priorities: str | None, different: int) -> Iterator[str]:
+    topics = sorted(told.get("topics") or ())
+    if topics:
+        named = ", ".join(topics[:MOST_NAMED]) + (" and more" if len(topics) > MOST_NAMED else "")
+        yield f"{who} had rates of topics ({named}): links are modelled, not topics, so what is of these may be slower"
+    if different > 1:
+        yield f"{who} had other rates inside its quota at other times: those that held last are taken for all the time"
+    if priorities is not None and priorities != USUAL_PRIORITIES:
+        yield f"{who} had some go first ({priorities}): in the model all go alike, which changes whose end is when"

@@ -1,0 +1,123 @@
+"""What would have been said beforehand of what was recorded, beside what was: the error of the model and of `plan`.
+
+Pure, over a row per pair of brokers. Invariant: everything that the recording can be compared with is tested, also
+where the error is large. What cannot be tested is counted by its reason.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from reassignment import Deadline, Load
+
+from .duration_curve import busy
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from reassignment import RoleName
+
+    from .broker_pairs import Pair
+    from .duration_curve import Recorded
+
+ROLES: tuple[RoleName, ...] = ("leader", "follower")
+LEAST_SECONDS = 10
+"""The shortest move that is tested. Journals count in whole seconds, so a shorter move's duration is too inexact."""
+HELD = 0.5
+"""The least part of a move's time in which the quota must have set the pace. `plan` says which quota ends a move in
+time; if something else set the pace, the recorded time says nothing about that."""
+
+
+class Tested(NamedTuple):
+    """said: the seconds that the model said, or the bytes per second that `plan` said. was: what was recorded."""
+
+    what: str
+    said: float
+    was: float
+
+    @property
+    def error(self) -> float:
+        return self.said / self.was - 1
+
+
+class Errors(NamedTuple):
+    """Of several tests: how many, the median of the errors' sizes, the worst of them with its sign."""
+
+    tests: int
+    median: float
+    worst: Tested
+
+
+class BackTest(NamedTuple):
+    """left_out: for each reason why something could not be tested, how often that was so."""
+
+    tested: tuple[Tested, ...]
+    left_out: dict[str, int]
+
+    @property
+    def errors(self) -> Errors | None:
+        if not self.tested:
+            return None
+        sizes = sorted(abs(one.error) for one in self.tested)
+        return Errors(len(sizes), sizes[len(sizes) // 2], max(self.tested, key=lambda one: abs(one.error)))
+
+    def as_json(self) -> dict[str, Any]:
+        """An error that is not finite, as of a model that says never, is null."""
+        errors = self.errors
+        found: dict[str, Any] = {}
+        if errors is not None:
+            worst = errors.worst.error if math.isfinite(errors.worst.error) else None
+            median = errors.median if math.isfinite(errors.median) else None
+            found = {"median_error": median, "worst": errors.worst.what, "worst_error": worst}
+        return {"tests": len(self.tested), **found, "left_out": self.left_out}
+
+
+def of_links(found: Recorded, *, line_bytes_per_second: float) -> BackTest:
+    """How long the moves of each pair of brokers took, by the model with the recorded quotas and demand."""
+    ends = found.finishes(line_bytes_per_second=line_bytes_per_second)
+    tested, left_out = [], Counter[str]()
+    for pair, stream, end in zip(found.pairs, found.streams, ends, strict=True):
+        why = _untold([pair], pair.ended - pair.began)
+        if why:
+            left_out[why] += 1
+            continue
+        said = math.inf if end is None else end - stream.starts
+        tested.append(Tested(f"{pair.source} to {pair.destination}", said, pair.ended - pair.began))
+    return BackTest(tuple(tested), dict(left_out))
+
+
+def of_plan(found: Recorded) -> BackTest:
+    """Had `plan` been asked beforehand to bring as many bytes in the time that it took, which rate it would have said,
+    beside the quota that was in force: of each broker and role whose quota set the pace."""
+    tested, left_out = [], Counter[str]()
+    for (broker, role), limit in sorted(found.quotas.items()):
+        kind = ROLES[role != "leader"]
+        own = [pair for pair in found.pairs if broker == (pair.source if kind == "leader" else pair.destination)]
+        if not own:
+            continue
+        seconds = busy((pair.began, pair.ended) for pair in own)
+        why = _untold(own, seconds)
+        if not why and (not limit or _held(own, kind) < HELD):
+            why = "its own quota did not set the pace"
+        if why:
+            left_out[why] += 1
+            continue
+        load = Load(int(broker), kind, float(sum(pair.bytes for pair in own)), 0.0, 0.0)
+        tested.append(Tested(f"broker {broker} as {role}", load.needed(Deadline(seconds)), limit))
+    return BackTest(tuple(tested), dict(left_out))
+
+
+def _untold(own: Sequence[Pair], seconds: float) -> str:
+    """Why what these took is not known; empty: it is."""
+    if any(pair.unfinished for pair in own):
+        return "not all of it ended"
+    return "" if seconds >= LEAST_SECONDS else f"it took less than {LEAST_SECONDS} s"
+
+
+def _held(own: Sequence[Pair], role: RoleName) -> float:
+    """Of the time of these, by bytes, in which this role's quota set the pace."""
+    whole = sum(pair.bytes for pair in own)
+    held = sum((pair.leader_held if role == "leader" else pair.follower_held) * pair.bytes for pair in own)
+    return held / whole if whole else 0.0

@@ -1,0 +1,199 @@
+"""How long what was recorded would have taken under other quotas, and how far the model is from what it did take.
+
+From the tables to a few values: the fluid model (`fluid`) is run at the driver, on a row per pair of brokers. Every
+quota in force is scaled by the same factor, so that brokers with quotas of their own keep their proportions.
+
+Invariant: the recorded result stands beside the model's answer for the same quotas, always.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from typing import TYPE_CHECKING, NamedTuple
+
+from ..jobs.inner_rates import Inside, inside
+from ..jobs.moves import moves_of
+from ..jobs.plan_inputs import inflow
+from ..jobs.quotas import UNLIMITED, periods
+from ..tables.cached_frames import Held
+from .broker_pairs import Pair, pairs
+from .fluid import Change, finish_times
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from pyspark.sql import DataFrame
+
+    from ..tables import Tables
+    from .fluid import Stream
+    from .simulation import Quotas
+
+LINE_BYTES_PER_SECOND = 125_000_000.0
+"""What a link carries if nobody says otherwise: a gigabit."""
+FACTORS = tuple(2.0 ** (step / 2) for step in range(-6, 7))
+"""From an eighth of the quotas to eight times them."""
+Period = tuple[float, float, float]
+"""(since, until, bytes per second; infinity: none)."""
+MOST_FACTOR = 1024.0
+EXACT = 1.0001
+"""Two factors count as the same if the larger is no more than this times the smaller."""
+
+
+class Recorded(NamedTuple):
+    """What is to be scaled, and what it took.
+
+    streams: one of each pair, in their order; `starts` in seconds since 1970.
+    quotas: of each broker and role that had one, in the mean of the time in which it had something to move.
+    inflow: broker to what it takes in in sync, bytes per second in all but its busiest minutes.
+    changes: of quotas while something moved, as they were in force; none if each had one alone.
+    inside: rates of peers and racks inside the quotas, which are not scaled with them.
+    """
+
+    streams: tuple[Stream, ...]
+    quotas: Quotas
+    pairs: tuple[Pair, ...]
+    inflow: dict[str, float]
+    changes: tuple[Change, ...] = ()
+    inside: Inside = Inside()
+
+    @property
+    def scaled(self) -> Quotas:
+        """Those of `quotas` that something moved under: of the others nothing says what another one would have
+        brought."""
+        moving = {(one.source, "leader") for one in self.streams} | {
+            (one.destination, "follower") for one in self.streams
+        }
+        return {key: limit for key, limit in self.quotas.items() if key in moving}
+
+    @property
+    def finished(self) -> bool:
+        return bool(self.pairs) and not any(pair.unfinished for pair in self.pairs)
+
+    @property
+    def seconds(self) -> float:
+        """In which moves were under way."""
+        return busy((pair.began, pair.ended) for pair in self.pairs)
+
+    @property
+    def share_held(self) -> float:
+        """The part of the moves' time in which a quota set the pace; each link counts by its bytes."""
+        whole = sum(pair.bytes for pair in self.pairs)
+        return sum(pair.share_held * pair.bytes for pair in self.pairs) / whole if whole else 0.0
+
+    def seconds_at(self, factor: float, *, line_bytes_per_second: float = LINE_BYTES_PER_SECOND) -> float:
+        """What the model says all of it takes at so many times the quotas; infinity if it never ends. factor: infinity
+        is without quotas, also where one is 0."""
+        scaled = {} if math.isinf(factor) else {key: limit * factor for key, limit in self.quotas.items()}
+        bounds = self.inside.bounds
+        return self._took(
+            finish_times(self.streams, scaled, bounds=bounds, line_bytes_per_second=line_bytes_per_second)
+        )
+
+    @property
+    def seconds_modelled(self) -> float:
+        """What the model says all of it takes with the quotas as they were in force; infinity if it never ends."""
+        return self._took(self.finishes())
+
+    def finishes(self, *, line_bytes_per_second: float = LINE_BYTES_PER_SECOND) -> list[float | None]:
+        """When the model says each stream has caught up with the quotas as they were in force."""
+        return finish_times(
+            self.streams,
+            self.quotas,
+            changes=self.changes,
+            bounds=self.inside.bounds,
+            line_bytes_per_second=line_bytes_per_second,
+        )
+
+    def _took(self, ends: Sequence[float | None]) -> float:
+        if None in ends:
+            return math.inf
+        return busy((one.starts, end or 0.0) for one, end in zip(self.streams, ends, strict=True))
+
+    @property
+    def error(self) -> float | None:
+        """The error of the model: how much longer its answer for the recorded quotas is than the recorded time, as a
+        part of that time. None if the recorded moves did not end, or took less than a second."""
+        if not self.finished or self.seconds < 1:
+            return None
+        return self.seconds_modelled / self.seconds - 1
+
+    def factor_for(self, seconds: float) -> float | None:
+        """Return the least factor with which all of it takes at most `seconds`; None if `MOST_FACTOR` is too little."""
+        if self.seconds_at(MOST_FACTOR) > seconds:
+            return None
+        low, high = 1 / MOST_FACTOR, MOST_FACTOR
+        while high / low > EXACT:
+            middle = math.sqrt(low * high)
+            low, high = (low, middle) if self.seconds_at(middle) <= seconds else (middle, high)
+        return high
+
+
+def busy(intervals: Iterable[tuple[float, float]]) -> float:
+    """The length of what they cover together: weeks between two migrations are no part of either."""
+    return sum(ended - began for began, ended in _together(intervals))
+
+
+def _together(intervals: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
+    """Those that touch each other as one, in their order."""
+    found: list[tuple[float, float]] = []
+    for began, ended in sorted(intervals):
+        if found and began <= found[-1][1]:
+            found[-1] = (found[-1][0], max(found[-1][1], ended))
+        else:
+            found.append((began, ended))
+    return found
+
+
+def recorded(tables: Tables, found_moves: DataFrame | None = None) -> Recorded:
+    """Work it out: a row per pair of brokers and one per quota.
+
+    found_moves: what `moves.moves_of` says of these tables, or a part of it, if somebody has it.
+    """
+    events = tables.events
+    with Held() as held:
+        links = tuple(pairs(moves_of(tables, held) if found_moves is None else found_moves))
+    said = defaultdict(list)
+    for row in periods(events).orderBy("since").collect():
+        limit = row.limit if row.enforce else UNLIMITED
+        said[str(row.broker), row.role].append((row.since, row.until or math.inf, limit))
+    quotas, changes = in_force(said, links)
+    taken_in = {str(row.broker): row.inflow_bytes_per_second for row in inflow(tables.seconds).collect()}
+    return Recorded(tuple(link.stream for link in links), quotas, links, taken_in, changes, inside(events))
+
+
+def in_force(
+    said: Mapping[tuple[str, str], Sequence[Period]], links: Sequence[Pair]
+) -> tuple[Quotas, tuple[Change, ...]]:
+    """Return each role's quota in the mean of the time in which it had something to move, and the changes in it.
+
+    said: of each broker and role the periods of its quotas, in their order.
+    """
+    quotas: Quotas = {}
+    changes = []
+    for key, told in said.items():
+        moving = _moving(key, links)
+        parts = [
+            (min(until, ended) - max(since, began), limit)
+            for since, until, limit in told
+            for began, ended in moving
+            if min(until, ended) > max(since, began)
+        ]
+        finite = [(length, limit) for length, limit in parts if limit < UNLIMITED]
+        if finite:
+            quotas[key] = sum(length * limit for length, limit in finite) / sum(length for length, _ in finite)
+            if len({limit for _, limit in parts}) > 1:
+                first, last = moving[0][0], moving[-1][1]
+                changes += [
+                    Change(max(since, first), *key, limit)
+                    for since, until, limit in told
+                    if until > first and since < last
+                ]
+    return quotas, tuple(sorted(changes))
+
+
+def _moving(key: tuple[str, str], links: Sequence[Pair]) -> list[tuple[float, float]]:
+    """From when to when a broker's role had something to move; of one that had not, when anybody had."""
+    broker, role = key
+    own = [link for link in links if broker == (link.source if role == "leader" else link.destination)] or links
+    return _together((link.began, link.ended) for link in own) or [(0.0, math.inf)]

@@ -1,0 +1,204 @@
+"""What another quota would have done to what was recorded, or to what is planned: scenarios beside each other.
+
+The demand comes from the tables (who was behind by how much, what was written meanwhile) or from a plan; the model is
+`pipeline.model.simulation`, whose decisions are the sidecar's own. Scenarios run in parallel, and of each scenario the
+links that share no budget (`components`).
+
+Invariant: demand is per link, not per partition, so that one scenario's input stays small however large the journals:
+brokers squared times seconds at most.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from pyspark.sql import Window
+from pyspark.sql import functions as F
+from pyspark.sql.types import ArrayType, DoubleType, LongType, StringType, StructField, StructType
+
+from ..jobs.link_ends import one_end
+from ..jobs.moves import MOVE
+from ..jobs.partition_sizes import SUMMARY, partition_sizes, whole
+from .components import components
+from .simulation import Flow, Outcome, Quotas, Scenario, simulate
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+    from ..jobs.inner_rates import Bound
+    from .fluid import Stream
+
+LINK = ("source", "destination")
+MOST_TASKS = 200
+MOST_SECONDS = 7 * 86_400.0
+"""How long one link is simulated, from its own start: journals may span many weeks."""
+
+SECOND = StructType(
+    [
+        StructField("broker", StringType()),
+        StructField("role", StringType()),
+        StructField("second", LongType()),
+        StructField("bytes", DoubleType()),
+    ]
+)
+FINISH = StructType(
+    [
+        StructField("source", StringType()),
+        StructField("destination", StringType()),
+        StructField("began", DoubleType()),
+        StructField("finished", DoubleType()),
+    ]
+)
+RESULT = StructType([StructField("finishes", ArrayType(FINISH)), StructField("seconds", ArrayType(SECOND))])
+
+
+class WhatIf(NamedTuple):
+    """A scenario as it was asked for: one quota for all leaders and one for all followers. None: no quota."""
+
+    name: str
+    policy: str
+    leader_bytes_per_second: float | None
+    follower_bytes_per_second: float | None
+
+    def quotas(self, links: Iterable[Flow | Stream]) -> Quotas:
+        found: Quotas = {}
+        for link in links:
+            if self.leader_bytes_per_second is not None:
+                found[link.source, "leader"] = self.leader_bytes_per_second
+            if self.follower_bytes_per_second is not None:
+                found[link.destination, "follower"] = self.follower_bytes_per_second
+        return found
+
+    def scenario(self, flows: Sequence[Flow], line_bytes_per_second: float, bounds: tuple[Bound, ...] = ()) -> Scenario:
+        quotas = self.quotas(flows)
+        return Scenario(self.name, self.policy, quotas, line_bytes_per_second, most_seconds=MOST_SECONDS, bounds=bounds)
+
+
+def demand(traffic: DataFrame) -> DataFrame:
+    """Per link: `starts` (seconds since the first line of all), `backlog_bytes` (what its partitions were behind when
+    first seen behind), `partitions`, `written` (bytes per second of what was written to them from then on, as
+    (second since it starts, bytes) pairs)."""
+    written = F.struct((F.col("time") - F.col("begins")).alias("second"), "bytes")
+    pairs = F.sort_array(F.collect_list(F.when(F.col("bytes") > 0, written))).alias("written")
+    return per_link(traffic, pairs)
+
+
+def per_link(traffic: DataFrame, *columns: Column) -> DataFrame:
+    """Per link: `starts`, `backlog_bytes`, `partitions` as in `demand`, and aggregates of its seconds: `time`, `begins`
+    and `bytes`, what was written in each."""
+    seen = one_end(traffic.where("throttled"))
+    sizes = partition_sizes(whole(SUMMARY.of(traffic.where("throttled")))).select(
+        "source", "topic", "partition", "bytes_per_message"
+    )
+    in_order = Window.partitionBy(*MOVE).orderBy("time")
+    first_behind = F.min(F.when(F.col("behind"), F.col("time"))).over(Window.partitionBy(*MOVE))
+    watermark = F.when(F.col("high_watermark") >= 0, F.col("high_watermark"))
+    before = F.last("watermark", ignorenulls=True).over(in_order.rowsBetween(Window.unboundedPreceding, -1))
+    # Until a high watermark is known, nobody knows what was written: it is in the backlog.
+    onwards = in_order.rowsBetween(Window.currentRow, Window.unboundedFollowing)
+    lines = (
+        seen.withColumn("first_behind", first_behind)
+        .where(F.col("time") >= F.col("first_behind"))
+        .withColumn("watermark", watermark)
+        .withColumn("written", F.greatest(F.col("watermark") - before, F.lit(0)))
+        .withColumn("first_watermark", F.first("watermark", ignorenulls=True).over(onwards))
+        .join(F.broadcast(sizes), on=["source", "topic", "partition"], how="left")
+    )
+    zero = traffic.agg(F.min("time").alias("zero"))
+    each = F.coalesce("bytes_per_message", F.lit(0.0))
+    starting = F.col("time") == F.col("first_behind")
+    behind_by = F.greatest(F.col("first_watermark") - F.col("fetch_offset_before"), F.lit(0))
+    backlog = F.when(starting, behind_by * each)
+    per_second = lines.groupBy(*LINK, "time").agg(
+        F.sum(F.when(~starting, F.col("written") * each)).alias("bytes"),
+        F.sum(backlog).alias("backlog_bytes"),
+        F.countDistinct("topic", "partition").alias("partitions"),
+    )
+    begins = F.min("time").over(Window.partitionBy(*LINK))
+    return (
+        per_second.withColumn("begins", begins)
+        .crossJoin(F.broadcast(zero))
+        .groupBy(*LINK)
+        .agg(
+            F.min(F.col("begins") - F.col("zero")).cast("double").alias("starts"),
+            F.sum("backlog_bytes").alias("backlog_bytes"),
+            F.max("partitions").alias("partitions"),
+            *columns,
+        )
+    )
+
+
+def flows_of(demand_rows: DataFrame) -> list[Flow]:
+    """Bring the demand to where scenarios are made: one row per pair of brokers."""
+    flows = []
+    for row in demand_rows.orderBy(*LINK).collect():
+        arrivals = [0.0] * (1 + max((pair.second for pair in row.written), default=-1))
+        for pair in row.written:
+            arrivals[pair.second] = pair.bytes
+        flows.append(Flow(row.source, row.destination, row.backlog_bytes, row.partitions, row.starts, tuple(arrivals)))
+    return flows
+
+
+def replay(
+    spark: SparkSession,
+    flows: Sequence[Flow],
+    what_ifs: Sequence[WhatIf],
+    *,
+    line_bytes_per_second: float,
+    bounds: tuple[Bound, ...] = (),
+) -> DataFrame:
+    """One row per scenario and component of links: `name`, `policy`, `finishes` per link, `seconds` per broker, role
+    and second. `bounds`: rates of peers and racks, in every scenario."""
+
+    def run(
+        index: int, links: list[int]
+    ) -> tuple[list[tuple[str, str, float, float | None]], list[tuple[str, str, int, float]]]:
+        mine = [flows[link] for link in links]
+        return _rows(mine, simulate(mine, what_ifs[index].scenario(mine, line_bytes_per_second, bounds)))
+
+    # No Spark function decides whether a budget is spent; the sidecar's code does, and it is Python.
+    simulated = F.udf(run, RESULT, useArrow=False)
+    rows = [
+        (index, one.name, one.policy, links)
+        for index, one in enumerate(what_ifs)
+        for links in components(flows, one.quotas(flows), bounds)
+    ]
+    schema = "index int, name string, policy string, links array<int>"
+    scenarios = spark.createDataFrame(rows, schema).repartition(min(len(rows), MOST_TASKS))
+    return scenarios.withColumn("result", simulated("index", "links")).select("name", "policy", "result.*")
+
+
+def _rows(
+    flows: Sequence[Flow], outcome: Outcome
+) -> tuple[list[tuple[str, str, float, float | None]], list[tuple[str, str, int, float]]]:
+    finishes = [
+        (flow.source, flow.destination, flow.starts, finished)
+        for flow, finished in zip(flows, outcome.finished, strict=True)
+    ]
+    return finishes, [(*key, size) for key, size in sorted(outcome.moved.items())]
+
+
+def durations(replayed: DataFrame) -> DataFrame:
+    """One row per scenario and link: `seconds` from its start until it had caught up; null: not within a week of it."""
+    each = replayed.select("name", "policy", F.inline("finishes"))
+    return each.select("name", "policy", *LINK, "began", (F.col("finished") - F.col("began")).alias("seconds"))
+
+
+def peaks(replayed: DataFrame) -> DataFrame:
+    """One row per scenario, broker and role: the worst second, the worst eleven, and the mean of busy seconds."""
+    # A broker's links may be in several components, where its own role has no quota.
+    parts = replayed.select("name", "policy", F.inline("seconds"))
+    role = ("name", "policy", "broker", "role")
+    each = parts.groupBy(*role, "second").agg(F.sum("bytes").alias("bytes"))
+    eleven = Window.partitionBy(*role).orderBy("second").rangeBetween(-10, Window.currentRow)
+    return (
+        each.withColumn("eleven", F.sum("bytes").over(eleven) / 11)
+        .groupBy(*role)
+        .agg(
+            F.max("bytes").alias("worst_second"),
+            F.max("eleven").alias("worst_eleven"),
+            F.avg("bytes").alias("mean"),
+        )
+    )

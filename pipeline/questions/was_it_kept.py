@@ -1,0 +1,170 @@
+"""Was the bound kept: in every second and in every eleven, of every broker and role, and if not, by whom and why."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from pyspark.sql import functions as F
+
+from ..jobs import audit
+from ..jobs.audit_inner_rates import with_bounds
+from ..jobs.quotas import ROLE
+from .answer import Answer, Verdict, counted, moment, who
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql import Column, DataFrame, Row
+
+    from ..tables import Tables
+    from ..units import Units
+
+QUESTION = "was-it-kept"
+MOST_INCIDENTS = 5
+
+
+class Worst(NamedTuple):
+    """The worst window of a length."""
+
+    seconds: int
+    ratio: float
+    """Bytes over quota."""
+    broker: int
+    role: str
+    at: int
+    limit: float
+
+
+class Kept(NamedTuple):
+    roles: int
+    windows: int
+    """Of each promise's length together."""
+    over: int
+    """Windows over their bound, where the quota was enforced."""
+    undecided: int
+    observed: int
+    """Roles and quotas that were only observed."""
+    overlap_seconds: int
+    worst: tuple[Worst, ...]
+    broken_roles: int
+    incidents: tuple[Row, ...]
+    """As `audit.incidents` tells them, the worst first."""
+    promises: tuple[audit.Promise, ...]
+
+
+def facts(
+    tables: Tables,
+    seconds: DataFrame | None = None,
+    promises: tuple[audit.Promise, ...] = audit.STRICT_PROMISES,
+    *,
+    verdicts: DataFrame | None = None,
+) -> Kept:
+    """Work it out: some rows, however many brokers.
+
+    seconds: what `audit.seconds_with_quota` says of them and of the longest window before them, if somebody has it.
+    verdicts: what `audit.verdicts` says of these, if somebody holds that.
+    """
+    if seconds is None:
+        before = tables.reaching_back(audit.longest(promises) - 1)
+        seconds = audit.seconds_with_quota(*with_bounds(before.seconds, before.events), promises)
+    windowed = audit.judged(seconds, promises) if verdicts is None else verdicts
+    roles = audit.summed_up(windowed, promises, since=tables.scope.since).cache()
+    names = [f"{promise.seconds}s" for promise in promises]
+    over, undecided = (sum((F.col(f"{what}_{name}") for name in names), F.lit(0)) for what in ("over", "undecided"))
+    whole = roles.agg(
+        F.countDistinct(*ROLE).alias("roles"),
+        F.coalesce(F.sum("seconds"), F.lit(0)).alias("seconds"),
+        F.coalesce(F.sum(F.when(F.col("enforce"), over)), F.lit(0)).alias("over"),
+        F.coalesce(F.sum(F.when(F.col("enforce"), undecided)), F.lit(0)).alias("undecided"),
+        F.count_if(~F.col("enforce")).alias("observed"),
+        F.coalesce(F.sum("overlap_seconds"), F.lit(0)).alias("overlap_seconds"),
+        *(F.max_by(_worst(name), _first_of_the_worst(name)).alias(f"worst_{name}") for name in names),
+        F.countDistinct(*(F.when(~F.col("kept"), F.col(name)) for name in ROLE)).alias("broken"),
+    ).collect()[0]
+    found: Sequence[Row] = ()
+    if whole.over:
+        broken = tables.scope.cut(audit.violations(seconds, promises).where("enforce"))
+        order = (F.desc_nulls_first("ratio"), "first", *ROLE, "window_seconds")
+        found = audit.incidents(broken).orderBy(*order).limit(MOST_INCIDENTS).collect()
+    roles.unpersist()
+    worst = tuple(
+        Worst(promise.seconds, *whole[f"worst_{name}"])
+        for promise, name in zip(promises, names, strict=True)
+        if whole[f"worst_{name}"] is not None
+    )
+    return Kept(
+        whole.roles, whole.seconds, whole.over, whole.undecided, whole.observed, whole.overlap_seconds, worst,
+        whole.broken, tuple(found), promises,
+    )  # fmt: skip
+
+
+def _worst(name: str) -> Column:
+    return F.struct(f"worst_{name}", *ROLE, f"worst_{name}_at", "limit")
+
+
+def _first_of_the_worst(name: str) -> Column:
+    """The order in which windows are compared to find the worst: by ratio; of equal ones the earliest; of these the
+    broker with the lowest id."""
+    order = F.struct(f"worst_{name}", -F.col(f"worst_{name}_at"), -F.col("broker"), "role", "since")
+    return F.when(F.col(f"worst_{name}").isNotNull(), order)
+
+
+def answer(kept: Kept, units: Units) -> Answer:
+    """Tell it; `number` is the worst second over its quota."""
+    worst = kept.worst[0] if kept.worst else None
+    if not kept.roles or (worst is None and not kept.over):
+        return Answer(
+            QUESTION, Verdict.UNKNOWN, "There was no quota: nothing moved under one in the seconds asked for.",
+            uncertainty=_doubts(kept),
+        )  # fmt: skip
+    evidence = tuple(_extreme(one, units) for one in kept.worst)
+    number = None if worst is None else worst.ratio
+    promised = " and ".join(
+        f"no {'second' if one.seconds == 1 else f'{one.seconds} seconds'} more than {one.factor:g} x"
+        for one in kept.promises
+    )
+    if not kept.over:
+        kind = "was kept" if kept.observed == 0 else "was kept where it was enforced"
+        sentence = (
+            f"Yes, the bound {kind}: {promised} the quota, of {kept.windows:,} seconds with traffic"
+            f" ({counted(kept.roles, 'role')} of brokers)."
+        )
+        return Answer(QUESTION, Verdict.GOOD, sentence, number, "x quota", evidence, _doubts(kept))
+    first = kept.incidents[0]
+    sentence = (
+        f"No, the bound was broken in {counted(kept.over, 'window')} by"
+        f" {counted(kept.broken_roles, 'role of a broker', 'roles of brokers')}; the worst: {_incident(first, units)}."
+    )
+    told = tuple(_incident(one, units) for one in kept.incidents)
+    return Answer(QUESTION, Verdict.BAD, sentence, number, "x quota", (*told, *evidence), _doubts(kept))
+
+
+def _extreme(one: Worst, units: Units) -> str:
+    length = "second" if one.seconds == 1 else f"{one.seconds} seconds"
+    return (
+        f"the worst {length}: {one.ratio:.2f} x {units.rate(one.limit)}, {who(one.broker, one.role)},"
+        f" ending {moment(one.at)}"
+    )
+
+
+def _incident(one: Row, units: Units) -> str:
+    length = "a second" if one.window_seconds == 1 else f"{one.window_seconds} seconds"
+    times = "the quota was 0" if one.ratio is None else f"{one.ratio:.2f} x the quota"
+    return (
+        f"{who(one.broker, one.role)} moved {units.size(one.bytes)} in {length} that allowed"
+        f" {units.size(one.allowed)} ({times}), {moment(one.first)}: {one.cause}"
+    )
+
+
+def _doubts(kept: Kept) -> tuple[str, ...]:
+    doubts = []
+    if kept.undecided:
+        doubts.append(
+            f"{counted(kept.undecided, 'window')} neither kept nor broken: in one of their seconds the quota changed,"
+            " or began to be enforced"
+        )
+    if kept.observed:
+        doubts.append(f"{counted(kept.observed, 'quota')} only observed, not enforced")
+    if kept.overlap_seconds:
+        doubts.append(f"two runs of one broker's sidecar at once in {counted(kept.overlap_seconds, 'second')}")
+    return tuple(doubts)

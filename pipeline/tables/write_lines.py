@@ -1,0 +1,106 @@
+"""What `ingest` writes: lines that are new, lines set aside, and the account of the files, which comes last.
+
+Each table is a commit of its own. Being killed between two of them costs nothing: `files` does not name the files of
+that run yet, so the next one reads them again, and of their lines only those are inserted that are not there.
+"""
+
+from __future__ import annotations
+
+import uuid
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, NamedTuple
+
+from pyspark.sql import functions as F
+
+from journal_schema import TRAFFIC_IDENTITY, Kind
+
+from . import delta
+from .file_accounts import journal
+from .schema import EVENTS, FILES, LINES, QUARANTINE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from pyspark.sql import Column, DataFrame
+
+    from .tables import Tables
+
+STAGING = "_staging"
+STALE_SECONDS = 86_400
+"""How old what was staged has to be before somebody else removes it: no run takes a day."""
+WRITTEN = {"lines": LINES, "events": EVENTS, "quarantine": QUARANTINE, "files": FILES}
+PARTITIONS = ("date",)
+
+
+def create(tables: Tables) -> None:
+    """Create the tables of journals that are not there yet; `files` last, by which others know that all are."""
+    for name, schema in WRITTEN.items():
+        if not delta.exists(tables.storage, tables.path(name)):
+            partitions = PARTITIONS if "date" in schema.names else ()
+            delta.create(tables.spark, tables.path(name), schema, partitions)
+
+
+@contextmanager
+def stage(tables: Tables, *, now: float) -> Iterator[str]:
+    """A directory of one's own until the block ends, removed then; what killed runs left is removed as well.
+
+    now: seconds since 1970.
+    """
+    storage, staging = tables.storage, tables.storage.under(STAGING)
+    for name in storage.names(staging):
+        begun = name.partition("-")[0]
+        if not begun.isdecimal() or int(begun) < now - STALE_SECONDS:
+            storage.remove(f"{staging}/{name}")
+    place = f"{staging}/{int(now)}-{uuid.uuid4().hex}"
+    try:
+        yield place
+    finally:
+        storage.remove(place)
+
+
+class Days(NamedTuple):
+    """The dates and seconds of some lines, all included."""
+
+    dates: list[object]
+    first: int
+    last: int
+
+    def of(self, table: str) -> Column:
+        """Return the condition that all rows of a table meet that are of these days and seconds."""
+        return F.col(f"{table}.date").isin(self.dates) & F.col(f"{table}.time").between(self.first, self.last)
+
+
+def insert_lines(tables: Tables, good: DataFrame) -> None:
+    """Insert the lines of journals that are not there yet."""
+    dated = good.withColumn("date", F.to_date(F.timestamp_seconds("time")))
+    is_traffic = F.col("kind") == Kind.TRAFFIC.value
+    lines = dated.where(is_traffic).dropDuplicates(list(TRAFFIC_IDENTITY)).select(LINES.names)
+    events = dated.where(~is_traffic).select(EVENTS.names).distinct()
+    days = _days(dated, is_traffic)
+    _insert(tables, "lines", lines, TRAFFIC_IDENTITY, days.get(True))
+    _insert(tables, "events", events, EVENTS.names, days.get(False))
+
+
+def _days(dated: DataFrame, is_traffic: Column) -> dict[bool, Days]:
+    ends = F.collect_set("date").alias("dates"), F.min("time").alias("first"), F.max("time").alias("last")
+    rows = dated.groupBy(is_traffic.alias("is_traffic")).agg(*ends).collect()
+    return {row.is_traffic: Days(row.dates, row.first, row.last) for row in rows}
+
+
+def _insert(tables: Tables, name: str, rows: DataFrame, identity: Iterable[str], days: Days | None) -> None:
+    if days is not None:
+        delta.insert_new(tables.spark, tables.path(name), rows, identity=identity, where=days.of)
+
+
+def set_aside(tables: Tables, bad: DataFrame, read: list[str]) -> None:
+    """Make these lines the only ones set aside of the journal files that were `read`."""
+    named = bad.withColumn("source", F.regexp_extract("source", r"([^/]+)$", 1)).withColumn("source", journal())
+    known = {row.source for row in tables.table("quarantine").select("source").distinct().collect()}
+    rows = named.select(QUARANTINE.names)
+    if known.intersection(read) or not rows.isEmpty():
+        delta.replace(tables.spark, tables.path("quarantine"), rows, of="source", among=read)
+
+
+def add_accounts(tables: Tables, files: DataFrame) -> None:
+    """Add the account of the files that were read."""
+    delta.append(tables.path("files"), files)

@@ -1,0 +1,134 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pipeline.jobs.lag import HELD_SECONDS, per_replica, progress, stalls, sum_replica_lag
+from tests.pipeline.frames import quotas, traffic
+from tests.pipeline.journal_files import FIRST
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def behind(at: int, fetch_offset: int, high_watermark: int = 1000, **values: Any) -> dict[str, Any]:
+    return {"at": at, "fetch_offset": fetch_offset, "high_watermark": high_watermark, **values}
+
+
+def lags(spark: SparkSession, rows: list[dict[str, Any]]) -> DataFrame:
+    return sum_replica_lag(per_replica(traffic(spark, rows)))
+
+
+def test_what_each_replica_said_last_is_summed(spark: SparkSession) -> None:
+    rows = [
+        behind(0, 900),
+        behind(0, 400, partition=1),
+        behind(3, 500, partition=1),
+        behind(5, 1000, in_sync=True),
+    ]
+    found = [(row.time - FIRST, row.lag, row.behind, row.moved) for row in lags(spark, rows).orderBy("time").collect()]
+    assert found[:3] == [(0, 700, 2, 0), (3, 600, 2, 100), (5, 500, 1, 100)]
+    # Partition 1 falls silent while behind.
+    assert found[3:] == [(3 + HELD_SECONDS, 0, 0, 0)]
+
+
+def test_a_follower_that_changes_its_leader_is_one_replica_a_leaders_followers_are_several(
+    spark: SparkSession,
+) -> None:
+    rows = [behind(0, 900, role="follower", peer="101"), behind(1, 950, role="follower", peer="103")]
+    assert [row.lag for row in lags(spark, rows).orderBy("time").collect()][:2] == [100, 50]
+    rows = [behind(0, 900, peer="102"), behind(1, 950, peer="103")]
+    assert [row.lag for row in lags(spark, rows).orderBy("time").collect()][:2] == [100, 150]
+
+
+def test_in_sync_replicas_do_not_lag_however_far_the_leader_has_moved_on(spark: SparkSession) -> None:
+    assert [row.lag for row in lags(spark, [behind(0, 900, in_sync=True)]).collect()] == [0]
+
+
+def test_a_replica_that_was_lost_starts_anew(spark: SparkSession) -> None:
+    rows = [behind(0, 900), behind(100, 950)]
+    found = [(row.time - FIRST, row.lag, row.lost) for row in lags(spark, rows).orderBy("time").collect()]
+    assert found == [(0, 100, 0), (HELD_SECONDS, 0, 1), (100, 50, 0), (100 + HELD_SECONDS, 0, 1)]
+
+
+def test_progress_and_eta_of_a_steady_drain(spark: SparkSession) -> None:
+    """10 messages of 100 bytes a second, 1000 to go: after 20 seconds 20 % are done and 80 s are left."""
+    rows = [behind(at, 10 * at, record_bytes=1000) for at in range(30)]
+    row = progress(lags(spark, rows)).where(f"time = {FIRST + 20}").first()
+    assert row is not None
+    assert (row.lag, row.done, row.drain) == (800, pytest.approx(0.2), pytest.approx(10.0))
+    assert row.remaining_bytes == pytest.approx(800 * 21 * 1000 / 200)  # 21 seconds' bytes, 20 seconds' offsets
+    assert (row.eta_seconds, row.eta_low, row.eta_high) == pytest.approx((80.0, 80.0, 80.0))
+
+
+def test_progress_starts_anew_once_all_had_caught_up(spark: SparkSession) -> None:
+    rows = [behind(0, 0), behind(1, 1000, in_sync=True), behind(2, 1000, 2000), behind(3, 1500, 2000)]
+    found = {row.time - FIRST: row.done for row in progress(lags(spark, rows)).collect()}
+    assert (found[1], found[2], found[3]) == (1.0, 0.0, 0.5)
+
+
+@pytest.mark.parametrize(
+    ("values", "written", "moved", "limit", "cause"),
+    [
+        ({"omitted": 3, "record_bytes": 10}, 20, 10, 10.0, "the quota is no more than what producers write"),
+        ({"omitted": 3, "record_bytes": 0}, 10, 0, 0.0, "the quota is 0"),
+        ({"omitted": 3, "record_bytes": 0}, 10, 0, 10.0, "held back, and nothing moves"),
+        ({"record_bytes": 0}, 0, 0, 10.0, "asked for, and nothing comes: the other side withholds it"),
+        ({"record_bytes": 0, "fetches": 0}, 0, 0, 10.0, "nobody asks for it"),
+        ({"record_bytes": 10}, 20, 10, None, "producers write more than the link brings"),
+    ],
+)
+def test_a_stall_names_its_cause(
+    spark: SparkSession, values: dict[str, Any], written: int, moved: int, limit: float | None, cause: str
+) -> None:
+    lines = traffic(spark, [behind(at, moved * at, 1000 + written * at, **values) for at in range(30)])
+    found = stalls(progress(sum_replica_lag(per_replica(lines))), lines, quotas(spark, [(0, limit)]))
+    rows = found.where(f"time = {FIRST + 25}").collect()
+    assert [row.cause for row in rows] == [cause]
+
+
+def test_a_quota_of_0_that_is_only_observed_stalls_nobody(spark: SparkSession) -> None:
+    lines = traffic(spark, [behind(at, 0, record_bytes=0) for at in range(30)])
+    found = stalls(progress(sum_replica_lag(per_replica(lines))), lines, quotas(spark, [(0, 0.0)], enforce=False))
+    assert {row.cause for row in found.collect()} == {"asked for, and nothing comes: the other side withholds it"}
+
+
+def test_who_falls_silent_has_not_caught_up(spark: SparkSession) -> None:
+    rows = [behind(at, 10 * at) for at in range(20)]
+    last = progress(lags(spark, rows)).orderBy("time").collect()[-1]
+    assert (last.time - FIRST, last.lag, last.lost) == (19 + HELD_SECONDS, 0, 1)
+    assert (last.done, last.eta_seconds, last.eta_low, last.eta_high) == (None, None, None, None)
+
+
+def test_who_fell_behind_meanwhile_is_no_producer(spark: SparkSession) -> None:
+    """One moves ten messages a second, of which none is written; from second 10 on there is another, 900 behind."""
+    rows = [behind(at, 10 * at, 1000) for at in range(30)]
+    rows += [behind(at, 0, 900, partition=1, record_bytes=0) for at in range(10, 30)]
+    lines = traffic(spark, rows)
+    found = stalls(progress(sum_replica_lag(per_replica(lines))), lines, quotas(spark, [(0, None)]))
+    assert {row.cause for row in found.collect()} == {"more replicas fell behind meanwhile"}
+
+
+def test_in_sync_traffic_that_takes_the_quota_is_named(spark: SparkSession) -> None:
+    rows = [behind(at, 0, 1000, omitted=2, record_bytes=0) for at in range(30)]
+    rows += [behind(at, 5 * at, 5 * at, partition=1, in_sync=True, record_bytes=95) for at in range(30)]
+    lines = traffic(spark, rows)
+    found = stalls(progress(sum_replica_lag(per_replica(lines))), lines, quotas(spark, [(0, 100.0)]))
+    assert {row.cause for row in found.collect()} == {"in-sync traffic takes the whole quota"}
+
+
+def test_a_drain_is_no_stall(spark: SparkSession) -> None:
+    lines = traffic(spark, [behind(at, 10 * at) for at in range(30)])
+    assert stalls(progress(sum_replica_lag(per_replica(lines))), lines, quotas(spark, [(0, 10.0)])).count() == 0
+
+
+def test_a_change_of_quota_begins_the_trend_anew(spark: SparkSession) -> None:
+    """10 messages a second until second 40, then 100: five seconds on nothing is known, fifteen on it is a tenth."""
+    rows = [behind(at, 10 * at if at <= 40 else 400 + 100 * (at - 40), 10_000) for at in range(60)]
+    said = quotas(spark, [(0, 1000.0), (40, 10_000.0)])
+    found = {row.time - FIRST: row for row in progress(lags(spark, rows), said).collect()}
+    assert found[40].drain == pytest.approx(10.0)
+    assert (found[45].drain, found[45].eta_seconds) == (None, None)
+    assert found[55].drain == pytest.approx(100.0)
+    assert found[55].eta_seconds == pytest.approx((10_000 - 1900) / 100)

@@ -1,0 +1,59 @@
+"""What a journal file's bytes are, told without Spark."""
+
+from __future__ import annotations
+
+import gzip
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline.journals import decompress
+from pipeline.journals.decompress import End, how_it_ends, lines
+
+NOISE = random.Random(73).randbytes(3000).hex()
+TEXT = "".join(f"{n} {NOISE[n : n + 40]}\n" for n in range(2000))
+CONTENT = gzip.compress(TEXT.encode())
+FLIPPED = bytes(byte ^ (0x10 if at == len(CONTENT) // 2 else 0) for at, byte in enumerate(CONTENT))
+
+
+@pytest.mark.parametrize(
+    ("content", "end"),
+    [
+        (CONTENT, End.WHOLE),
+        (CONTENT + gzip.compress(b"one more member\n"), End.WHOLE),
+        (CONTENT[: len(CONTENT) // 2], End.CUT),
+        (CONTENT[:-1], End.CUT),
+        (CONTENT[:1], End.CUT),
+        (b"", End.CUT),
+        (FLIPPED, End.ALTERED),
+        (CONTENT[:-8] + bytes(8), End.ALTERED),
+        (CONTENT + b"and something else", End.ALTERED),
+        (b"this is not gzip", End.FOREIGN),
+    ],
+    ids=["whole", "two members", "half", "all but a byte", "a byte", "empty", "a bit", "checksum", "trailer", "text"],
+)
+def test_how_it_ends(content: bytes, end: End) -> None:
+    found = how_it_ends(content)
+    assert found.end is end
+    assert bool(found.why) == (end is not End.WHOLE)
+
+
+@given(st.integers(0, len(CONTENT)))
+def test_of_what_is_cut_off_every_whole_line_is_there_and_no_other(length: int) -> None:
+    found = list(lines(CONTENT[:length]))
+    assert found == TEXT.splitlines()[: len(found)]
+    assert length < len(CONTENT) or len(found) == 2000
+
+
+def test_the_last_line_needs_no_line_feed_and_comes_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decompress, "_PIECE_BYTES", 7)
+    assert list(lines(gzip.compress(b"one\r\ntwo") + gzip.compress(b" and more\nthree"))) == [
+        "one", "two and more", "three"
+    ]  # fmt: skip
+
+
+def test_a_line_without_an_end_is_not_kept_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decompress, "MOST_LINE_BYTES", 1000)
+    assert how_it_ends(gzip.compress(bytes(10_000_000))) == (End.ALTERED, "a line has more than 1000 bytes")

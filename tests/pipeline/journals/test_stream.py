@@ -1,0 +1,176 @@
+"""Live journals: the tables that `ingest` makes of them, whatever came when; and what they say now."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import threading
+import time
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pytest
+from pyspark.testing import assertDataFrameEqual
+
+from pipeline.commands.stream import watch
+from pipeline.errors import InputError
+from pipeline.journals.ingest import ingest
+from pipeline.journals.stream import Live, exposition, state, write_textfile
+from pipeline.tables import Tables
+from tests.pipeline.frames import quotas, traffic
+from tests.pipeline.journal_files import FIRST, traffic_line, write_file
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.long
+
+IN_2099 = 4_070_908_800
+
+
+def lines(first: int, end: int, broker: int = 101, **values: Any) -> list[str]:
+    """10 messages a second of 3000, in two partitions."""
+    return [
+        traffic_line(
+            FIRST + at, broker=broker, partitions=(0, 1), fetch_offset=10 * at, high_watermark=3000, omitted=1, **values
+        )
+        for at in range(first, end)
+    ]
+
+
+class Watched(NamedTuple):
+    live: Live
+    once: Tables
+    """What one ingest of all the files makes of them."""
+    complete: list[bool]
+    said: str
+
+
+@pytest.fixture(scope="module")
+def watched(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Watched:
+    """Stopped twice in between: 101's first file with a line of 2099 in it; then 102's, five minutes late, a copy of
+    101's, its next file, and one that is being copied; then the whole of that, and no file that is new."""
+    folder = tmp_path_factory.mktemp("watched")
+    journal, target = folder / "journal", folder / "tables"
+    write_file(journal, number=1, lines=[*lines(0, 400), traffic_line(IN_2099, tick=401)])
+    write_file(journal, number=9, lines=lines(400, 420), name_ends=".open.ndjson.gz", closed=False)
+    complete = []
+    write = folder / "elsewhere"
+
+    def batch() -> None:
+        live = Live(spark, str(journal), str(target))
+        complete.append(watch(live.start(once=True), live, None))
+
+    batch()
+    write_file(journal, broker=102, number=1, lines=lines(0, 100, 102, peer="101", role="follower"))
+    shutil.copytree(journal, journal / "copy", ignore=shutil.ignore_patterns("*open*", "*102*"))
+    being_copied = write_file(journal, broker=103, number=1, lines=lines(0, 100, 103))
+    whole = being_copied.read_bytes()
+    being_copied.write_bytes(whole[: len(whole) // 2])
+    write_file(journal, number=2, lines=lines(400, 500))
+    batch()
+    being_copied.write_bytes(whole)
+    live = Live(spark, str(journal), str(target))
+    complete.append(watch(live.start(once=True), live, folder / "pipeline.prom"))
+    for path in journal.glob("*.open.*"):
+        path.unlink()
+    ingest(spark, [str(journal)], str(write))
+    return Watched(live, Tables(spark, str(write)), complete, (folder / "pipeline.prom").read_text())
+
+
+@pytest.mark.parametrize("name", ["traffic", "seconds", "events"])
+def test_the_tables_are_those_of_one_ingest(watched: Watched, name: str) -> None:
+    """Late by five minutes, fed twice, cut off at first, beside a line of the year 2099: each row once, none lost."""
+    assertDataFrameEqual(watched.live.tables.read(name), watched.once.read(name))
+
+
+def test_each_time_it_says_whether_anything_is_missing(watched: Watched) -> None:
+    """A line set aside, a file that ends too soon, and nothing."""
+    assert watched.complete == [False, False, True]
+
+
+def test_the_sum_is_that_of_the_lines(watched: Watched) -> None:
+    rows = watched.live.tables.seconds.groupBy("broker").sum("record_bytes").collect()
+    assert {row.broker: row[1] for row in rows} == {101: 500 * 2000, 102: 100 * 2000, 103: 100 * 2000}
+
+
+def test_a_line_of_the_future_is_set_aside_counted_and_said(watched: Watched) -> None:
+    (row,) = watched.live.tables.quarantine.collect()
+    assert row.problem == "its clock is in the future: 2099-01-01"
+    states = {row.source.split("-")[1]: (row.state, row.quarantined) for row in watched.live.tables.files.collect()}
+    assert states["103"] == ("whole", 0)
+    assert watched.said.endswith('replication_pipeline_files{state="whole"} 4\n')
+
+
+def test_what_is_said_is_of_now(watched: Watched) -> None:
+    (now, *_) = state(watched.live.tables.seconds, watched.live.tables.traffic, watched.live.tables.events).collect()
+    assert (now.broker, now.role, now.time - FIRST) == (101, "leader", 499)
+    assert (now.rate, now.behind, now.lag) == (pytest.approx(2036.0), 0, 0)
+
+
+@pytest.mark.parametrize(
+    "modified", [(FIRST - 8 * 86_400, FIRST), (FIRST, IN_2099)], ids=["eight days late", "beside a file of 2099"]
+)
+def test_no_file_is_passed_over_for_its_modification_time(
+    spark: SparkSession, tmp_path: Path, modified: tuple[int, int]
+) -> None:
+    """The newer file comes first. The older one comes after a restart, and is offered as any other is."""
+    journal, older, newer = tmp_path / "journal", *modified
+    for broker, at in ((101, newer), (102, older)):
+        path = write_file(journal, broker=broker, lines=lines(0, 5, broker))
+        os.utime(path, (at, at))
+        live = Live(spark, str(journal), str(tmp_path / "tables"))
+        assert watch(live.start(once=True), live, None)
+    assert {row.broker for row in live.tables.seconds.collect()} == {101, 102}
+
+
+def test_without_an_end_it_begins_on_a_fresh_target_and_takes_what_comes(spark: SparkSession, tmp_path: Path) -> None:
+    journal = tmp_path / "journal"
+    journal.mkdir()
+    live = Live(spark, str(journal), str(tmp_path / "tables"))
+    query = live.start(once=False, every="1 second")
+    watching = threading.Thread(target=watch, args=(query, live, tmp_path / "pipeline.prom"))
+    watching.start()
+    try:
+        write_file(tmp_path / "made", lines=lines(0, 100))
+        (tmp_path / "made").rename(journal / "101")
+        deadline = time.monotonic() + 200
+        while not (tmp_path / "pipeline.prom").exists():
+            assert time.monotonic() < deadline
+            assert query.isActive, query.exception()
+            time.sleep(0.2)
+    finally:
+        query.stop()
+        watching.join()
+    text = (tmp_path / "pipeline.prom").read_text()
+    assert f'replication_pipeline_lag_messages{{broker="101",role="leader"}} {2 * (3000 - 990)}' in text
+    assert 'replication_pipeline_eta_seconds{broker="101",role="leader"} 201' in text
+    assert query.exception() is None
+
+
+def test_what_an_earlier_version_wrote_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "live" / "checkpoint").mkdir(parents=True)
+    with pytest.raises(InputError, match="an earlier version's stream wrote here"):
+        Live(spark, str(tmp_path), str(tmp_path / "live"))
+
+
+def test_a_stall_is_seen(spark: SparkSession) -> None:
+    rows = [
+        {"at": at, "fetch_offset": 0, "high_watermark": 1000 + at, "record_bytes": 0, "omitted": 5} for at in range(30)
+    ]
+    lines = traffic(spark, rows)
+    (now,) = state(lines, lines, quotas(spark, [(0, 10.0)])).collect()
+    assert (now.stalled, now.eta_seconds, now.lag) == (True, None, 1029)
+    text = exposition([now], [("whole", 3), ("unread", 1)])
+    assert 'replication_pipeline_stalled{broker="101",role="leader"} 1\n' in text
+    assert "eta_seconds{" not in text
+    assert 'replication_pipeline_files{state="unread"} 1\n' in text
+
+
+def test_the_textfile_is_replaced_whole(tmp_path: Path) -> None:
+    path = tmp_path / "pipeline.prom"
+    for text in ("one\n", "two\n"):
+        write_textfile(path, text)
+    assert path.read_text() == "two\n"
+    assert [found.name for found in tmp_path.iterdir()] == ["pipeline.prom"]

@@ -1,0 +1,105 @@
+"""What several parts of an answer ask is worked out once, and given back."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pipeline.jobs import partition_sizes
+from pipeline.jobs.moves import moves_of
+from pipeline.jobs.plan_inputs import measure
+from pipeline.journals.generate import Cluster, write
+from pipeline.journals.ingest import ingest
+from pipeline.report.facts import collect
+from pipeline.tables import Tables
+from pipeline.tables.cached_frames import Held
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.long
+
+CLUSTER = Cluster(brokers=2, partitions=40, seconds=300)
+
+
+@pytest.fixture(scope="module")
+def tables(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Tables:
+    folder = tmp_path_factory.mktemp("held")
+    write(spark, CLUSTER, str(folder / "journal"), files=2)
+    ingest(spark, [str(folder / "journal")], str(folder / "tables"))
+    return Tables(spark, str(folder / "tables"))
+
+
+@pytest.fixture(autouse=True)
+def nothing_of_others(spark: SparkSession) -> None:
+    """The session is that of all tests of this process, and some of them leave behind what they held."""
+    spark.catalog.clearCache()
+
+
+class Work:
+    """Rows that stages read of files and of what is held, and that they moved to others, since it was made."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
+        self._last_before = max((one.stageId() for one in self._stages()), default=-1)
+
+    @property
+    def shuffled(self) -> int:
+        return sum(one.shuffleWriteRecords() for one in self._since())
+
+    @property
+    def read(self) -> int:
+        return sum(one.inputRecords() for one in self._since())
+
+    def _since(self) -> list[Any]:
+        """Told by their numbers: of a session's stages Spark forgets the oldest, so that sums over all of them fall."""
+        return [one for one in self._stages() if one.stageId() > self._last_before]
+
+    def _stages(self) -> list[Any]:
+        context = self._spark.sparkContext
+        gateway = context._gateway
+        assert gateway is not None
+        jvm = gateway.jvm
+        context._jsc.sc().listenerBus().waitUntilEmpty()
+        none = gateway.new_array(jvm.double, 0)
+        stages = context._jsc.sc().statusStore().stageList(None, False, False, none, jvm.java.util.ArrayList())
+        return [stages.apply(place) for place in range(stages.size())]
+
+
+def nothing_is_held(spark: SparkSession) -> bool:
+    return bool(spark._jsparkSession.sharedState().cacheManager().isEmpty())
+
+
+def test_moves_move_each_row_once(spark: SparkSession, tables: Tables) -> None:
+    """Bytes, minutes and who shared them are asked of the same times behind: that was four scans and four shuffles.
+    What is read are lines: once for the rows, once for the seconds."""
+    work = Work(spark)
+    with Held() as held:
+        assert len(moves_of(tables, held).collect()) == CLUSTER.partitions
+    assert CLUSTER.rows <= work.shuffled < 1.5 * CLUSTER.rows
+    assert 2 * CLUSTER.lines <= work.read < 3 * CLUSTER.lines
+
+
+def test_a_plan_moves_each_row_once(spark: SparkSession, tables: Tables) -> None:
+    work = Work(spark)
+    with Held() as held:
+        found, _ = measure(held.once(partition_sizes.of_tables(tables)), tables.seconds)
+    assert len(found) == CLUSTER.partitions
+    assert CLUSTER.rows <= work.shuffled < 1.5 * CLUSTER.rows
+
+
+def test_a_report_moves_each_row_twice_and_leaves_nothing_behind(spark: SparkSession, tables: Tables) -> None:
+    """For lags by replica, and for moves by both ends."""
+    work = Work(spark)
+    assert collect(tables).recorded.pairs
+    assert 2 * CLUSTER.rows <= work.shuffled < 2.8 * CLUSTER.rows
+    assert nothing_is_held(spark)
+
+
+def test_what_is_held_is_given_back_after_an_error(spark: SparkSession) -> None:
+    with pytest.raises(ZeroDivisionError), Held() as held:  # noqa: PT012
+        assert held.once(spark.range(3)).count() == 3
+        assert not nothing_is_held(spark)
+        _ = 1 / 0
+    assert nothing_is_held(spark)
