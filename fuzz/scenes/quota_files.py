@@ -40,13 +40,8 @@ follower.replication.throttled.replicas = "*"
 follower.replication.throttled.replicas = "0-99:101"
 [mode]
 enforce = true
-[[schedules]]
-from = "22:00"
-to = "06:00"
-timezone = "Europe/Berlin"
-days = ["mon", "sun"]
-[schedules.brokers.default]
-leader.replication.throttled.rate = "unlimited"
+[brokers.102]
+leader.replication.throttled.rate = { finish_by = "06:00", timezone = "Europe/Berlin", max = "1GiB/s" }
 """
 
 
@@ -92,9 +87,6 @@ def hostile_file(rng: Random) -> tuple[bytes, str]:
 
 _RATE = b"[brokers.default]\nleader.replication.throttled.rate = "
 _REPLICAS = b"[topics.orders]\nleader.replication.throttled.replicas = "
-_SCHEDULE = (
-    b'[[schedules]]\nfrom = "22:00"\nto = "06:00"\n[schedules.brokers.default]\nleader.replication.throttled.rate = 1\n'
-)
 ODD = {
     "nothing": b"",
     "a number of 5000 digits": _RATE + b"9" * 5000 + b"\n",
@@ -111,7 +103,7 @@ ODD = {
     "a known key of 3000 parts": b"brokers." + b".".join([b"a"] * 3000) + b" = 1\n",
     "arrays 5000 deep": b"a = " + b"[" * 5000 + b"]" * 5000 + b"\n",
     "tables 3000 deep": b"a = " + b"{a=" * 3000 + b"1" + b"}" * 3000 + b"\n",
-    "2000 schedules": _SCHEDULE * 2000,
+    "2000 schedules of an earlier version": b"[[schedules]]\nfrom = 22:00:00\n" * 2000,
     "50 000 topics": b"".join(
         b'[topics.t%d]\nleader.replication.throttled.replicas = "*"\n' % n for n in range(50_000)
     ),

@@ -53,7 +53,7 @@ Json = dict[str, Any]
 
 NOT_REACHABLE = 3
 MOST_CHANGES = 4
-"""How many changes ahead are shown: with a schedule of nights, those of today and of tomorrow."""
+"""The most changes ahead that are shown."""
 
 
 @click.command("check", short_help="Validate both files, show the quotas in effect.")
@@ -86,8 +86,8 @@ def command(
     """Validate proxy.toml and quotas.toml and show the quotas in effect for this broker.
 
     Every problem of both files is listed, with its key and what was expected. Warnings are about what is
-    valid and hardly meant, like a rate with no replicas listed. What changes by itself, by an until or a
-    schedule, is listed with its time; --at shows what holds at another one.
+    valid and hardly meant, like a rate with no replicas listed. What changes by itself, by an until, is
+    listed with its time; --at shows what holds at another one.
 
     With --live or --url the running sidecar says whether it has this file, and what only it can see: that no broker
     connects though there is a quota, that a list names a topic or partition the cluster does not have, that traffic
@@ -101,7 +101,7 @@ def command(
     Examples:
       throttle-sidecar check --config proxy.toml
       throttle-sidecar check --live                              and does it do what is meant?
-      throttle-sidecar check --at 2026-12-01T03:30:00+01:00      tonight, while the schedule holds?
+      throttle-sidecar check --at 2026-12-01T03:30:00+01:00      tonight, after an until has passed?
       throttle-sidecar check --config proxy.toml --quotas quotas.new.toml && mv quotas.new.toml quotas.toml
     """
     try:

@@ -29,7 +29,6 @@ Json = dict[str, Any]
 
 UNIT_STATE = Path("/var/lib/kafka-throttle-sidecar")
 """StateDirectory= of the packages' unit."""
-SCHEDULE = "schedule"
 RUNNING = "running sidecar"
 
 
@@ -52,31 +51,21 @@ def state_of(settings: Settings, overrides: Sequence[str]) -> Path:
 
 
 def source_report(source: RateSource, moments: Moments) -> Json:
-    """`known_from`: what the start of a `within` is known from: the file that keeps it, or `SCHEDULE`."""
+    """`known_from`: what the start of a `within` is known from: the file that keeps it."""
     report = source_in_json(source) | {"finish_by": None, "counts_from": None, "known_from": None}
     if source.deadline is None:
         return report
     if source.start_key is None:
         return report | {"finish_by": source.deadline.moment(moments.at)}
-    began = None if source.window is None else source.window.began(moments.at)
     kept = kept_starts(moments.state).get(source.start_key)
-    if began is not None and began >= moments.now:
-        # Whenever the sidecar reads the file, if it does so before then.
-        since, known_from = began, SCHEDULE
-    elif kept is not None and kept <= min(moments.now, moments.at).timestamp():
-        since = source.since(datetime.fromtimestamp(kept, UTC), moments.at)
-        known_from = SCHEDULE if since == began else str(moments.state)
-    else:
-        return report | {"unknown": _unknown(began, moments.state)}
-    return report | {"finish_by": source.deadline.moment(since), "counts_from": since, "known_from": known_from}
-
-
-def _unknown(began: datetime | None, state: Path) -> str:
-    later = "" if began is None else f", or from {format_time(began)} if that is later"
-    return (
-        f"when it is to end is not known here: it counts from when the sidecar first read this{later}; no such start "
-        f"can be read in {state}, and --live asks the sidecar about now"
-    )
+    if kept is None or kept > min(moments.now, moments.at).timestamp():
+        unknown = (
+            "when it is to end is not known here: it counts from when the sidecar first read this; no such start can "
+            f"be read in {moments.state}, and --live asks the sidecar about now"
+        )
+        return report | {"unknown": unknown}
+    since = datetime.fromtimestamp(kept, UTC)
+    return report | {"finish_by": source.deadline.moment(since), "counts_from": since, "known_from": str(moments.state)}
 
 
 def take_finish_by(report: Json, live: Live) -> None:
@@ -100,5 +89,4 @@ def source_lines(source: Json) -> list[str]:
         return [f"{told}, as the {RUNNING} says"]
     if counts_from is None:
         return [told]
-    how = "when the schedule begins" if known_from == SCHEDULE else f"kept in {known_from}"
-    return [f"{told}, counted from {format_time(counts_from)} ({how})"]
+    return [f"{told}, counted from {format_time(counts_from)} (kept in {known_from})"]

@@ -39,7 +39,7 @@ NOBODY = "-"
 BEYOND = 1.1
 """How far a projection is drawn, as a multiple of the time to the latest end that the trend allows."""
 MOST_CHANGES = 12
-"""Of a role's quota that are marked: a schedule changes it twice a day."""
+"""Of a role's quota that are marked."""
 ROOM = 1.05
 """Above the highest value."""
 AHEAD_POINTS = 40

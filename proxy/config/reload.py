@@ -1,5 +1,5 @@
 """Keeps the quotas current: reads quotas.toml again when it changes, when asked, and when an `until`
-passes or a schedule begins or ends.
+passes.
 
 Thin: what the file means is `proxy.quotas`; who waits for a change is up to the waiter. Reading happens in a
 thread. Invariant: `current` is always the last good file's quotas, whole; a bad file changes nothing but a
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from ..quotas.override import Override, PlacedValue
 
 _MAX_SLEEP_SECONDS = 30.0
-"""Schedules go by the wall clock, which somebody may set while the task sleeps, so it wakes at least this often."""
+"""An `until` goes by the wall clock, which may be set while the task sleeps, so it wakes at least this often."""
 SHORT_BYTES = 16 * 1024
 """What a file of that size means is worked out at once: in a millisecond."""
 MOST_CHANGES_SHOWN = 20
@@ -118,7 +118,7 @@ class QuotaWatch:
         self._clock = clock
         self._reading = trio.Lock()
         self._applying = trio.Lock()
-        """Nobody who holds it waits for a disk: changes by the clock (`until`, schedules) come even if a disk hangs."""
+        """Nobody who holds it waits for a disk: changes by the clock (`until`) come even if a disk hangs."""
         self._threads = trio.CapacityLimiter(1)
         """One that waits for the file's disk is not joined by another."""
         self._changes = Changes()
@@ -248,7 +248,7 @@ class QuotaWatch:
         self._log.error("quotas_watch_failed", path=str(self._path), error=str(error))
 
     async def follow_clock(self) -> None:
-        """Works the quotas out anew whenever an `until` passes or a schedule begins or ends, until cancelled."""
+        """Work the quotas out anew whenever an `until` passes, until cancelled."""
         while True:
             seen = self._current
             pause = _MAX_SLEEP_SECONDS

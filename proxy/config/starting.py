@@ -69,7 +69,7 @@ def _fall_back(error: str, state: Path | None) -> Start:
     except ConfigurationError as unusable:
         kept, said = None, str(unusable)
     if kept is None:
-        return Start(QuotaFile(Layer(), (), NO_HASH), None, Source.NONE, error, state_said=said)
+        return Start(QuotaFile(Layer(), NO_HASH), None, Source.NONE, error, state_said=said)
     return Start(kept.quota_file, kept.content, Source.LAST_GOOD, error, kept.saved_at, said, kept.starts)
 
 

@@ -17,7 +17,7 @@ from ..errors import ConfigurationError, beginning
 
 MOST_DEPTH = 16
 """How deep brackets may be nested, and how many parts a dotted key may have. The longest real key,
-`schedules.topics.a.leader.replication.throttled.replicas`, has seven."""
+`topics.a.leader.replication.throttled.replicas`, has six."""
 MOST_WORD_CHARACTERS = 256
 """The most characters of a word without quotes: a topic's name has 249 at most, a date and time 35, a number 20."""
 MOST_TOLD_CHARACTERS = 1000

@@ -80,7 +80,7 @@ QUOTA_METRICS = (
         PREFIX + "quota_next_change_timestamp_seconds",
         "gauge",
         ("role",),
-        "When the quota next changes by an `until` or a schedule; no sample if it does not.",
+        "When the quota next changes by an `until`; no sample if it does not.",
         _quota_next_change,
     ),
     Metric(

@@ -36,7 +36,7 @@ class Task(enum.StrEnum):
     QUOTAS_FILE = "quotas_file"
     """Reads quotas.toml again when it changes."""
     QUOTAS_CLOCK = "quotas_clock"
-    """Follows `until` and schedules."""
+    """Follows `until`."""
     QUOTAS_STATE = "quotas_state"
     """Keeps the last good quotas for the next start."""
     OVERRIDES = "overrides"

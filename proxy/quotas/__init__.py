@@ -1,9 +1,9 @@
 """Quotas: what the operator wants, per role, broker and topic.
 
 The nouns: a *quotas file* has *sections* (`Section`), of brokers, peers, racks and topics, with Kafka's own keys. A
-*replica list* (`ReplicaList`) says which partitions are throttled. A *schedule* (`Schedule`) has sections that hold at
-some times only. For one broker at one moment, all of these together give one immutable `Quotas`, with a `RoleQuota` for
-each role. Pure but for the time zone database; no Trio, no clock, no files (`config.quota_file` reads them).
+*replica list* (`ReplicaList`) says which partitions are throttled. For one broker at one moment, all of these together
+give one immutable `Quotas`, with a `RoleQuota` for each role. Pure but for the time zone database; no Trio, no clock,
+no files (`config.quota_file` reads them).
 """
 
 from .advice import advise
@@ -11,7 +11,7 @@ from .rate_source import Deadline, RateSource
 from .reading import hash_of, parse_quotas
 from .replicas import EVERY_PARTITION, NO_PARTITION, Partitions, ReplicaList, parse_replicas
 from .rules import METADATA_TOPIC, Quotas, RoleQuota, effective
-from .sections import RATE_KEYS, REPLICAS_KEYS, Layer, QuotaFile, Schedule, Section
+from .sections import RATE_KEYS, REPLICAS_KEYS, Layer, QuotaFile, Section
 from .spans import format_span, parse_span
 from .starts import RateStarts
 from .units import format_bytes, format_rate, parse_rate, parse_size, shown
@@ -27,7 +27,6 @@ __all__ = [
     "advise",
     "QuotaFile",
     "Layer",
-    "Schedule",
     "Section",
     "parse_quotas",
     "hash_of",

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
     from datetime import datetime
 
-    from .sections import Layer, QuotaFile, Schedule, Section
+    from .sections import QuotaFile, Section
 
 
 def about_tiny_rate(bytes_per_second: float) -> str:
@@ -36,11 +36,8 @@ def advise(quota_file: QuotaFile, broker_id: int, now: datetime, *, roles: Colle
     warnings = [] if quotas.enforce else ["mode.enforce is false: quotas are observed, not enforced"]
     for section in quota_file.base.sections():
         warnings += _about_section(section, broker_id, now)
-    for schedule in quota_file.schedules:
-        warnings += _about_schedule(schedule, quota_file.base, broker_id, now)
-    for layer in (quota_file.base, *(schedule.layer for schedule in quota_file.schedules)):
-        if METADATA_TOPIC in layer.topics:
-            warnings.append(f"{layer.topics[METADATA_TOPIC].path}: the metadata log is never throttled")
+    if METADATA_TOPIC in quota_file.base.topics:
+        warnings.append(f"{quota_file.base.topics[METADATA_TOPIC].path}: the metadata log is never throttled")
     for role in Role:
         warnings += _about_role(role, quotas.of(role), broker_id, served=role in roles)
         warnings += _about_finer(role, quotas.of(role))
@@ -84,23 +81,6 @@ def _about_deadline(role: Role, quota: RoleQuota, now: datetime) -> Iterator[str
         yield (
             f"{role.value}: the time {deadline} has passed: whatever falls behind goes at up to "
             f"{format_rate(quota.bytes_per_second)}"
-        )
-
-
-def _about_schedule(schedule: Schedule, base: Layer, broker_id: int, now: datetime) -> Iterator[str]:
-    if schedule.has_ended(now):
-        yield f"{schedule.path}: until {schedule.until} has passed, the schedule does not count"
-        return
-    for section in schedule.layer.sections():
-        yield from _about_section(section, broker_id, now)
-    default, own = schedule.layer.broker_default, base.brokers.get(broker_id)
-    if default is None or own is None or not own.holds(now):
-        return
-    said = schedule.layer.brokers.get(broker_id, default)
-    for role in default.rates.keys() & own.rates.keys() - (said.rates.keys() if said is not default else set()):
-        yield (
-            f"{default.path}.{role.value}.replication.throttled.rate: {own.path} has a rate of its own, which goes "
-            f"first: changes nothing here (it would in [schedules.{own.path}])"
         )
 
 

@@ -122,8 +122,8 @@ class FinerRates:
 
 @lru_cache(maxsize=8192)
 def _first_that_matches(topic: str, globs: tuple[tuple[str, float], ...]) -> tuple[str, float] | None:
-    """Kept, because schedules say the same globs again and again: with 100 globs, 100 exempted topics and 64 schedules
-    the next change took 2.4 s to find."""
+    """Return the first glob that matches, with its rate. It is cached, because overrides and `until` make the same
+    comparisons again and again."""
     return next(((glob, rate) for glob, rate in globs if glob_of(glob).matches(topic)), None)
 
 

@@ -37,7 +37,7 @@ def said(quota_file: QuotaFile, broker_id: int, now: datetime, place: str, key: 
     """Return what the layers say of `key` at `place` (`proxy.quotas.override`), the effective value first. What
     comes after it is hidden by it; the last one is what holds where no layer says anything."""
     found = []
-    for layer in (*quota_file.overrides, *quota_file.layers(now)):
+    for layer in quota_file.layers:
         section = next(
             (each for each in _sections(layer, broker_id, place, key) if each.holds(now) and _says(each, key)), None
         )

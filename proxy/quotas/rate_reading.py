@@ -13,40 +13,34 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import InvalidValueError
 from ..suggestions import did_you_mean
-from .daily_window import first_moment
 from .rate_source import LEAST_RATE, Deadline, RateSource
 from .spans import parse_span
 from .units import parse_rate, shown
-from .window_values import YEARS, parse_time, parse_zone
+from .wall_clock import YEARS, first_moment, parse_time, parse_zone
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    from .daily_window import DailyWindow
 
 RATE_TABLE_KEYS = ("finish_by", "within", "timezone", "auto", "min", "max")
 _EXPECTED_FINISH = 'a time of day like "06:00", or a date and time like 2026-12-01T06:00:00Z'
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ].*", re.ASCII)
 
 
-def parse_rate_or_source(
-    value: object, *, path: str = "", window: DailyWindow | None = None
-) -> tuple[float, RateSource | None]:
+def parse_rate_or_source(value: object, *, path: str = "") -> tuple[float, RateSource | None]:
     """Return bytes per second, and the rate source if the rate sets itself. In that case the bytes per second are the
     most that the rate may be.
 
-    `path`: the rate's key, with its section. `window`: the times of the schedule that the section is part of. Raises
-    InvalidValueError.
+    `path`: the rate's key, with its section. Raises InvalidValueError.
     """
     if value == "auto":
         raise InvalidValueError('expected { auto = true, max = "300MiB/s" } for a rate that sets itself, found "auto"')
     if not isinstance(value, dict):
         return parse_rate(value), None
-    source = _source(value, path, window)
+    source = _source(value, path)
     return source.most, source
 
 
-def _source(table: Mapping[str, Any], path: str, window: DailyWindow | None) -> RateSource:
+def _source(table: Mapping[str, Any], path: str) -> RateSource:
     for key in table.keys() - set(RATE_TABLE_KEYS):
         advice = did_you_mean(key, RATE_TABLE_KEYS)
         raise InvalidValueError(f"{key}: unknown key; expected one of {', '.join(RATE_TABLE_KEYS)}{advice}")
@@ -65,7 +59,7 @@ def _source(table: Mapping[str, Any], path: str, window: DailyWindow | None) -> 
     least = min(LEAST_RATE, most) if least is None else least
     if least > most:
         raise InvalidValueError(f"min: expected no more than max, found {shown(table['min'])}")
-    return RateSource(most, least, deadline, "auto" in table, path, window)
+    return RateSource(most, least, deadline, "auto" in table, path)
 
 
 def _bound(table: Mapping[str, Any], key: str) -> float | None:

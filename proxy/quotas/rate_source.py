@@ -10,23 +10,18 @@ is worked out by `proxy.rates`. Reads no clock; time is an argument. Invariant: 
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, time, timedelta, tzinfo
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from .daily_window import first_moment
 from .spans import format_span
 from .units import format_rate
-
-if TYPE_CHECKING:
-    from .daily_window import DailyWindow
+from .wall_clock import first_moment
 
 LEAST_RATE = 64.0 * 1024
 """Bytes per second. No less than 64 KiB is asked for at a time, so a lower rate holds on average alone, and is usually
 one whose unit was forgotten: kafka-configs takes bytes per second, and so does an integer in quotas.toml."""
 _DAY = timedelta(days=1)
-_NUMBERED = re.compile(r"^schedules\[[0-9]+\]")
 
 
 class Deadline(NamedTuple):
@@ -37,7 +32,7 @@ class Deadline(NamedTuple):
     daily: time | None = None
     """The next moment at which the clock in `zone` shows it."""
     within: timedelta | None = None
-    """Counted from when the file first said so, or from when its schedule began."""
+    """Counted from when the file first said so."""
     zone: tzinfo = UTC
 
     def moment(self, since: datetime) -> datetime:
@@ -72,23 +67,14 @@ class RateSource:
     """Raised while nothing hurts, lowered when something does."""
     path: str = field(default="", compare=False)
     """The key that says so, with its section: each role's `within` has a start of its own."""
-    window: DailyWindow | None = field(default=None, compare=False)
-    """Of the schedule that the section is part of."""
 
     @property
     def start_key(self) -> str | None:
-        """The name under which the start of `within` is remembered; None if there is no `within`. It leaves out what an
-        operator may change while a move goes on: the bounds, and how many schedules stand before this one in the
-        file. So such a change does not begin the span anew."""
+        """The name under which the start of `within` is remembered; None if there is no `within`. It leaves out the
+        bounds, which an operator may change while a move goes on: such a change does not begin the span anew."""
         if self.deadline is None or self.deadline.within is None:
             return None
-        return f"{_NUMBERED.sub('schedules', self.path)} {self.deadline}"
-
-    def since(self, taken: datetime, now: datetime) -> datetime:
-        """Return from when `within` counts: from `taken`, when the file first said so, or from the beginning of the
-        schedule's stretch that holds now, if that was later."""
-        began = None if self.window is None else self.window.began(now)
-        return taken if began is None else max(taken, began)
+        return f"{self.path} {self.deadline}"
 
     def __str__(self) -> str:
         ends = "" if self.deadline is None else f"what is needed to end {self.deadline}"

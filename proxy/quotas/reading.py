@@ -17,27 +17,21 @@ from ..suggestions import did_you_mean
 from .keys import GLOB_WILDCARD, RACK, TOPIC_OR_GLOB, flattened, is_broker_id, quoted
 from .priorities import parse_priorities
 from .query_signals import parse_signals
-from .section_reading import SCHEDULES, UNTIL, Draft, Of, parse_until
-from .sections import DEFAULT, RATE_KEYS, Layer, QuotaFile, Schedule, Section
+from .section_reading import UNTIL, Draft, Of, parse_until
+from .sections import DEFAULT, RATE_KEYS, Layer, QuotaFile, Section
 from .units import shown
-from .window_values import parse_window
 
 if TYPE_CHECKING:
     from collections.abc import Collection
     from datetime import datetime
 
-    from .daily_window import DailyWindow
-
 MOST_PROBLEMS = 100
 """The most problems told of one file. 200 000 of them made a message of 15 MB, and it took 14 s to work out a
 suggestion for each."""
 MOST_PATH_CHARACTERS, MOST_REASON_CHARACTERS = 500, 1500
-"""The most characters shown of a problem's key path and of its reason. The longest valid path is that of a topic in a
-schedule, some 320 characters. Without a limit an endless key would stand in each of a hundred problems: a quotas.toml
+"""The most characters shown of a problem's key path and of its reason. The longest valid path is that of a topic, some
+300 characters. Without a limit an endless key would stand in each of a hundred problems: a quotas.toml
 of 202 KB made a message of 20 MB."""
-MOST_SCHEDULES = 64
-"""The most schedules of a file. Every change ahead looks at each of them, on the loop: 2000 took two seconds a reload,
-64 take 0.1 s at most."""
 MOST_GLOBS = 500
 """The most globs of a file: every topic name that is met may have to be compared with each of them."""
 AUTO = "auto"
@@ -46,9 +40,11 @@ MOST_RATES = 100
 this many racks: a fetch of replicas that are behind looks at the budget of each of its topics."""
 _LAYER_KEYS = ("brokers", "peers", "racks", "topics", "mode")
 PRIORITIES = "priorities"
-_FILE_KEYS = (*_LAYER_KEYS, SCHEDULES, AUTO, PRIORITIES)
-_WINDOW_KEYS = ("from", "to", "timezone", "days")
-_SCHEDULE_KEYS = (*_WINDOW_KEYS, UNTIL, *_LAYER_KEYS)
+_FILE_KEYS = (*_LAYER_KEYS, AUTO, PRIORITIES)
+_REMOVED = {
+    "schedules": "schedules were removed; instead, a cron job that runs `throttle-sidecar set KEY VALUE --for 8h`",
+}
+"""Keys of earlier versions, with what replaces them."""
 _HASH_DIGITS = 12
 
 Toml = dict[str, Any]
@@ -101,16 +97,15 @@ class _Reader:
 
     def _read(self, document: Toml, content: bytes) -> QuotaFile:
         for key in document.keys() - set(_FILE_KEYS):
-            advice = did_you_mean(key, _FILE_KEYS)
-            expected = "brokers, peers, racks, topics, mode, schedules, auto or priorities"
-            self._refuse(key, f"unknown key; expected {expected}{advice}")
+            expected = "brokers, peers, racks, topics, mode, auto or priorities"
+            unknown = f"unknown key; expected {expected}{did_you_mean(key, _FILE_KEYS)}"
+            self._refuse(key, _REMOVED.get(key, unknown))
         base = self._layer(document)
-        schedules = self._schedules(document.get(SCHEDULES, []))
         signals = parse_signals(document.get(AUTO, {}), self._refuse)
         priorities = parse_priorities(document.get(PRIORITIES, {}), self._refuse)
         if self._problems:
             raise ConfigurationError(self._problems)
-        return QuotaFile(base, schedules, hash_of(content), signals, priorities)
+        return QuotaFile(base, hash_of(content), signals, priorities)
 
     def _refuse(self, path: str, reason: str) -> None:
         place, told = beginning(path, MOST_PATH_CHARACTERS), beginning(reason, MOST_REASON_CHARACTERS)
@@ -129,36 +124,6 @@ class _Reader:
         self._refuse(path, f"expected a table, found {shown(value)}")
         return {}
 
-    def _schedules(self, value: object) -> tuple[Schedule, ...]:
-        if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
-            self._refuse(SCHEDULES, f"expected tables, each written [[schedules]], found {shown(value)}")
-            return ()
-        if len(value) > MOST_SCHEDULES:
-            self._refuse(SCHEDULES, f"expected at most {MOST_SCHEDULES}, found {len(value)}")
-            return ()
-        return tuple(self._schedule(f"{SCHEDULES}[{number}]", table) for number, table in enumerate(value))
-
-    def _schedule(self, path: str, table: Toml) -> Schedule:
-        for key in table.keys() - set(_SCHEDULE_KEYS):
-            advice = did_you_mean(key, _SCHEDULE_KEYS)
-            self._refuse(f"{path}.{key}", f"unknown key; expected one of {', '.join(_SCHEDULE_KEYS)}{advice}")
-        until = self._until(f"{path}.{UNTIL}", table)
-        if table.keys().isdisjoint(("from", "to", "days", UNTIL)):
-            self._refuse(path, "holds always: expected from and to, days or until")
-        if table.keys().isdisjoint(_LAYER_KEYS):
-            first = f"[{SCHEDULES}.brokers.{DEFAULT}]"
-            self._refuse(path, f"says nothing to hold meanwhile: expected a section below it, like {first}")
-        window = self._window(path, table)
-        layer = self._layer(table, f"{path}.", until, window)
-        return Schedule(path, layer, window, until)
-
-    def _window(self, path: str, table: Toml) -> DailyWindow | None:
-        written = {key: table[key] for key in _WINDOW_KEYS if key in table}
-        window, problems = parse_window(written)
-        for key, problem in problems.items():
-            self._refuse(f"{path}.{key}", problem)
-        return window
-
     def _until(self, path: str, table: Toml) -> datetime | None:
         try:
             return parse_until(table[UNTIL]) if UNTIL in table else None
@@ -171,12 +136,10 @@ class _Reader:
         table: Toml,
         prefix: str = "",
         until: datetime | None = None,
-        window: DailyWindow | None = None,
         since: datetime | None = None,
     ) -> Layer:
-        """`until`, `window`: the end and the times of the schedule that they are part of. `since`: when the override
-        was made that they are."""
-        found = _Found(prefix, until, window, since)
+        """Return the sections of a table. `until`, `since`: the end and the beginning of the override that they are."""
+        found = _Found(prefix, until, since)
         self._brokers(self._table(table, "brokers", f"{prefix}brokers"), found)
         self._peers(self._table(table, "peers", f"{prefix}peers"), found)
         self._racks(self._table(table, "racks", f"{prefix}racks"), found)
@@ -244,7 +207,7 @@ class _Reader:
         self._bound_rates(f"{found.prefix}topics", [*found.topics.values(), *found.globs.values()])
 
     def _section(self, path: str, table: Toml, found: _Found, of: Of) -> Section:
-        draft = Draft(of, found.window, found.since)
+        draft = Draft(of, found.since)
         for key, value in flattened(table, whole=RATE_KEYS):
             try:
                 draft.set(key, value, path=path)
@@ -260,7 +223,6 @@ class _Found:
 
     prefix: str
     until: datetime | None
-    window: DailyWindow | None
     since: datetime | None
     brokers: dict[int, Section] = field(default_factory=dict)
     default: Section | None = None

@@ -2,9 +2,8 @@
 
 Overrides go before the file, the newest first: what one of them says of a topic, by name, by glob or for the whole
 broker, hides what is below. Inside the file the most specific section wins, key by key: exact topic, longest glob, this
-broker, broker default. Of sections of the same name a schedule's goes before the file's own, and a later schedule's
-before an earlier one's. A section whose `until` has passed does not count. Time is an argument. Invariant: a `Quotas`
-never changes; a new file, an override, an `until` that passes or a schedule that begins or ends makes a new one.
+broker, broker default. A section whose `until` has passed does not count. Time is an argument. Invariant: a `Quotas`
+never changes; a new file, an override, or an `until` that passes makes a new one.
 """
 
 from __future__ import annotations
@@ -155,7 +154,7 @@ class Quotas:
     hash: str = ""
     """Short SHA-256 of the file's bytes."""
     next_change: datetime | None = None
-    """When to work this out again: the earliest `until` ahead, or beginning or end of a schedule."""
+    """When to work this out again: the earliest `until` ahead."""
     signals: tuple[QuerySignal, ...] = ()
     """Those that the operator names, for rates with `auto`."""
     priorities: Priorities = DEFAULT_PRIORITIES
@@ -191,17 +190,11 @@ def effective(quota_file: QuotaFile, broker_id: int, now: datetime) -> Quotas:
 
 def governing_mode(quota_file: QuotaFile, now: datetime) -> Section | None:
     """Return the section that says whether quotas are enforced; None if nothing says it."""
-    layers = (*quota_file.overrides, *quota_file.layers(now))
-    return next((layer.mode for layer in layers if layer.mode and layer.mode.holds(now)), None)
+    return next((layer.mode for layer in quota_file.layers if layer.mode and layer.mode.holds(now)), None)
 
 
 def _changes(quota_file: QuotaFile, broker_id: int, now: datetime) -> Iterator[datetime]:
-    for schedule in quota_file.schedules:
-        if any(True for _ in schedule.layer.sections_for(broker_id)):
-            change = schedule.next_change(now)
-            if change is not None:
-                yield change
-    for layer in (*quota_file.overrides, quota_file.base, *(schedule.layer for schedule in quota_file.schedules)):
+    for layer in quota_file.layers:
         for section in layer.sections_for(broker_id):
             if section.until is not None and section.until > now:
                 yield section.until
@@ -216,23 +209,21 @@ class _Sought:
 
     def __init__(self, quota_file: QuotaFile, role: Role, broker_id: int, now: datetime) -> None:
         self._role, self._broker_id = role, broker_id
-        file_layers = quota_file.layers(now)
-        layers = [*quota_file.overrides, *file_layers]
+        layers = quota_file.layers
         own = [layer.brokers.get(broker_id) for layer in layers] + [layer.broker_default for layer in layers]
         brokers = [section for section in own if section is not None and section.holds(now)]
         self._rate = next((section for section in brokers if role in section.rates), None)
         self._otherwise = next((section for section in brokers if role in section.replicas), None)
         self._peer_rates = _first_named(role, (layer.peers for layer in layers), now, rates=True)
         self._rack_rates = _first_named(role, (layer.racks for layer in layers), now, rates=True)
-        self._topic_rates, self._glob_rates = _by_topic(role, quota_file.overrides, file_layers, now, rates=True)
-        above, below = list(quota_file.overrides), file_layers
-        for number, layer in enumerate(above):
-            section = layer.brokers.get(broker_id)
+        self._topic_rates, self._glob_rates = _by_topic(role, layers, now, rates=True)
+        for number, override in enumerate(quota_file.overrides):
+            section = override.brokers.get(broker_id)
             if section is not None and section is self._otherwise:
                 # What an override says of the whole broker hides every list below it.
-                above, below = above[: number + 1], []
+                layers = layers[: number + 1]
                 break
-        self._topics, self._globs = _by_topic(role, above, below, now, rates=False)
+        self._topics, self._globs = _by_topic(role, layers, now, rates=False)
 
     def ending(self) -> Iterator[Section]:
         """The sections that something of this quota is from, and that end."""
@@ -283,17 +274,17 @@ def _first_named(
 
 
 def _by_topic(
-    role: Role, overrides: Iterable[Layer], file_layers: Iterable[Layer], now: datetime, *, rates: bool
+    role: Role, layers: Iterable[Layer], now: datetime, *, rates: bool
 ) -> tuple[dict[str, Section], dict[str, Section]]:
     """Return the sections that count by exact topic name, and by glob in the order in which globs count."""
     topics: dict[str, Section] = {}
     globs: dict[str, Section] = {}
-    for group in (*([override] for override in overrides), list(file_layers)):
+    for layer in layers:
         above = [glob_of(glob) for glob in globs]
-        for name, section in _first_named(role, (layer.topics for layer in group), now, rates=rates).items():
+        for name, section in _first_named(role, [layer.topics], now, rates=rates).items():
             if name not in topics and not any(glob.matches(name) for glob in above):
                 topics[name] = section
-        found = _first_named(role, (layer.globs for layer in group), now, rates=rates)
+        found = _first_named(role, [layer.globs], now, rates=rates)
         for name in sorted(found, key=specificity):
             globs.setdefault(name, found[name])
     return topics, globs

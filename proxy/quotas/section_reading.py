@@ -8,7 +8,6 @@ Invariant: a key that is not understood, or is not this kind of section's, is re
 from __future__ import annotations
 
 import enum
-import re
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -21,18 +20,15 @@ from .rate_source import Deadline
 from .replicas import ReplicaList, parse_replicas
 from .sections import RATE_KEYS, REPLICAS_KEYS
 from .units import parse_rate, shown
-from .window_values import YEARS
+from .wall_clock import YEARS
 
 if TYPE_CHECKING:
     from ..roles import Role
-    from .daily_window import DailyWindow
     from .rate_source import RateSource
 
 UNTIL = "until"
-SCHEDULES = "schedules"
 _SECTION_KEYS = (*RATE_KEYS, *REPLICAS_KEYS, UNTIL)
 _KEY_OF = {role: key for key, role in RATE_KEYS.items()}
-_OF_SCHEDULE = re.compile(r"schedules\[[0-9]+\]\.")
 
 
 class Of(enum.Enum):
@@ -58,10 +54,8 @@ class Draft:
     """A section while its keys are read."""
 
     of: Of
-    window: DailyWindow | None
     since: datetime | None = None
     """When the override was made that the section is of: deadlines count from then; None: it is of the file."""
-    """Of the schedule that it is part of."""
     rates: dict[Role, float] = field(default_factory=dict)
     sources: dict[Role, RateSource] = field(default_factory=dict)
     replicas: dict[Role, ReplicaList] = field(default_factory=dict)
@@ -91,7 +85,7 @@ class Draft:
                 )
             self.rates[role] = parse_rate(value)
             return
-        self.rates[role], source = parse_rate_or_source(value, path=f"{path}.{_KEY_OF[role]}", window=self.window)
+        self.rates[role], source = parse_rate_or_source(value, path=f"{path}.{_KEY_OF[role]}")
         if source is None:
             return
         if self.since is not None and source.deadline is not None:
@@ -116,9 +110,6 @@ def _parse_list(value: object, *, of_broker: bool) -> ReplicaList:
 
 
 def _unknown(path: str, key: str, value: object, of: Of) -> str:
-    if key == SCHEDULES or key.startswith(f"{SCHEDULES}."):
-        section = f"[{SCHEDULES}.{_OF_SCHEDULE.sub('', path, count=1)}]"
-        return f"a schedule stands by itself: [[{SCHEDULES}]], and below it {section}"
     if key in REPLICAS_KEYS:
         return "a list of replicas belongs to a topic or a broker: set it in [topics.…] or [brokers.…]"
     known = of.keys
@@ -127,7 +118,5 @@ def _unknown(path: str, key: str, value: object, of: Of) -> str:
         rest = key
     if rest is None or of not in _NAMED:
         return f"unknown key; expected one of {', '.join(known)}{did_you_mean(key, known)}"
-    of_schedule = _OF_SCHEDULE.match(path)
-    name = path.removeprefix(of_schedule[0] if of_schedule else "").removeprefix(f"{of.value}.").strip('"')
-    place = f"{SCHEDULES}.{of.value}" if of_schedule else of.value
-    return f'a {_NAMED[of]} name with dots needs quotes: [{place}."{name}.{rest}"]'
+    name = path.split(f"{of.value}.", 1)[1].strip('"')
+    return f'a {_NAMED[of]} name with dots needs quotes: [{of.value}."{name}.{rest}"]'

@@ -2,15 +2,14 @@
 
 Keys and entities are Kafka's own (KIP-73, kafka-configs): rates belong to brokers, replica lists to topics;
 beyond Kafka a broker may carry a list that is ``"*"`` or ``""``, topic names may be globs, topics and the traffic with
-one other broker or with one rack may have rates of their own inside the broker's, a section may end (`until`), and
-others may hold at some times only (`Schedule`). Reads no file and no clock. Invariant: a section
-holds only keys that it sets.
+one other broker or with one rack may have rates of their own inside the broker's, and a section may end (`until`).
+Reads no file and no clock. Invariant: a section holds only keys that it sets.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ..roles import Role
 from .priorities import DEFAULT_PRIORITIES, Priorities
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from datetime import datetime
 
-    from .daily_window import DailyWindow
     from .query_signals import QuerySignal
     from .rate_source import RateSource
     from .replicas import ReplicaList
@@ -43,7 +41,7 @@ class Section:
     enforce: bool | None = None
     """Of ``[mode]`` alone."""
     until: datetime | None = None
-    """In a schedule no later than the schedule's own."""
+    """When it ends, which in an override is no later than the override; None: it does not."""
 
     def rate_of(self, role: Role) -> float | RateSource:
         """Return the role's rate as this section sets it; the section must set one."""
@@ -55,7 +53,7 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """Sections that are written together: the file's own, or those of one schedule."""
+    """Sections that are written together: the file's, or those of one override."""
 
     brokers: Mapping[int, Section] = field(default_factory=dict)
     broker_default: Section | None = None
@@ -91,33 +89,11 @@ class Layer:
             yield self.mode
 
 
-class Schedule(NamedTuple):
-    """One ``[[schedules]]``: sections that hold meanwhile, before the file's own of the same name."""
-
-    path: str
-    layer: Layer
-    window: DailyWindow | None = None
-    """None: all the time, until `until`."""
-    until: datetime | None = None
-
-    def holds(self, now: datetime) -> bool:
-        return not self.has_ended(now) and (self.window is None or self.window.holds(now))
-
-    def has_ended(self, now: datetime) -> bool:
-        return self.until is not None and now >= self.until
-
-    def next_change(self, now: datetime) -> datetime | None:
-        """Return when the window next opens or closes; sections tell their `until` themselves."""
-        return None if self.window is None or self.has_ended(now) else self.window.next_change(now)
-
-
 @dataclass(frozen=True, slots=True)
 class QuotaFile:
     """All that one quotas.toml says."""
 
     base: Layer
-    schedules: tuple[Schedule, ...]
-    """As written: where two hold at once, the later one goes first."""
     hash: str
     """Short SHA-256 of the file's bytes."""
     signals: tuple[QuerySignal, ...] = ()
@@ -127,10 +103,10 @@ class QuotaFile:
     overrides: tuple[Layer, ...] = ()
     """The layers above the file, newest first (`proxy.quotas.override`)."""
 
-    def layers(self, now: datetime) -> list[Layer]:
-        """Return the file's layers that hold at `now`, in the order in which they count: the later of two schedules
-        first, the file's own sections last."""
-        return [*(schedule.layer for schedule in reversed(self.schedules) if schedule.holds(now)), self.base]
+    @property
+    def layers(self) -> tuple[Layer, ...]:
+        """The layers in the order in which they count: the newest override first, the file's own sections last."""
+        return (*self.overrides, self.base)
 
     def start_keys(self, now: datetime) -> list[str]:
         """Return the `start_key` of each source with a `within`, which counts from when the file first said it. Sources
@@ -145,8 +121,5 @@ class QuotaFile:
         ]
 
     def sections(self) -> Iterator[Section]:
-        for override in self.overrides:
-            yield from override.sections()
-        yield from self.base.sections()
-        for schedule in self.schedules:
-            yield from schedule.layer.sections()
+        for layer in self.layers:
+            yield from layer.sections()

@@ -1,7 +1,7 @@
-"""What the quotas of one broker will be: the changes ahead, by `until` and by schedule.
+"""What the quotas of one broker will be: the changes ahead, by `until`.
 
-Pure; time is an argument. Invariant: each change told is one that traffic meets. A schedule that begins and says only
-what holds already is not told.
+Pure; time is an argument. Invariant: each change told is one that traffic meets. The end of a section that says only
+what holds anyway is not told.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from .sections import QuotaFile
 
 MOST_MOMENTS = 100
-"""How many moments at which something could change are looked at: a week of seven schedules."""
+"""The most moments at which something could change that are looked at."""
 
 
 class Change(NamedTuple):

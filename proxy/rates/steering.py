@@ -201,7 +201,7 @@ class Steering:
             steered.throttle.timings.are_wanted = False
             return False
         held, wall = steered.throttle.quota.bytes_per_second, self._watch.now()
-        since = source.since(self._watch.starts.of(source, wall), wall)
+        since = self._watch.starts.of(source, wall)
         steered.choice = choice = steered.rate.choose(
             source,
             self._observed(role, steered, now, fresh=fresh, pressed=pressed),

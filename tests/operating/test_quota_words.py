@@ -16,7 +16,7 @@ from operating.quota_words import (
     parse_moment,
 )
 from proxy.errors import InvalidValueError
-from proxy.quotas import Partitions, Quotas, RoleQuota, changes_ahead
+from proxy.quotas import Partitions, Quotas, RoleQuota, changes_ahead, effective
 from proxy.quotas.reading import parse_quotas
 
 NOON = datetime(2026, 11, 1, 12, tzinfo=UTC)
@@ -41,7 +41,7 @@ def test_what_differs_is_told_with_units() -> None:
 
 
 @pytest.mark.parametrize(
-    ("always", "at_night", "told"),
+    ("before", "changed", "told"),
     [
         ({"o*": 5}, {"orders": "unlimited"}, ["leader topic orders 5 B/s shared with topic o* -> unlimited"]),
         ({"o*": 5}, {"orders": 5}, ["leader topic orders 5 B/s shared with topic o* -> 5 B/s"]),
@@ -55,25 +55,23 @@ def test_what_differs_is_told_with_units() -> None:
         ({"or*": 5}, {"o*": "unlimited"}, None),
     ],
 )
-def test_every_change_ahead_has_words(
-    always: dict[str, object], at_night: dict[str, object], told: list[str] | None
-) -> None:
-    """Or it is none that traffic meets. `told`: when the night begins."""
+def test_every_change_has_words(before: dict[str, object], changed: dict[str, object], told: list[str] | None) -> None:
+    """Unless it is none that traffic meets (`told` is None)."""
 
-    def sections(of: str, rates: dict[str, object]) -> str:
+    def quotas(rates: dict[str, object]) -> Quotas:
         said = {name: f'"{rate}"' if isinstance(rate, str) else rate for name, rate in rates.items()}
-        return "".join(f'[{of}topics."{name}"]\n{RATE} = {rate}\n' for name, rate in said.items())
+        file = "".join(f'[topics."{name}"]\n{RATE} = {rate}\n' for name, rate in said.items())
+        return effective(parse_quotas(file.encode()), 101, NOON)
 
-    file = f"{sections('', always)}[[schedules]]\nfrom = 22:00:00\nto = 06:00:00\n{sections('schedules.', at_night)}"
-    changes = changes_ahead(parse_quotas(file.encode()), 101, NOON, moments=2)
-    words = [differences(change.before, change.after) for change in changes]
-    assert all(words)
-    assert words[:1] == ([] if told is None else [told])
+    old, new = quotas(before), quotas(before | changed)
+    assert old.means_the_same_as(new) is (told is None)
+    assert differences(old, new) == (told or [])
+    assert bool(differences(new, old)) is (told is not None)
 
 
 @pytest.mark.parametrize("of", ["peers.102", 'racks."eu-1b"'])
 def test_an_unlimited_peer_or_rack_is_no_change(of: str) -> None:
-    file = f'[[schedules]]\nfrom = 22:00:00\nto = 06:00:00\n[schedules.{of}]\n{RATE} = "unlimited"\n'
+    file = f'[{of}]\n{RATE} = "unlimited"\nuntil = {NOON + timedelta(hours=1)}\n'
     assert list(changes_ahead(parse_quotas(file.encode()), 101, NOON, moments=2)) == []
 
 

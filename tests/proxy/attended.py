@@ -76,10 +76,9 @@ follower.replication.throttled.replicas = "*"
 [topics.victim]
 leader.replication.throttled.replicas = "*"
 follower.replication.throttled.replicas = "*"
-[[schedules]]
-until = {until}
-[schedules.brokers.101]
+[brokers.101]
 follower.replication.throttled.rate = 1000
+until = {until}
 """
 DOORS = {"ingress.listen": 3, "egress.peers[0].listen": 12}
 """Where victims fetch, and by which version."""
@@ -211,7 +210,7 @@ class Uses:
 
 
 def quotas(number: int) -> str:
-    """Each is another, and what a schedule says ends soon."""
+    """Return another file each time, one section of which ends soon."""
     until = datetime.now(UTC) + timedelta(seconds=2)
     return QUOTAS.format(rate=1000 + number, until=until.isoformat())
 

@@ -145,34 +145,30 @@ def test_warnings_do_not_fail_the_check(config: Path, sidecar: Sidecar) -> None:
     assert "warning: leader: replicas are listed, but no rate is set" in result.output
 
 
-SCHEDULED = """
+ENDING = """
 [brokers.default]
 leader.replication.throttled.rate = "20MB/s"
+[brokers.101]
+leader.replication.throttled.rate = "unlimited"
+until = 2026-11-21T05:00:00Z
 [topics.orders]
 leader.replication.throttled.replicas = "0:101"
-[[schedules]]
-from = 22:00:00
-to = 06:00:00
-timezone = "Europe/Berlin"
-days = ["fri"]
-[schedules.brokers.default]
-leader.replication.throttled.rate = "unlimited"
-[schedules.mode]
+until = 2026-11-22T00:00:00Z
+[mode]
 enforce = false
+until = 2026-11-21T05:00:00Z
 """
 
 
 @pytest.mark.parametrize(
-    ("at", "leader", "mode", "first"),
+    ("at", "leader", "mode", "first", "changes"),
     [
         (
-            "2026-11-20T12:00:00Z",
+            "2026-11-21T12:00:00Z",
             "leader: 19.07 MiB/s (20000000 B/s)",
             "enforcing",
-            (
-                "2026-11-20 21:00:00 UTC (in 9h00m): leader 19.07 MiB/s (20000000 B/s) -> unlimited, "
-                "enforcing -> observing only"
-            ),
+            '2026-11-22 00:00:00 UTC (in 12h00m): leader replicas orders="0" -> none',
+            1,
         ),
         (
             "2026-11-21T01:00:00+01:00",
@@ -182,21 +178,22 @@ enforce = false
                 "2026-11-21 05:00:00 UTC (in 5h00m): leader unlimited -> 19.07 MiB/s (20000000 B/s), "
                 "observing only -> enforcing"
             ),
+            2,
         ),
     ],
 )
 def test_what_would_hold_at_another_time(
-    config: Path, sidecar: Sidecar, at: str, leader: str, mode: str, first: str
+    config: Path, sidecar: Sidecar, at: str, leader: str, mode: str, first: str, changes: int
 ) -> None:
-    (config.parent / "quotas.toml").write_text(SCHEDULED)
+    (config.parent / "quotas.toml").write_text(ENDING)
     lines = sidecar("check", "--config", config, "--at", at).output.splitlines()
     assert f"broker 101, policy strict, {mode}" in lines
     assert leader in lines
     heading = next(n for n, line in enumerate(lines) if line.startswith("next changes, from 2026-11-2"))
     assert lines[heading + 1].strip() == first
-    assert len([line for line in lines if " UTC (in " in line]) == 4
+    assert len([line for line in lines if " UTC (in " in line]) == changes
     report = json.loads(sidecar("check", "--config", config, "--at", at, "--json").output)
-    assert len(report["changes"]) == 4
+    assert len(report["changes"]) == changes
 
 
 @pytest.mark.parametrize("at", ["tomorrow", "2026-12-01", "2026-12-01T06:00:00", "9999-12-31T23:59:59Z"])

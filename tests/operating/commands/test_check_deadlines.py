@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -26,10 +26,6 @@ if TYPE_CHECKING:
 RATE = "leader.replication.throttled.rate"
 WITHIN = f'[brokers.101]\n{RATE} = {{ within = "2h", max = "20MiB/s" }}\nleader.replication.throttled.replicas = "*"\n'
 KEY = f"brokers.101.{RATE} within 2h"
-NIGHT = (
-    '[brokers.101]\nleader.replication.throttled.replicas = "*"\n[[schedules]]\nfrom = 22:00:00\nto = 06:00:00\n'
-    f'[schedules.brokers.101]\n{RATE} = {{ within = "2h", max = "20MiB/s" }}\n'
-)
 UNKNOWN = "  when it is to end is not known here: it counts from when the sidecar first read this"
 BEGAN = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
@@ -49,30 +45,6 @@ def keep(state: Path) -> None:
 def source(sidecar: Sidecar, config: Path, *options: str) -> dict[str, Any]:
     found: dict[str, Any] = json.loads(sidecar("check", "--config", config, "--json", *options).output)
     return {key: found["roles"]["leader"]["rate_source"][key] for key in ("finish_by", "counts_from", "known_from")}
-
-
-def test_in_a_schedule_it_counts_from_the_beginning_of_its_stretch(
-    sidecar: Sidecar, config: Path, quotas: Path
-) -> None:
-    quotas.write_text(NIGHT)
-    tomorrow = datetime.now(UTC).date() + timedelta(days=2)
-    evening, at = tomorrow - timedelta(days=1), f"{tomorrow}T05:30:00Z"
-    output = sidecar("check", "--config", config, "--at", at).output
-    begins = f"counted from {evening} 22:00:00 UTC (when the schedule begins)"
-    assert f"  to end by {tomorrow} 00:00:00 UTC, {begins}\n" in output
-    assert source(sidecar, config, "--at", at) == {
-        "finish_by": f"{tomorrow}T00:00:00Z",
-        "counts_from": f"{evening}T22:00:00Z",
-        "known_from": "schedule",
-    }
-
-
-def test_a_stretch_in_which_the_file_may_have_been_read_tells_none(
-    sidecar: Sidecar, config: Path, quotas: Path
-) -> None:
-    quotas.write_text(NIGHT)
-    output = sidecar("check", "--config", config, "--at", "2020-12-02T05:30:00Z").output
-    assert f"{UNKNOWN}, or from 2020-12-01 22:00:00 UTC if that is later; " in output
 
 
 def test_a_start_after_the_moment_that_is_asked_about_is_none_of_it(

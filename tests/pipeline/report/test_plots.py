@@ -77,7 +77,7 @@ def test_a_point_alone_is_seen_for_as_long_as_it_stands_for() -> None:
     assert found == [0, 0, None, 1, 2]
 
 
-def test_of_a_schedule_each_change_is_in_the_line_of_the_quota_alone() -> None:
+def test_each_change_of_a_night_and_a_day_is_in_the_line_of_the_quota_alone() -> None:
     quotas = tuple((FIRST + 30 * at, (5.0 + at % 2) * MB) for at in range(20))
     spec = drawn(side(rates=True, quotas=quotas))
     assert {layer["name"] for layer in layers(spec, "rule")} == {"at_rate"}

@@ -239,19 +239,13 @@ START = datetime(2026, 11, 1, tzinfo=UTC)
 BY_THE_CLOCK = f"""
 [brokers.default]
 leader.replication.throttled.rate = 5
+until = {(START + timedelta(hours=3.5)).isoformat()}
 [brokers.1]
 leader.replication.throttled.rate = 10
 until = {(START + timedelta(hours=1)).isoformat()}
-[[schedules]]
-from = 02:00:00
-to = 03:30:00
-[schedules.brokers.default]
-leader.replication.throttled.rate = 20
-[[schedules]]                # says what holds anyway: no transition, no line
-from = 02:30:00
-to = 03:00:00
-[schedules.brokers.default]
-leader.replication.throttled.rate = 20
+[mode]                       # says what holds anyway: no transition, no line
+enforce = true
+until = {(START + timedelta(hours=2.5)).isoformat()}
 """
 
 
@@ -285,13 +279,12 @@ async def test_the_clock_changes_the_quotas_without_a_reload(
                     seen.append((trio.current_time() - began, rate))
                 quotas = await watch.wait_changed(quotas)
         nursery.cancel_scope.cancel()
-    assert [rate for _, rate in seen] == [10, 5, 20, 5]
-    assert [at / 3600 for at, _ in seen] == pytest.approx([0, 1, 2, 3.5], abs=0.001)
+    assert [rate for _, rate in seen] == [10, 5, math.inf]
+    assert [at / 3600 for at, _ in seen] == pytest.approx([0, 1, 3.5], abs=0.001)
     lines = [line for line in log.lines if line["event"] == "quotas_reloaded"]
     assert [(line["reason"], line["leader_bytes_per_second"]) for line in lines] == [
         ("clock", 5),
-        ("clock", 20),
-        ("clock", 5),
+        ("clock", math.inf),
     ]
 
 
@@ -317,7 +310,7 @@ def test_what_will_change_is_known_ahead(tmp_path: Path, log: RecordedLog) -> No
         return None if change is None else (change.at, change.after.leader.bytes_per_second)
 
     assert upcoming_after(0) == (START + timedelta(hours=1), 5)
-    assert upcoming_after(2) == (START + timedelta(hours=3.5), 5)  # not at 02:30, when nothing changes
+    assert upcoming_after(2) == (START + timedelta(hours=3.5), math.inf)  # not at 02:30, when nothing changes
 
 
 def test_a_file_without_times_has_nothing_ahead(path: Path, log: RecordedLog) -> None:
@@ -378,7 +371,7 @@ async def test_a_bad_file_leaves_nothing_in_memory(path: Path, log: RecordedLog)
         assert len(gc.get_objects()) - before < 500
 
 
-async def test_schedules_go_on_while_the_disk_of_the_file_hangs(
+async def test_an_until_passes_while_the_disk_of_the_file_hangs(
     tmp_path: Path, log: RecordedLog, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A reload that waited for the disk kept the clock's changes waiting with it: a quota outlived its `until`."""

@@ -327,7 +327,6 @@ async def test_what_changes_by_the_clock_is_told_ahead(tmp_path: Path, page: Sta
 
 RATE = "leader.replication.throttled.rate"
 PEER_UNTIL = f'[peers.102]\n{RATE} = "10MiB/s"\nuntil = 2100-01-01T00:00:00Z\n'
-PEER_IN_SCHEDULE = f'[[schedules]]\nuntil = 2100-01-01T00:00:00Z\n[schedules.peers.102]\n{RATE} = "5MiB/s"\n'
 FIVE = "5.00 MiB/s (5242880 B/s)"
 EXEMPT_UNTIL = f'[topics.x]\n{RATE} = "unlimited"\nuntil = 2100-01-01T00:00:00Z\n[topics."*"]\n{RATE} = "5MiB/s"\n'
 
@@ -336,11 +335,9 @@ EXEMPT_UNTIL = f'[topics.x]\n{RATE} = "unlimited"\nuntil = 2100-01-01T00:00:00Z\
     ("more", "kind", "name", "before", "after"),
     [
         (PEER_UNTIL, "peer", "102", "10.00 MiB/s (10485760 B/s)", "unlimited"),
-        (PEER_IN_SCHEDULE, "peer", "102", FIVE, "unlimited"),
-        (f"[peers.102]\n{RATE} = 7\n{PEER_IN_SCHEDULE}", "peer", "102", FIVE, "7 B/s"),
         (EXEMPT_UNTIL, "topic", "x", "unlimited", f"{FIVE} shared with topic *"),
     ],
-    ids=["until", "schedule", "schedule over a section", "a topic exempt from a glob's rate"],
+    ids=["until", "a topic exempt from a glob's rate"],
 )
 async def test_of_the_rates_inside_those_that_change_by_the_clock_are_told_ahead(
     tmp_path: Path, page: StatusPage, watch: QuotaWatch, more: str, kind: str, name: str,

@@ -55,30 +55,6 @@ OWN = f"[brokers.1]\n{RATE} = 5000000\n{LIST} = '*'\n"
             ["brokers.1: until 2026-11-01 12:00:00+00:00 has passed, the section does not count"],
         ),
         ("[topics.__cluster_metadata]", ["topics.__cluster_metadata: the metadata log is never throttled"]),
-        (
-            f"[[schedules]]\nuntil = 2026-11-01T12:00:00Z\n[schedules.brokers.2]\n{RATE} = 1",
-            ["schedules[0]: until 2026-11-01 12:00:00+00:00 has passed, the schedule does not count"],
-        ),
-        (
-            f"{OWN}[[schedules]]\ndays = ['mon']\n[schedules.brokers.default]\n{RATE} = 1",
-            [
-                (
-                    f"schedules[0].brokers.default.{RATE}: brokers.1 has a rate of its own, which goes first: "
-                    "changes nothing here (it would in [schedules.brokers.1])"
-                )
-            ],
-        ),
-        (
-            (
-                f"{OWN}until = 2026-01-01T00:00:00Z\n[brokers.default]\n{LIST} = '*'\n"
-                f"[[schedules]]\nuntil = 2027-01-01T00:00:00Z\n[schedules.brokers.default]\n{RATE} = '200MiB/s'"
-            ),
-            ["brokers.1: until 2026-01-01 00:00:00+00:00 has passed, the section does not count"],
-        ),
-        (
-            "[[schedules]]\ndays = ['mon']\n[schedules.topics.__cluster_metadata]",
-            ["schedules[0].topics.__cluster_metadata: the metadata log is never throttled"],
-        ),
         (f'{OWN}[peers.2]\n{RATE} = "1MiB/s"\n[topics."a*"]\n{RATE} = "2MiB/s"', []),
         (f'[peers.2]\n{RATE} = 5000000\n[brokers.1]\n{LIST} = "*"', []),
         (

@@ -36,14 +36,6 @@ leader.replication.throttled.rate = 8000
 leader.replication.throttled.rate = "unlimited"
 [topics.clicks-listed]
 leader.replication.throttled.replicas = "*"
-[[schedules]]
-until = {LATER.isoformat()}
-[schedules.peers.102]
-leader.replication.throttled.rate = "2MiB/s"
-[schedules.racks."eu-1b"]
-follower.replication.throttled.rate = "5MiB/s"
-[schedules.topics.orders]
-leader.replication.throttled.rate = 1
 """
 
 
@@ -77,15 +69,9 @@ def test_only_what_is_limited_is_a_bound() -> None:
     assert not quota(role=Role.FOLLOWER).finer
 
 
-def test_schedules_go_first_and_sections_end() -> None:
-    before = dict(quota(NOW).finer.bounds())
-    assert before[Entity("peer", "102")] == 2 * 2**20
-    assert before[Entity("topic", "orders")] == 1
-    assert dict(quota(NOW, Role.FOLLOWER).finer.bounds()) == {
-        Entity("rack", "eu-1b"): 5 * 2**20,
-        Entity("peer", "103"): 2**20,
-    }
+def test_sections_end() -> None:
+    assert dict(quota(NOW, Role.FOLLOWER).finer.bounds()) == {Entity("peer", "103"): 2**20}
     quotas = effective(parse_quotas(FILE.encode()), 101, NOW)
     assert quotas.next_change == LATER
-    assert quotas.until == {Role.LEADER: LATER, Role.FOLLOWER: LATER}
+    assert quotas.until == {Role.FOLLOWER: LATER}
     assert not quotas.means_the_same_as(effective(parse_quotas(FILE.encode()), 101, LATER))

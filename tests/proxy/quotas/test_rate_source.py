@@ -125,25 +125,6 @@ def test_when_a_deadline_is(deadline: Deadline, since: str, moment: str) -> None
     assert deadline.moment(datetime.fromisoformat(since)) == datetime.fromisoformat(moment)
 
 
-SCHEDULED = f"""
-[[schedules]]
-from = "22:00"
-to = "06:00"
-[schedules.brokers.default]
-{KEY} = {{ within = "7h", max = "1MiB/s" }}
-"""
-
-
-def test_in_a_schedule_it_counts_from_the_beginning_of_each_night() -> None:
-    at = datetime(2026, 11, 3, 1, tzinfo=UTC)
-    found = effective(parse_quotas(SCHEDULED.encode()), 101, at).leader.source
-    assert found is not None
-    taken = datetime(2026, 11, 1, 12, tzinfo=UTC)
-    assert found.since(taken, at) == datetime(2026, 11, 2, 22, tzinfo=UTC)
-    late = datetime(2026, 11, 3, 0, 30, tzinfo=UTC)
-    assert found.since(late, at) == late
-
-
 def test_a_start_outlives_whatever_else_of_the_file_changes() -> None:
     def file(most: int, before: str = "") -> bytes:
         return f'{before}[brokers.101]\n{KEY} = {{ within = "2h", max = {most} }}'.encode()
@@ -172,16 +153,6 @@ def test_a_start_is_of_one_within_and_goes_with_it() -> None:
     assert starts.kept == {}
 
 
-def test_schedules_that_go_do_not_begin_the_others_anew() -> None:
-    """A start is not called by the number of its schedule: those that are over are taken out of the file."""
-    over = "[[schedules]]\nuntil = 2026-01-01T00:00:00Z\n[schedules.mode]\nenforce = true\n"
-    starts = RateStarts({})
-    starts.take(parse_quotas((over + SCHEDULED).encode()).start_keys(NOW), NOW)
-    before = dict(starts.kept)
-    starts.take(parse_quotas(SCHEDULED.encode()).start_keys(NOW), NOW + timedelta(hours=1))
-    assert starts.kept == before != {}
-
-
 def test_a_start_that_is_to_come_was_by_a_clock_that_has_been_set_back() -> None:
     """A year ahead, say: two hours are two hours, not a year at the least rate. Also of one that was kept."""
     quota_file = parse_quotas(f'[brokers.101]\n{KEY} = {{ within = "2h", max = 5 }}'.encode())
@@ -206,15 +177,9 @@ def test_each_role_has_a_start_of_its_own() -> None:
     assert [starts.of(sources[role], later) for role in (Role.LEADER, Role.FOLLOWER)] == [NOW, later]
 
 
-@pytest.mark.parametrize(
-    "said",
-    [
-        "[[schedules]]\nuntil = {until}\n[schedules.brokers.101]\n{rate}\n",
-        "[brokers.101]\n{rate}\nuntil = {until}\n",
-    ],
-)
-def test_what_is_said_again_after_it_has_ended_counts_from_then(said: str) -> None:
-    """As ``set --within 2h --for 12h`` writes it today, and the day after tomorrow again."""
+def test_what_is_said_again_after_it_has_ended_counts_from_then() -> None:
+    """The same section with another `until`, two days later."""
+    said = "[brokers.101]\n{rate}\nuntil = {until}\n"
     rate, starts, again = f'{KEY} = {{ within = "2h", max = 5 }}', RateStarts({}), NOW + timedelta(days=2)
     first, second = (
         parse_quotas(said.format(rate=rate, until=f"{at + timedelta(hours=12):%Y-%m-%dT%H:%M:%SZ}").encode())

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.errors import ConfigurationError
-from proxy.quotas.reading import MOST_GLOBS, MOST_PROBLEMS, MOST_SCHEDULES, parse_quotas
+from proxy.quotas.reading import MOST_GLOBS, MOST_PROBLEMS, parse_quotas
 from proxy.roles import Role
 
 LEADER_RATE = "leader.replication.throttled.rate"
@@ -73,7 +73,7 @@ def test_the_hash_is_of_the_bytes() -> None:
         ("a = 1\nb =", "not TOML: Invalid value (at"),
         (
             "rate = 5",
-            "quotas.toml: rate: unknown key; expected brokers, peers, racks, topics, mode, schedules",
+            "quotas.toml: rate: unknown key; expected brokers, peers, racks, topics, mode, auto",
         ),
         ("[racks.'a\"b']", 'racks."a"b": expected a rack (broker.rack) without quotes and backslashes'),
         (
@@ -84,20 +84,9 @@ def test_the_hash_is_of_the_bytes() -> None:
         ("[racks.b]\nleader.replication.throttled.replicas = '*'", "a list of replicas belongs to a topic or a broker"),
         ("[racks.eu.b]\nleader.replication.throttled.rate = 1", 'a rack name with dots needs quotes: [racks."eu.b"]'),
         ("[racks.b]\nleader.replication.throttled.rate = {}", "a rate that sets itself belongs to a broker"),
-        ("schedules = 5", "quotas.toml: schedules: expected tables, each written [[schedules]], found 5"),
-        ("[schedules]\nfrom = 1", "schedules: expected tables, each written [[schedules]], found a table"),
-        ("schedules = [1]", "schedules: expected tables, each written [[schedules]], found a list"),
-        ("[brokers.1]\nschedules = []", "brokers.1.schedules: a schedule stands by itself: [[schedules]], and below"),
-        ("[[schedules]]\nfrom = 1", 'schedules[0].from: expected a time of day like "22:00" or 22:00:00, found 1'),
-        ("[[schedules]]\nform = 1", "schedules[0].form: unknown key; expected one of from, to, timezone, days, until"),
-        ("[[schedules]]\nuntil = 1", "schedules[0].until: expected a date and time with an offset"),
-        ("[[schedules]]\nbrokers = {}", "schedules[0]: holds always: expected from and to, days or until"),
-        ("[[schedules]]\ndays = ['mon']", "schedules[0]: says nothing to hold meanwhile: expected a section below it"),
-        ("[[schedules]]\ndays = ['moon']", "schedules[0].days: expected mon, tue, wed, thu, fri, sat, sun or a range"),
-        ("[[schedules]]\nbrokers.1 = 5", "schedules[0].brokers.1: expected a table, found 5"),
-        ("[[schedules]]\n[schedules.topics]\na.b.until = 1", '[schedules.topics."a.b"]'),
-        ("[[schedules]]\n[schedules.mode]\nenforce = 3", "schedules[0].mode.enforce: expected true or false"),
-        ("[[schedules]]\n[schedules.brokers.1]\nschedules.x = 1", "below it [schedules.brokers.1]"),
+        ("schedules = 5", "schedules: schedules were removed; instead, a cron job that runs `throttle-sidecar set"),
+        ("a = 1\n[[schedules]]\nx = 1\n[[schedules]]", "KEY VALUE --for 8h` (line 2)"),
+        ("[brokers.1]\nschedules = []", "brokers.1.schedules: unknown key"),
         ("brokers = 5", "quotas.toml: brokers: expected a table, found 5"),
         ("[brokers]\n1 = 5", "quotas.toml: brokers.1: expected a table, found 5"),
         ("[brokers.abc]", 'brokers.abc: expected a broker id or "default", found "abc"'),
@@ -124,10 +113,6 @@ def test_the_hash_is_of_the_bytes() -> None:
         ("[peers.102]\nfoo = 1", "peers.102.foo: unknown key; expected one of leader.replication.throttled.rate, "),
         ("peers = 3", "peers: expected a table, found 3"),
         (
-            "[[schedules]]\ndays = ['mon']\n[schedules.peers.x]\nuntil = 2026-12-01T06:00:00Z",
-            "schedules[0].peers.x: expected the other broker's id",
-        ),
-        (
             "".join(f"[peers.{each}]\n{LEADER_RATE} = 1\n" for each in range(101)),
             "peers: expected at most 100 with a rate",
         ),
@@ -150,7 +135,7 @@ def test_the_hash_is_of_the_bytes() -> None:
         ("[mode]\nenforced = true", "mode.enforced: unknown key; expected enforce or until (did you mean enforce?)"),
         (
             "[broker.101]\nx = 1",
-            "schedules, auto or priorities (did you mean brokers?)",
+            "auto or priorities (did you mean brokers?)",
         ),
         ("[brokers.1]\nleader.rate = 1", "(did you mean leader.replication.throttled.rate?)"),
         ("[brokers.1]\nleader.replication.throtled.rate = 1", "(did you mean leader.replication.throttled.rate?)"),
@@ -158,7 +143,6 @@ def test_the_hash_is_of_the_bytes() -> None:
             "[topics.a]\nleader.replication.throttled.replica = '*'",
             "(did you mean leader.replication.throttled.replicas?)",
         ),
-        ("[[schedules]]\nform = 1", "(did you mean from?)"),
     ],
 )
 def test_a_problem_is_named_by_its_place(written: str, problem: str) -> None:
@@ -189,7 +173,7 @@ LONG = "a" * 100_000
         f'[topics."{LONG}"]\n' + "".join(f"key{n} = 1\n" for n in range(120)),
         f'[topics."{LONG}.{LEADER_RATE}"]\n"{LONG}.{LEADER_RATE}" = 1\n',
         f'[brokers."{LONG}"]\n[peers."{LONG}"]\n[racks."{LONG}"]\n[auto.signals."{LONG}"]\n[auto."{LONG}"]\n',
-        f'[[schedules]]\n"{LONG}" = 1\nfrom = "{LONG}"\n[priorities]\n"{LONG}" = 1\norder = ["{LONG}"]\n',
+        f'[priorities]\n"{LONG}" = 1\norder = ["{LONG}"]\n',
         f'[brokers.1]\n{LEADER_RATE} = {{ "{LONG}" = 1 }}\n[mode]\n"{LONG}" = 1\n["{LONG}"]\n',
         f'["{LONG}"]\n["{LONG}"]\n',
     ],
@@ -203,9 +187,9 @@ def test_of_a_name_without_end_only_the_beginning_is_told(written: str) -> None:
 
 
 def test_a_path_that_is_long_and_no_longer_than_may_be_is_told_whole() -> None:
-    path = f'schedules[0].topics."{"a." * 124}b"'
+    path = f'topics."{"a." * 124}b"'
     with pytest.raises(ConfigurationError) as caught:
-        parse_quotas(f'[[schedules]]\ndays = ["mon"]\n[schedules.topics."{"a." * 124}b"]\n{LEADER_RATE} = -1'.encode())
+        parse_quotas(f'[topics."{"a." * 124}b"]\n{LEADER_RATE} = -1'.encode())
     assert f"quotas.toml: {path}.{LEADER_RATE}: expected bytes" in str(caught.value)
 
 
@@ -219,25 +203,31 @@ VALUES = (
     "1", '"x"', "true", "[]", '["mon"]', "{}", "{a = 1}", "22:00:00", "22:00:00.5", "2026-01-01", "2026-01-01T00:00:00",
     "2026-01-01T00:00:00Z", '"22:00"', '"Europe/Berlin"', '"Europe"', '"\\u0000"', '[["mon"]]', "nan", '"x/../../y"',
 )  # fmt: skip
-KEYS = ("from", "to", "timezone", "days", "until", "brokers", "topics", "mode", "x")
+KEYS = ("until", LEADER_RATE, LEADER_LIST, "x")
+TABLE_KEYS = ("finish_by", "within", "timezone", "auto", "min", "max")
 
 
-@given(st.dictionaries(st.sampled_from(KEYS), st.sampled_from(VALUES)))
-def test_a_schedule_of_any_values_is_read_or_refused_by_its_place(written: dict[str, str]) -> None:
+@given(
+    st.dictionaries(st.sampled_from(KEYS), st.sampled_from(VALUES)),
+    st.dictionaries(st.sampled_from(TABLE_KEYS), st.sampled_from(VALUES)),
+)
+def test_a_section_of_any_values_is_read_or_refused_by_its_place(
+    written: dict[str, str], table: dict[str, str]
+) -> None:
     lines = [f"{key} = {value}" for key, value in written.items()]
+    source = ", ".join(f"{key} = {value}" for key, value in table.items())
     try:
-        parse_quotas("\n".join(["[[schedules]]", *lines]).encode())
+        parse_quotas(
+            "\n".join(["[brokers.1]", f"follower.replication.throttled.rate = {{ {source} }}", *lines]).encode()
+        )
     except ConfigurationError as error:
         places = {problem.split(": ")[1] for problem in error.problems}
-        assert all(place.startswith("schedules[0]") for place in places), error  # noqa: PT017 - of each that there is
+        assert all(place.startswith("brokers.1") for place in places), error  # noqa: PT017 - of each that there is
 
 
-def test_so_many_schedules_and_globs_and_no_more() -> None:
-    """Each is looked at for every change ahead, or held against every name."""
-    schedule = '[[schedules]]\ndays = ["mon"]\n[schedules.mode]\nenforce = false\n'
+def test_so_many_globs_and_no_more() -> None:
+    """Each may be compared with every topic's name."""
     globs = "".join(f'[topics."a{n}*"]\nleader.replication.throttled.replicas = "*"\n' for n in range(MOST_GLOBS + 1))
-    with pytest.raises(ConfigurationError, match=f"schedules: expected at most {MOST_SCHEDULES}, found 65"):
-        parse_quotas((schedule * 65).encode())
     with pytest.raises(ConfigurationError, match=f"topics: expected at most {MOST_GLOBS} globs, found 501"):
         parse_quotas(globs.encode())
 

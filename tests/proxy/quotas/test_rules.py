@@ -118,68 +118,12 @@ def test_the_next_change_is_the_earliest_until_ahead() -> None:
     assert quotas_of(101).next_change is None  # another broker's section
 
 
-SCHEDULED = f"""
-[brokers.default]
-leader.replication.throttled.rate = 10
-follower.replication.throttled.rate = 11
-[brokers.101]
-leader.replication.throttled.rate = 20
-[topics.orders]
-leader.replication.throttled.replicas = "*"
-[[schedules]]                                      # 12:00 to 14:00
-from = 12:00:00
-to = 14:00:00
-[schedules.brokers.default]
-leader.replication.throttled.rate = 30
-follower.replication.throttled.rate = 31
-[schedules.topics.orders]
-leader.replication.throttled.replicas = "1:101"
-[schedules.topics."cl*"]
-leader.replication.throttled.replicas = "2:101"
-[schedules.mode]
-enforce = false
-[[schedules]]                                      # until 13:00
-until = {LATER.isoformat()}
-[schedules.brokers.default]
-leader.replication.throttled.rate = 40
-until = {(NOW + timedelta(hours=5)).isoformat()}   # of no use: its schedule ends before
-"""
-
-
-@pytest.mark.parametrize(
-    ("broker_id", "hours", "leader", "follower"),
-    [
-        (1, -1, 40, 11),
-        (1, 0, 40, 31),  # two schedules at once: the later one goes first, key by key
-        (1, 1, 30, 31),  # until is exclusive
-        (1, 2, 10, 11),  # and so is a schedule's end
-        (101, 0, 20, 31),  # the broker's own section goes before any default
-    ],
-)
-def test_what_a_schedule_says_holds_meanwhile(broker_id: int, hours: int, leader: float, follower: float) -> None:
-    quotas = quotas_of(broker_id, NOW + timedelta(hours=hours), SCHEDULED)
-    assert (quotas.leader.bytes_per_second, quotas.follower.bytes_per_second) == (leader, follower)
-
-
-@pytest.mark.parametrize(
-    ("hours", "listed", "enforce"),
-    [(-1, {"orders": "*"}, True), (0, {"orders": "1", "cl*": "2"}, False), (2, {"orders": "*"}, True)],
-)
-def test_lists_and_the_mode_have_schedules_too(hours: int, listed: dict[str, str], *, enforce: bool) -> None:
-    quotas = quotas_of(101, NOW + timedelta(hours=hours), SCHEDULED)
-    assert quotas.leader.listed() == listed
-    assert quotas.enforce is enforce
-
-
-def test_the_next_change_may_be_a_schedules() -> None:
-    hours = [quotas_of(1, NOW + timedelta(hours=h), SCHEDULED).next_change for h in (-1, 0, 1, 2)]
-    assert hours == [NOW, LATER, NOW + timedelta(hours=2), NOW + timedelta(days=1)]
-
-
 def test_when_a_quota_ends_is_told_by_role() -> None:
-    assert quotas_of(1, NOW, SCHEDULED).until == {Role.LEADER: LATER}
-    assert quotas_of(101, NOW, SCHEDULED).until == {}  # its own rate does not end
-    assert quotas_of(1, LATER, SCHEDULED).until == {}
+    rate = f"leader.replication.throttled.rate = 5\nuntil = {LATER.isoformat()}\n"
+    file = f"[brokers.default]\n{rate}[brokers.101]\nleader.replication.throttled.rate = 5"
+    assert quotas_of(1, NOW, file).until == {Role.LEADER: LATER}
+    assert quotas_of(101, NOW, file).until == {}  # its own rate does not end
+    assert quotas_of(1, LATER, file).until == {}
     mode = f"[mode]\nenforce = false\nuntil = {LATER.isoformat()}"
     assert quotas_of(1, NOW, mode).until == {Role.LEADER: LATER, Role.FOLLOWER: LATER}
     assert not quotas_of(1, NOW, mode).enforce

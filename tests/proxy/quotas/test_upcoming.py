@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from datetime import UTC, datetime, timedelta
 from itertools import islice, pairwise
 
@@ -14,17 +15,6 @@ from proxy.quotas.upcoming import changes_ahead
 
 NOW = datetime(2026, 11, 1, 12, tzinfo=UTC)
 HOUR = timedelta(hours=1)
-NIGHTS = """
-[brokers.default]
-leader.replication.throttled.rate = 10
-[[schedules]]
-from = 22:00:00
-to = 06:00:00
-timezone = "Europe/Berlin"
-days = ["sun", "mon"]
-[schedules.brokers.default]
-leader.replication.throttled.rate = 30
-"""
 
 
 def told(file: str, broker_id: int = 1, most: int = 4) -> list[tuple[datetime, float, float]]:
@@ -35,21 +25,23 @@ def told(file: str, broker_id: int = 1, most: int = 4) -> list[tuple[datetime, f
     ]
 
 
-def test_a_week_of_nights() -> None:
-    assert told(NIGHTS) == [
-        (datetime(2026, 11, 1, 21, tzinfo=UTC), 10, 30),  # a Sunday
-        (datetime(2026, 11, 2, 5, tzinfo=UTC), 30, 10),
-        (datetime(2026, 11, 2, 21, tzinfo=UTC), 10, 30),
-        (datetime(2026, 11, 3, 5, tzinfo=UTC), 30, 10),
-    ]
+ENDING = f"""
+[brokers.default]
+leader.replication.throttled.rate = 10
+until = {NOW + 2 * HOUR}
+[brokers.1]
+leader.replication.throttled.rate = 30
+until = {NOW + HOUR}
+"""
+
+
+def test_each_end_is_a_change() -> None:
+    assert told(ENDING) == [(NOW + HOUR, 30, 10), (NOW + 2 * HOUR, 10, math.inf)]
 
 
 def test_what_changes_nothing_is_no_change() -> None:
-    assert told(NIGHTS.replace("= 30", "= 10")) == []
-    assert told(NIGHTS.replace("[schedules.brokers.default]", "[schedules.brokers.7]")) == []
-    own = NIGHTS + "[brokers.1]\nleader.replication.throttled.rate = 5\n"
-    assert told(own) == []
-    assert len(told(own, broker_id=2)) == 4
+    assert told(ENDING.replace("= 30", "= 10")) == [(NOW + 2 * HOUR, 10, math.inf)]
+    assert told(ENDING, broker_id=2) == [(NOW + 2 * HOUR, 10, math.inf)]
 
 
 def test_without_an_end_nothing_is_ahead() -> None:
@@ -58,22 +50,12 @@ def test_without_an_end_nothing_is_ahead() -> None:
 
 @st.composite
 def files(draw: st.DrawFn) -> str:
-    """Hourly schedules and untils of a few brokers, within a day or two."""
-    hour = st.integers(0, 23)
+    """Sections of a few brokers that end within a day or two."""
     lines = []
     for name in draw(st.lists(st.sampled_from(["default", "1", "2"]), unique=True)):
         lines += [f"[brokers.{name}]", f"leader.replication.throttled.rate = {draw(st.integers(1, 3))}"]
         if draw(st.booleans()):
             lines.append(f"until = {(NOW + draw(st.integers(-5, 40)) * HOUR).isoformat()}")
-    for _ in range(draw(st.integers(0, 3))):
-        begins, ends = draw(hour), draw(hour)
-        lines.append("[[schedules]]")
-        if begins != ends:
-            lines += [f'from = "{begins:02}:00"', f'to = "{ends:02}:00"']
-        if begins == ends or draw(st.booleans()):
-            lines.append(f"until = {(NOW + draw(st.integers(-5, 40)) * HOUR).isoformat()}")
-        section = draw(st.sampled_from(["default", "1"]))
-        lines += [f"[schedules.brokers.{section}]", f"leader.replication.throttled.rate = {draw(st.integers(1, 3))}"]
     return "\n".join(lines) or "# nothing"
 
 
