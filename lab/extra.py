@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from proxy.extras import how_to_install
+from proxy.package import how_to_install
 
 _EXTRA = "lab"
 

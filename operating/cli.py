@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from proxy.errors import ConfigurationError
-from proxy.extras import how_to_install
-from proxy.terminal_text import printable_lines
+from proxy.logs.terminal_text import printable_lines
+from proxy.package import how_to_install
 
 from .streams import mend_standard_streams
 

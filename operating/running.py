@@ -1,4 +1,4 @@
-"""The sidecar as `run` has it: both files loaded, the log open, the watchdog awake, then `proxy.server`.
+"""The sidecar as `run` has it: both files loaded, the log open, the watchdog awake, then `proxy.serving`.
 
 Invariant: nothing is bound before proxy.toml has been found good; whatever quotas.toml is like, the sidecar starts.
 """
@@ -21,7 +21,7 @@ from proxy.process import open_files
 from proxy.process.activation import PassedSockets
 from proxy.process.service_manager import ServiceManager
 from proxy.process.watchdog import EXIT_STATUS, Watchdog
-from proxy.server import serve
+from proxy.serving.serve import serve
 from proxy.statistics import Statistics
 
 from .configuration import load_configuration

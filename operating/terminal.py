@@ -16,7 +16,7 @@ import rich.console
 from rich.segment import Segment
 
 from proxy.errors import ConfigurationError, UnreachableError
-from proxy.terminal_text import LAYOUT, printable, printable_lines
+from proxy.logs.terminal_text import LAYOUT, printable, printable_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

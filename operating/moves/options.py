@@ -15,7 +15,7 @@ import click
 
 from proxy.config.settings_values import MAX_PORT, parse_duration_seconds
 from proxy.errors import ConfigurationError, InvalidValueError
-from proxy.extras import how_to_install
+from proxy.package import how_to_install
 from proxy.quotas import parse_rate, parse_size, parse_span, shown
 from proxy.url_text import without_user
 

@@ -25,9 +25,9 @@ from protocol.sasl import (
 )
 
 from ..errors import ConfigurationError
-from ..extras import how_to_install
 from ..files.answering import refuse_silent
 from ..files.reading import read_bytes
+from ..package import how_to_install
 from ..threads import in_thread
 
 if TYPE_CHECKING:

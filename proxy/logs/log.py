@@ -21,10 +21,10 @@ from typing import Protocol
 
 import msgspec
 
-from ..terminal_text import printable, printable_lines
 from .log_settings import LogFormat, LogLevel, LogSettings
 from .queue import Dropped
 from .rate import LogRate
+from .terminal_text import printable, printable_lines
 
 MOST_CHARACTERS = 32 * 1024
 """The most characters of one value; a longer one is cut. The longest values that are logged are tracebacks."""

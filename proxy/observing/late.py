@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 import trio
 
 from ..files.watching import load_notifier
+from ..package import own_version
 from ..threads import in_thread
-from ..version import own_version
 
 if TYPE_CHECKING:
     from .exposition import Exposition

@@ -19,7 +19,7 @@ import socket
 import ssl
 from typing import TYPE_CHECKING
 
-from ..overlong import OVERLONG
+from ..tls.tls_watchdog import TLS_WATCHDOG
 from .transport import WOULD_WAIT
 
 if TYPE_CHECKING:
@@ -81,11 +81,11 @@ class TlsSocket:
         if self._ended:
             return 0
         received = 0
-        OVERLONG.begin(self._sock.fileno())
+        TLS_WATCHDOG.begin(self._sock.fileno())
         try:
             received = self._decrypt_into(view)
         finally:
-            if OVERLONG.end():
+            if TLS_WATCHDOG.end():
                 aborted = "what it sends keeps OpenSSL busy, and is no data"
                 self._failed(ConnectionAbortedError(errno.ECONNABORTED, aborted), received)
         if received:
@@ -155,12 +155,12 @@ class TlsSocket:
     def close(self) -> None:
         """Send the peer a close_notify if that is possible without waiting, and close the socket."""
         if not self._sending_ended and self._failure is None:
-            OVERLONG.begin(self._sock.fileno())
+            TLS_WATCHDOG.begin(self._sock.fileno())
             try:
                 with contextlib.suppress(OSError, ValueError):
                     self._sock.unwrap()
             finally:
-                OVERLONG.end()
+                TLS_WATCHDOG.end()
         self._sock.close()
 
     def _hear(self) -> None:

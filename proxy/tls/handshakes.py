@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING
 import trio
 
 from ..changes import Changes
-from ..overlong import HANDSHAKE_SECONDS, OVERLONG
 from .failures import HandshakeError, Reason
+from .tls_watchdog import HANDSHAKE_SECONDS, TLS_WATCHDOG
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -106,7 +106,7 @@ class Handshakes:
 def _step(sock: ssl.SSLSocket) -> Callable[[ssl.SSLSocket], Awaitable[None]] | None:
     """Take one step. Return what has to be awaited before the next one; None if the handshake is done. Raises
     OSError."""
-    OVERLONG.begin(sock.fileno(), HANDSHAKE_SECONDS)
+    TLS_WATCHDOG.begin(sock.fileno(), HANDSHAKE_SECONDS)
     try:
         sock.do_handshake()
     except ssl.SSLWantReadError:
@@ -114,6 +114,6 @@ def _step(sock: ssl.SSLSocket) -> Callable[[ssl.SSLSocket], Awaitable[None]] | N
     except ssl.SSLWantWriteError:
         return trio.lowlevel.wait_writable
     finally:
-        if OVERLONG.end():
+        if TLS_WATCHDOG.end():
             raise HandshakeError(Reason.OTHER, "what it sends keeps OpenSSL busy, and comes to no end")
     return None

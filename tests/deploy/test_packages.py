@@ -125,7 +125,7 @@ def test_the_rpm_has_what_the_deb_has(packages: Path) -> None:
     files = {line.split()[5].removeprefix(".") for line in listed.splitlines() if line.startswith("-")}
     asked = subprocess.run(["rpm", "-qp", "--list", rpm], capture_output=True, text=True, check=True).stdout
     assert files <= set(asked.splitlines())
-    assert {f"/usr/lib/kafka-throttle-sidecar/python{python}/proxy/server.py" for python in PYTHONS} <= files
+    assert {f"/usr/lib/kafka-throttle-sidecar/python{python}/proxy/serving/serve.py" for python in PYTHONS} <= files
 
 
 def test_it_is_installed_run_upgraded_and_purged_without_a_trace(containers: Containers, packages: Path) -> None:

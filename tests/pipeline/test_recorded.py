@@ -18,10 +18,10 @@ from pipeline.journals.ingest import ingest
 from pipeline.tables import Tables
 from proxy.config.reload import QuotaWatch
 from proxy.config.settings import load_settings
-from proxy.server import serve
+from proxy.serving.serve import serve
 from proxy.statistics import Statistics
 from tests.proxy.recorded_log import RecordedLog
-from tests.proxy.test_server import until
+from tests.proxy.serving.test_sidecar import until
 
 if TYPE_CHECKING:
     from pathlib import Path

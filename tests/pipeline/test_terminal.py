@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.terminal import cell, printable
-from proxy.terminal_text import printable as of_the_sidecar
+from proxy.logs.terminal_text import printable as of_the_sidecar
 
 
 @given(st.text())

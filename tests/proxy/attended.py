@@ -26,7 +26,7 @@ from protocol.wire.framing import with_length
 from protocol.wire.headers import peek_request
 from proxy.config.reload import QuotaWatch
 from proxy.config.settings import load_settings
-from proxy.server import serve
+from proxy.serving.serve import serve
 from proxy.statistics import Statistics
 
 from .api_versions import metadata_to
@@ -34,7 +34,7 @@ from .conversation import fetch_frame
 from .metadata_broker import metadata, topic
 from .recorded_log import RecordedLog
 from .relay.wire import T0, read_all, read_exactly, read_frame
-from .test_server import listener, port
+from .serving.test_sidecar import listener, port
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable

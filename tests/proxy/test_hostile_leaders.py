@@ -14,7 +14,7 @@ from protocol.wire.framing import with_length
 from proxy.config.settings import load_settings
 from tests.proxy.conversation import fetch_frame
 from tests.proxy.relay.wire import T0, read_all
-from tests.proxy.test_server import running, until
+from tests.proxy.serving.test_sidecar import running, until
 from tests.proxy.tls_stage import DIALS, KAFKA, NAME, PATIENT_SECONDS, SETTINGS, Keys, counted_all, waits
 
 if TYPE_CHECKING:

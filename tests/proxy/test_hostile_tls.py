@@ -24,7 +24,7 @@ from proxy.config.tls_ciphers import KEY_AGREEMENT
 from proxy.tls import handshakes
 from tests.proxy.conversation import fetch_frame
 from tests.proxy.relay.wire import T0
-from tests.proxy.test_server import until
+from tests.proxy.serving.test_sidecar import until
 from tests.proxy.tls_records import Records
 from tests.proxy.tls_stage import (
     KAFKA,

@@ -21,7 +21,7 @@ from protocol.wire.framing import with_length
 from proxy.config.settings import load_settings
 from tests.proxy.conversation import fetch_frame
 from tests.proxy.relay.wire import T0, read_frame
-from tests.proxy.test_server import Running, get, running, write_quotas
+from tests.proxy.serving.test_sidecar import Running, get, running, write_quotas
 
 if TYPE_CHECKING:
     import socket

@@ -1,5 +1,5 @@
 """That the process starts, ends on SIGTERM and refuses what is wrong; what it does in between is
-proxy.server's."""
+proxy.serving's."""
 
 from __future__ import annotations
 

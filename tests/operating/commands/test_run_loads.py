@@ -34,7 +34,7 @@ LIBRARY_LATER = {
     "asyncio", "concurrent", "http.client", "http.server", "importlib.metadata", "logging.config", "logging.handlers",
     "multiprocessing", "urllib.error", "urllib.request", "xml",
 }  # fmt: skip
-BEFORE_IT_GIVES_WAY = {"errors", "extras", "terminal_text", "url_text"}
+BEFORE_IT_GIVES_WAY = {"errors", "logs", "logs.terminal_text", "package", "url_text"}
 BEGINS = """
 import os, sys
 # Debian's Python loads a module of its own at every start.
@@ -42,11 +42,11 @@ for name in ("sitecustomize", "usercustomize"): sys.modules.pop(name, None)
 def write_modules(): os.write(2, " ".join(sys.modules).encode())
 """
 TELLS = """
-import proxy.server
+import proxy.serving.serve
 async def tell():
     write_modules()
     os._exit(0)
-proxy.server.load_what_could_wait = tell
+proxy.serving.serve.load_what_could_wait = tell
 from operating.cli import main
 main()
 """

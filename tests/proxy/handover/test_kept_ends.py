@@ -18,9 +18,9 @@ from proxy.handover.channel import Channel
 from proxy.handover.giving import Giving
 from proxy.handover.kept_ends import open_kept_ends
 from proxy.handover.states import SCHEMA, Alive, Begin, Confirmed, ConnectionState, Hello, Ready
-from proxy.overlong import OVERLONG
 from proxy.relay.connection import Draining, relay
 from proxy.relay.poller import open_poller
+from proxy.tls.tls_watchdog import TLS_WATCHDOG
 from tests.open_files import open_files
 
 from ..conversation import fetch_frame, throttle
@@ -187,8 +187,9 @@ async def test_where_the_other_process_is_gone_the_connection_stays_and_nothing_
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(giving, "PROVING_SECONDS", 0.0)
-    OVERLONG.begin(-1)  # the first read or handshake of a process opens a socket that stays, here or in an earlier test
-    OVERLONG.end()
+    # The first read or handshake of a process opens a socket that stays, here or in an earlier test.
+    TLS_WATCHDOG.begin(-1)
+    TLS_WATCHDOG.end()
     before = open_files()
     async with old_process(tmp_path, ends_the_other=True) as (old, _):
         await old.has_taken_back.wait()

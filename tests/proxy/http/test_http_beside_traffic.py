@@ -15,7 +15,7 @@ from protocol.wire.framing import with_length
 from tests.proxy.conversation import fetch_frame
 from tests.proxy.relay.wire import answer, entry, read_frame
 
-from ..test_server import TWO, Running, listener, port, running, settings, write_quotas
+from ..serving.test_sidecar import TWO, Running, listener, port, running, settings, write_quotas
 from .serving import heard
 from .test_connection import ATTACKS, head, statuses
 

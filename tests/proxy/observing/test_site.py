@@ -12,7 +12,7 @@ from proxy.observing.exposition import Exposition
 from proxy.observing.status_page import StatusPage
 from tests.proxy.http.serving import heard
 from tests.proxy.http.test_connection import head
-from tests.proxy.test_server import Running, running, settings, write_quotas
+from tests.proxy.serving.test_sidecar import Running, running, settings, write_quotas
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -12,13 +12,13 @@ import trio
 
 from lab.embedded.follower import EmbeddedFollower, FetcherSettings
 from lab.embedded.leader import EmbeddedLeader
-from tests.proxy.test_server import running, settings
+from tests.proxy.serving.test_sidecar import running, settings
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
-    from tests.proxy.test_server import Running
+    from tests.proxy.serving.test_sidecar import Running
 
 KEYS = [("t", partition) for partition in range(4)]
 MESSAGE_BYTES = 1000

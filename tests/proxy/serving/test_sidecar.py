@@ -33,7 +33,7 @@ from proxy.config.settings import load_settings
 from proxy.errors import ConfigurationError
 from proxy.journal.recorder import Journal
 from proxy.network.name_lookups import NameLookups
-from proxy.server import serve
+from proxy.serving.serve import serve
 from proxy.statistics import Statistics
 from tests.open_files import open_files
 from tests.proxy.conversation import MIB, fetch_frame

@@ -9,12 +9,12 @@ import trio
 
 from proxy.config.settings import load_settings
 
-from .test_server import get, running, settings, write_quotas
+from .test_sidecar import get, running, settings, write_quotas
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from .test_server import Running
+    from .test_sidecar import Running
 
 NAME = "replication_throttle_accept_paused"
 

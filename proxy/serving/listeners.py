@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from .config.settings import Address
-from .control.directory import control_path
-from .control.serving import open_control
-from .errors import ConfigurationError
-from .http.server import HttpServer
-from .network.listening import CannotListenError, open_listeners
-from .network.reception import Route
-from .roles import Role
+from ..config.settings import Address
+from ..control.directory import control_path
+from ..control.serving import open_control
+from ..errors import ConfigurationError
+from ..http.server import HttpServer
+from ..network.listening import CannotListenError, open_listeners
+from ..network.reception import Route
+from ..roles import Role
 
 if TYPE_CHECKING:
     import socket
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
     import trio
 
-    from .config.settings import Settings
-    from .handover.taking import Inheritance
-    from .http.statistics import HttpStatistics
-    from .logs.log import Log
-    from .process.activation import PassedSockets
+    from ..config.settings import Settings
+    from ..handover.taking import Inheritance
+    from ..http.statistics import HttpStatistics
+    from ..logs.log import Log
+    from ..process.activation import PassedSockets
 
 HTTP = "http.listen"
 CONTROL = "control.directory"

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.terminal_text import printable
+from proxy.logs.terminal_text import printable
 
 
 @pytest.mark.parametrize(

@@ -1,167 +1,75 @@
-"""The sidecar as a process: listeners for both roles, the quotas applied as they change, HTTP, signals, the drain.
+"""How the parts of a sidecar are wired: quotas, throttles, connections, pages, journal, background tasks.
 
-Everything is bound before anything is served, so that a port in use is an error at start and not half a sidecar.
-Knows how the parts are wired; decides nothing about traffic.
-
-Invariant: after `serve` returns no socket is open and every connection has logged its end.
+Decides nothing about traffic.
 """
 
 from __future__ import annotations
 
-import math
-from contextlib import asynccontextmanager, closing, nullcontext
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import trio
 
-from .changes import Changes
-from .cluster.broker_questions import RackQuestion
-from .cluster.known_brokers import KnownBrokers
-from .cluster.topic_questions import ReplicaCountQuestion, TopicNameQuestion
-from .cluster.view import follow_cluster
-from .config.keeping import LastGoodKeeper
-from .config.override_store import store_path
+from ..changes import Changes
+from ..cluster.broker_questions import RackQuestion
+from ..cluster.known_brokers import KnownBrokers
+from ..cluster.topic_questions import ReplicaCountQuestion, TopicNameQuestion
+from ..cluster.view import follow_cluster
+from ..config.keeping import LastGoodKeeper
+from ..config.override_store import store_path
+from ..control.override_keeper import OverrideKeeper
+from ..control.override_routes import override_routes
+from ..handover.serving import HandOver
+from ..http.bearer_token import BearerToken
+from ..http.statistics import HttpStatistics
+from ..http.turn import Turn
+from ..journal.history import History
+from ..journal.recorder import Journal
+from ..network.accepting import Doorkeeper
+from ..network.reception import Reception
+from ..network.redirected import Redirected
+from ..observing.late import exposition_of
+from ..observing.metric_row import Overload
+from ..observing.metrics import Sources
+from ..observing.oversight import Oversight
+from ..observing.site import Site
+from ..observing.status_page import StatusPage
+from ..observing.surveying import Surveyor
+from ..package import own_version
+from ..process.garbage import collect_now_and_then
+from ..process.heartbeat import Heartbeat
+from ..process.signals import follow_signals
+from ..process.supervision import Supervisor, Task
+from ..rates.steering import Steering
+from ..relay.buffers import Buffers
+from ..relay.caretaker import Caretaker
+from ..relay.connection import Draining
+from ..relay.exchange import Undecoded
+from ..roles import Role
+from ..throttle.needs import Needs
+from ..throttle.racks import Racks
+from ..throttle.remembered import Remembered
+from ..throttle.role_throttle import RoleThrottle
+from ..throttle.topic_names import TopicNames
+from ..tls.legs import open_legs
 from .connections import Connections, Shared
-from .control.override_keeper import OverrideKeeper
-from .control.override_routes import override_routes
-from .handover.kept_ends import open_kept_ends
-from .handover.serving import HandOver
-from .http.bearer_token import BearerToken
-from .http.statistics import HttpStatistics
-from .http.turn import Turn
-from .journal.history import History
-from .journal.recorder import Journal, prepare
-from .listeners import HTTP, PageServers, bound_to, listen, routes
-from .network.accepting import Doorkeeper
-from .network.name_lookups import NameLookups
-from .network.reception import Reception
-from .network.redirected import Redirected
-from .observing.late import exposition_of, load_what_could_wait
-from .observing.metric_row import Overload
-from .observing.metrics import Sources
-from .observing.oversight import Oversight
-from .observing.site import Site
-from .observing.status_page import StatusPage
-from .observing.surveying import Surveyor
-from .process.activation import PassedSockets
-from .process.garbage import collect_now_and_then, collected_by_hand
-from .process.heartbeat import Heartbeat
-from .process.service_manager import ServiceManager
-from .process.signals import follow_signals, receive_signals
-from .process.supervision import Supervisor, Task
-from .process.unraisable import unraisable_told
-from .rates.steering import Steering
-from .relay.buffers import Buffers
-from .relay.caretaker import Caretaker
-from .relay.connection import Draining
-from .relay.exchange import Undecoded
-from .roles import Role
-from .throttle.needs import Needs
-from .throttle.racks import Racks
-from .throttle.remembered import Remembered
-from .throttle.role_throttle import RoleThrottle
-from .throttle.topic_names import TopicNames
-from .tls.legs import open_legs
-from .version import own_version
+from .listeners import PageServers, routes
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Callable
 
-    from .cluster.view import Question
-    from .config.reload import QuotaWatch
-    from .config.settings import Address, Settings
-    from .logs.log import Log
-    from .network.reception import Route
-    from .process.signals import SignalReceiver
-    from .process.watchdog import Watchdog
-    from .statistics import Statistics
-
-
-async def serve(
-    settings: Settings,
-    quota_watch: QuotaWatch,
-    *,
-    statistics: Statistics,
-    log: Log,
-    signals: bool = True,
-    watchdog: Watchdog | None = None,
-    service_manager: ServiceManager | None = None,
-    take_over: bool = False,
-    passed: PassedSockets | None = None,
-    task_status: trio.TaskStatus[dict[str, Address]] = trio.TASK_STATUS_IGNORED,
-) -> None:
-    """Run until SIGTERM or SIGINT, then drain. `task_status` gets the bound address of every listener by its key.
-
-    `watchdog` (started by the caller) and `service_manager` hear of the loop's beats; None: nobody does. `take_over`:
-    from the process that serves these settings now, if there is one, with all that it has open. `passed`: what systemd
-    listens on for this process.
-
-    Raises ConfigurationError if an address cannot be listened on, or one that systemd listens on is no setting's, or
-    the journal cannot be written where nobody was taken over from.
-    """
-    trio.socket.set_custom_hostname_resolver(NameLookups())
-    manager = service_manager or ServiceManager({})
-    server = Server(settings, quota_watch, statistics, log, watchdog, manager)
-    if take_over:
-        # While the process before this one serves: loaded after, it would take the interpreter from its connections.
-        await load_what_could_wait()
-    inherited = await server.handover.ask() if take_over else None
-    if take_over and inherited is None and settings.journal is not None:
-        prepare(settings.journal, broker=settings.broker.id)  # nobody writes there: what is open is a crash's
-    passed = passed or PassedSockets()
-    pages = PageServers.bind(settings, statistics=server.http, inherited=inherited, passed=passed, log=log)
-    receiving = receive_signals() if signals else nullcontext()
-    with closing(pages), collected_by_hand(), unraisable_told(log), receiving as received:
-        found = routes(settings)
-        listeners = list(zip(found, await listen(found, settings, inherited, passed), strict=True))
-        passed.require_none_left()
-
-        def started() -> None:
-            configured = {route.key: (route.listen, listener.socket) for route, listener in listeners}
-            server.handover.listens({**pages.listening(settings), **configured}, close_pages=pages.close)
-            bound = {route.key: bound_to(listener) for route, listener in listeners}
-            listens = {key: str(address) for key, address in bound.items()}
-            room = {"open_files": server.doorkeeper.open_files, "max_connections": server.doorkeeper.most}
-            most = {key: None if math.isinf(value) else int(value) for key, value in room.items()}
-            log.info("started", broker=settings.broker.id, http=str(pages.public.address), **listens, **most)
-            manager.ready()
-            task_status.started({HTTP: pages.public.address, **bound})
-
-        grace_seconds, told = settings.limits.drain_seconds, server.connections.poller_failed
-        async with open_kept_ends(log, grace_seconds=grace_seconds, poller_failed=told) as kept:
-            server.handover.keep_tls(kept)
-            await _until_drained(server, pages, listeners, received, started, loads=not take_over)
-            if kept is not None:
-                await kept.outlast(received, (server.heartbeat.run, collect_now_and_then))
-    log.info("stopped", broker=settings.broker.id)
+    from ..cluster.view import Question
+    from ..config.reload import QuotaWatch
+    from ..config.settings import Settings
+    from ..logs.log import Log
+    from ..process.service_manager import ServiceManager
+    from ..process.signals import SignalReceiver
+    from ..process.watchdog import Watchdog
+    from ..statistics import Statistics
 
 
-async def _until_drained(
-    server: Server,
-    pages: PageServers,
-    listeners: Sequence[tuple[Route, trio.SocketListener]],
-    received: SignalReceiver | None,
-    started: Callable[[], None],
-    *,
-    loads: bool,
-) -> None:
-    """All of a server but the TLS sockets that it keeps. `loads`: what could wait is to be loaded."""
-    async with server.recorded():
-        async with trio.open_nursery() as background:
-            for task, run in server.tasks(pages, received).items():
-                background.start_soon(server.handover.keep, server.supervisor, task, run)
-            started()
-            if loads:
-                background.start_soon(load_what_could_wait)
-            await server.connections.accept(listeners)
-            background.cancel_scope.cancel()
-        # Nobody is to wait in the backlog of a socket at which only the other process accepts. And while the end of the
-        # journal is written, a process that starts finds nobody to take over from, and every address free.
-        pages.close()
-
-
-class Server:
+class Sidecar:
     """The parts that every connection shares."""
 
     def __init__(

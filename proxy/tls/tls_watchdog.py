@@ -30,7 +30,7 @@ LOOK_SECONDS = 0.01
 _NONE = -1
 
 
-class Overlong:
+class TlsWatchdog:
     """Of the one thread that calls `begin` and `end`."""
 
     def __init__(self) -> None:
@@ -71,7 +71,7 @@ class Overlong:
             self._clock = time.pthread_getcpuclockid(threading.get_ident())
             # Without a thread to be had, calls are as long as they are.
             with contextlib.suppress(RuntimeError):
-                threading.Thread(target=self._watch, name="overlong", daemon=True).start()
+                threading.Thread(target=self._watch, name="tls_watchdog", daemon=True).start()
 
     def _watch(self) -> None:
         seen, since = 0, 0.0
@@ -95,5 +95,5 @@ class Overlong:
                 self._kept = kept
 
 
-OVERLONG = Overlong()
+TLS_WATCHDOG = TlsWatchdog()
 """Of the loop."""

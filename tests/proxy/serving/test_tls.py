@@ -22,7 +22,7 @@ from proxy.config.settings import load_settings
 from proxy.tls.failures import Reason
 from tests.proxy.conversation import fetch_frame
 from tests.proxy.relay.wire import answer, entry, read_frame
-from tests.proxy.test_server import TWO, Running, port, running, until, write_quotas
+from tests.proxy.serving.test_sidecar import TWO, Running, port, running, until, write_quotas
 from tests.proxy.tls.stage import MUTUAL_TLS, NAME
 
 if TYPE_CHECKING:

@@ -12,26 +12,26 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import trio
 
-from .handover.serving import go_on
-from .process.supervision import Task
-from .relay.connection import relay
-from .relay.poller import open_poller
+from ..handover.serving import go_on
+from ..process.supervision import Task
+from ..relay.connection import relay
+from ..relay.poller import open_poller
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-    from .changes import Changes
-    from .config.settings import LimitSettings
-    from .handover.serving import HandOver
-    from .journal.history import History
-    from .logs.log import Log
-    from .network.accepting import Doorkeeper
-    from .network.reception import Reception, Route
-    from .process.supervision import Supervisor
-    from .relay.caretaker import Caretaker
-    from .relay.connection import Draining
-    from .roles import Role
-    from .throttle.role_throttle import RoleThrottle
+    from ..changes import Changes
+    from ..config.settings import LimitSettings
+    from ..handover.serving import HandOver
+    from ..journal.history import History
+    from ..logs.log import Log
+    from ..network.accepting import Doorkeeper
+    from ..network.reception import Reception, Route
+    from ..process.supervision import Supervisor
+    from ..relay.caretaker import Caretaker
+    from ..relay.connection import Draining
+    from ..roles import Role
+    from ..throttle.role_throttle import RoleThrottle
 
 
 class Shared(NamedTuple):

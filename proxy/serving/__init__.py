@@ -1,0 +1,1 @@
+"""A sidecar as a process: what it listens on, its parts, its connections, start and drain."""

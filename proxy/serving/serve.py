@@ -1,0 +1,120 @@
+"""Runs a sidecar from its start to the end of its drain.
+
+Everything is bound before anything is served, so that a port in use is an error at start and not half a sidecar.
+
+Invariant: after `serve` returns no socket is open and every connection has logged its end.
+"""
+
+from __future__ import annotations
+
+import math
+from contextlib import closing, nullcontext
+from typing import TYPE_CHECKING
+
+import trio
+
+from ..handover.kept_ends import open_kept_ends
+from ..journal.recorder import prepare
+from ..network.name_lookups import NameLookups
+from ..observing.late import load_what_could_wait
+from ..process.activation import PassedSockets
+from ..process.garbage import collect_now_and_then, collected_by_hand
+from ..process.service_manager import ServiceManager
+from ..process.signals import receive_signals
+from ..process.unraisable import unraisable_told
+from .listeners import HTTP, PageServers, bound_to, listen, routes
+from .sidecar import Sidecar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from ..config.reload import QuotaWatch
+    from ..config.settings import Address, Settings
+    from ..logs.log import Log
+    from ..network.reception import Route
+    from ..process.signals import SignalReceiver
+    from ..process.watchdog import Watchdog
+    from ..statistics import Statistics
+
+
+async def serve(
+    settings: Settings,
+    quota_watch: QuotaWatch,
+    *,
+    statistics: Statistics,
+    log: Log,
+    signals: bool = True,
+    watchdog: Watchdog | None = None,
+    service_manager: ServiceManager | None = None,
+    take_over: bool = False,
+    passed: PassedSockets | None = None,
+    task_status: trio.TaskStatus[dict[str, Address]] = trio.TASK_STATUS_IGNORED,
+) -> None:
+    """Run until SIGTERM or SIGINT, then drain. `task_status` gets the bound address of every listener by its key.
+
+    `watchdog` (started by the caller) and `service_manager` hear of the loop's beats; None: nobody does. `take_over`:
+    from the process that serves these settings now, if there is one, with all that it has open. `passed`: what systemd
+    listens on for this process.
+
+    Raises ConfigurationError if an address cannot be listened on, or one that systemd listens on is no setting's, or
+    the journal cannot be written where nobody was taken over from.
+    """
+    trio.socket.set_custom_hostname_resolver(NameLookups())
+    manager = service_manager or ServiceManager({})
+    sidecar = Sidecar(settings, quota_watch, statistics, log, watchdog, manager)
+    if take_over:
+        # While the process before this one serves: loaded after, it would take the interpreter from its connections.
+        await load_what_could_wait()
+    inherited = await sidecar.handover.ask() if take_over else None
+    if take_over and inherited is None and settings.journal is not None:
+        prepare(settings.journal, broker=settings.broker.id)  # nobody writes there: what is open is a crash's
+    passed = passed or PassedSockets()
+    pages = PageServers.bind(settings, statistics=sidecar.http, inherited=inherited, passed=passed, log=log)
+    receiving = receive_signals() if signals else nullcontext()
+    with closing(pages), collected_by_hand(), unraisable_told(log), receiving as received:
+        found = routes(settings)
+        listeners = list(zip(found, await listen(found, settings, inherited, passed), strict=True))
+        passed.require_none_left()
+
+        def started() -> None:
+            configured = {route.key: (route.listen, listener.socket) for route, listener in listeners}
+            sidecar.handover.listens({**pages.listening(settings), **configured}, close_pages=pages.close)
+            bound = {route.key: bound_to(listener) for route, listener in listeners}
+            listens = {key: str(address) for key, address in bound.items()}
+            room = {"open_files": sidecar.doorkeeper.open_files, "max_connections": sidecar.doorkeeper.most}
+            most = {key: None if math.isinf(value) else int(value) for key, value in room.items()}
+            log.info("started", broker=settings.broker.id, http=str(pages.public.address), **listens, **most)
+            manager.ready()
+            task_status.started({HTTP: pages.public.address, **bound})
+
+        grace_seconds, told = settings.limits.drain_seconds, sidecar.connections.poller_failed
+        async with open_kept_ends(log, grace_seconds=grace_seconds, poller_failed=told) as kept:
+            sidecar.handover.keep_tls(kept)
+            await _until_drained(sidecar, pages, listeners, received, started, loads=not take_over)
+            if kept is not None:
+                await kept.outlast(received, (sidecar.heartbeat.run, collect_now_and_then))
+    log.info("stopped", broker=settings.broker.id)
+
+
+async def _until_drained(
+    sidecar: Sidecar,
+    pages: PageServers,
+    listeners: Sequence[tuple[Route, trio.SocketListener]],
+    received: SignalReceiver | None,
+    started: Callable[[], None],
+    *,
+    loads: bool,
+) -> None:
+    """All of a server but the TLS sockets that it keeps. `loads`: what could wait is to be loaded."""
+    async with sidecar.recorded():
+        async with trio.open_nursery() as background:
+            for task, run in sidecar.tasks(pages, received).items():
+                background.start_soon(sidecar.handover.keep, sidecar.supervisor, task, run)
+            started()
+            if loads:
+                background.start_soon(load_what_could_wait)
+            await sidecar.connections.accept(listeners)
+            background.cancel_scope.cancel()
+        # Nobody is to wait in the backlog of a socket at which only the other process accepts. And while the end of the
+        # journal is written, a process that starts finds nobody to take over from, and every address free.
+        pages.close()
