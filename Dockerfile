@@ -1,4 +1,4 @@
-# The sidecar's image, and (--target redirect) the init container's that a transparent egress needs.
+# The sidecar's image, and (--target redirect) that of the containers beside it which change the kernel's packet filter.
 # Any base with Python 3.11 or later does; both stages must have it at the same path. The digest is that of the index of all
 # architectures; a base that is not this one is not built on without saying so by --build-arg.
 ARG BASE_IMAGE=python:3.11.16-slim-bookworm@sha256:a36c24f9cbdf4fd0f52d67f0823eeac19c2028c637cecc392d97f980d4fec56b
@@ -29,23 +29,7 @@ RUN /opt/uv/bin/uv sync --frozen --no-dev --extra operator --no-editable && \
     find /opt/sidecar -name uv_cache.json -delete && \
     find /opt/sidecar -name RECORD -exec sed -i '/\/uv_cache\.json,/d' {} +
 
-FROM ${BASE_IMAGE} AS redirect
-ARG BASE_IMAGE
-ARG VERSION=unknown
-ARG REVISION=unknown
-LABEL org.opencontainers.image.title="kafka-throttle-sidecar redirect" \
-      org.opencontainers.image.description="Leads a broker's connections to the sidecar beside it; needs NET_ADMIN" \
-      org.opencontainers.image.licenses="Apache-2.0" \
-      org.opencontainers.image.version="${VERSION}" \
-      org.opencontainers.image.revision="${REVISION}" \
-      org.opencontainers.image.base.name="${BASE_IMAGE}"
-RUN apt-get update -q && apt-get install -qy --no-install-recommends iptables && rm -rf /var/lib/apt/lists/* \
-    /var/cache/apt/* /var/cache/ldconfig/aux-cache /var/log/apt /var/log/dpkg.log /var/log/alternatives.log
-COPY deploy/redirect/redirect.sh /usr/local/bin/redirect.sh
-ENTRYPOINT ["/usr/local/bin/redirect.sh"]
-CMD ["add"]
-
-FROM ${BASE_IMAGE}
+FROM ${BASE_IMAGE} AS sidecar
 ARG BASE_IMAGE
 ARG VERSION=unknown
 ARG REVISION=unknown
@@ -74,3 +58,24 @@ STOPSIGNAL SIGTERM
 HEALTHCHECK --interval=10s --timeout=3s --start-period=5s CMD ["throttle-sidecar", "health"]
 ENTRYPOINT ["throttle-sidecar"]
 CMD ["run"]
+
+# The sidecar's image and iptables: for what needs NET_ADMIN, which is redirect.sh as an init container, and the guard.
+FROM sidecar AS redirect
+ARG BASE_IMAGE
+ARG VERSION=unknown
+ARG REVISION=unknown
+LABEL org.opencontainers.image.title="kafka-throttle-sidecar redirect" \
+      org.opencontainers.image.description="Leads a broker's connections to the sidecar beside it, or around it; needs NET_ADMIN" \
+      org.opencontainers.image.licenses="Apache-2.0" \
+      org.opencontainers.image.version="${VERSION}" \
+      org.opencontainers.image.revision="${REVISION}" \
+      org.opencontainers.image.base.name="${BASE_IMAGE}"
+USER 0:0
+RUN apt-get update -q && apt-get install -qy --no-install-recommends iptables && rm -rf /var/lib/apt/lists/* \
+    /var/cache/apt/* /var/cache/ldconfig/aux-cache /var/log/apt /var/log/dpkg.log /var/log/alternatives.log
+COPY deploy/redirect/redirect.sh /usr/local/bin/redirect.sh
+ENTRYPOINT ["/usr/local/bin/redirect.sh"]
+CMD ["add"]
+HEALTHCHECK NONE
+
+FROM sidecar

@@ -50,6 +50,7 @@ def strimzi() -> dict[str, Any]:
 CASES = {
     "peers": Case({"brokers": brokers()}),
     "transparent": Case({"brokers": brokers(2, first=100), "egress": {"mode": "transparent"}}),
+    "guard": Case({"brokers": brokers(2, first=100), "egress": {"mode": "transparent"}, "guard": {"create": True}}),
     "follower": Case(
         {"brokers": brokers(2), "ingress": {"enabled": False}, "egress": {"port": 9091, "mode": "transparent"}}
     ),

@@ -38,6 +38,7 @@ OPERATORS = {
 }
 Object = dict[str, Any]
 PODS = 3
+ORDER = ("throttle-redirect", "throttle-route-localnet", "throttle-sidecar", "throttle-guard")
 STANDING = {"throttle": "standing"}
 """The label of a target whose quotas are meant to stay."""
 
@@ -128,6 +129,30 @@ def test_an_overlay_takes_the_component_in(tmp_path: Path) -> None:
         ("PodMonitor", "kafka"),
         ("PrometheusRule", "kafka"),
     ]
+
+
+def test_the_guards_component_adds_what_the_chart_adds(tmp_path: Path) -> None:
+    """But for where the files are: one proxy.toml for all pods."""
+    tree = shutil.copytree(ROOT, tmp_path / "kubernetes")
+    kustomization = tree / "overlays" / "transparent" / "kustomization.yaml"
+    kustomization.write_text(kustomization.read_text() + "components: [../../components/guard]\n")
+    (stateful_set,) = (each for each in render(tree / "overlays" / "transparent") if each["kind"] == "StatefulSet")
+    validate(stateful_set)
+    spec = stateful_set["spec"]["template"]["spec"]
+    redirect, localnet, sidecar, guard = sorted(spec["initContainers"], key=lambda each: ORDER.index(each["name"]))
+    chart = (Path(__file__).with_name("golden") / "helm" / "guard.yaml").read_text()
+    (patch,) = (each for each in yaml.safe_load_all(chart) if each["metadata"]["name"] == "throttle-patch")
+    of_chart = json.loads(patch["data"]["add.json"])["spec"]["template"]["spec"]["initContainers"]
+    *_, charts_localnet, _, charts_guard = of_chart
+    own = {"args", "env"}
+    assert localnet == charts_localnet
+    assert {key: value for key, value in guard.items() if key not in own} == {
+        key: value for key, value in charts_guard.items() if key not in own
+    }
+    assert sorted({*guard["args"]} - {*charts_guard["args"]}) == [sidecar["args"][1]]
+    assert guard["env"] == [each for each in sidecar["env"] if each["name"] == "THROTTLE_BROKER__ID"]
+    assert spec["initContainers"][-1] is guard
+    assert redirect["image"] == guard["image"]
 
 
 @pytest.mark.parametrize("overlay", RENDERED)

@@ -103,6 +103,12 @@ policies at ports and files that the sidecar no longer has. */}}
 {{- if and .Values.egress.enabled (eq .Values.egress.mode "peers") (not .Values.ingress.enabled) }}
 {{- fail "egress.mode: expected transparent without ingress.enabled, since in every pod a broker's own name leads to its sidecar, too, where nobody would listen for it; found peers" }}
 {{- end }}
+{{- if and .Values.guard.create .Values.egress.enabled (eq .Values.egress.mode "peers") }}
+{{- fail "guard.create: expected egress.mode transparent, since the guard looks up the peers' names when it starts, and pods change their addresses; found peers" }}
+{{- end }}
+{{- if and .Values.guard.create .Values.ingress.enabled (eq .Values.ipFamily "IPv6") }}
+{{- fail "guard.create: expected ipFamily IPv4 with ingress.enabled, since no kernel leads from an IPv6 address of the pod to 127.0.0.1; found IPv6" }}
+{{- end }}
 {{- if and .Values.webhook.create .Values.webhook.secretName (not .Values.webhook.authority) (not .Values.webhook.annotations) }}
 {{- fail "webhook.secretName: expected webhook.authority or webhook.annotations beside it, since the API server would trust nobody's certificate, and refuse every pod that asks" }}
 {{- end }}

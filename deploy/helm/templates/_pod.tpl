@@ -18,7 +18,13 @@ initContainers:
   {{- if $transparent }}
   {{- include "throttle.redirect" . | nindent 2 }}
   {{- end }}
+  {{- if and $values.guard.create $values.ingress.enabled }}
+  {{- include "throttle.route-localnet" . | nindent 2 }}
+  {{- end }}
   {{- include "throttle.container" . | nindent 2 }}
+  {{- if $values.guard.create }}
+  {{- include "throttle.guard" . | nindent 2 }}
+  {{- end }}
 volumes:
   - name: throttle-sidecar
     configMap: {name: {{ include "throttle.name" . }}}
@@ -58,6 +64,64 @@ volumes:
     limits: {memory: 64Mi}
 {{- end }}
 
+{{- define "throttle.settings" -}}
+{{- range $key, $value := .Values.settings }}
+- {{ printf "--set=%s=%s" $key (include "throttle.plain" $value) | quote }}
+{{- end }}
+{{- end }}
+
+{{/* The way around the ingress leads from the pod's address to 127.0.0.1, which the kernel drops unless this is set. Only a
+privileged container may set it, so it is one that ends. */}}
+{{- define "throttle.route-localnet" -}}
+- name: throttle-route-localnet
+  image: {{ include "throttle.image" (list .Values.redirectImage .) | quote }}
+  imagePullPolicy: {{ .Values.redirectImage.pullPolicy }}
+  command: [sh, -c, echo 1 > /proc/sys/net/ipv4/conf/all/route_localnet]
+  securityContext:
+    runAsUser: 0
+    runAsNonRoot: false
+    readOnlyRootFilesystem: true
+    privileged: true
+    seccompProfile: {type: RuntimeDefault}
+  resources:
+    requests: {cpu: 10m, memory: 16Mi}
+    limits: {memory: 64Mi}
+{{- end }}
+
+{{- define "throttle.guard" -}}
+- name: throttle-guard
+  image: {{ include "throttle.image" (list .Values.redirectImage .) | quote }}
+  imagePullPolicy: {{ .Values.redirectImage.pullPolicy }}
+  # It starts after the sidecar, whose socket it asks, and stops before it.
+  restartPolicy: Always
+  command: [throttle-sidecar]
+  args:
+    - guard
+    - --config=/etc/throttle-sidecar/$(POD_NAME).toml
+    {{- include "throttle.settings" . | nindent 4 }}
+    - {{ printf "--after=%s" .Values.guard.after | quote }}
+    - --ports={{ int .Values.egress.port }}
+    - --uid={{ int .Values.runAsUser }}
+  env:
+    - name: POD_NAME
+      valueFrom:
+        fieldRef: {fieldPath: metadata.name}
+  securityContext:
+    # control.sock answers its own user and root. DAC_OVERRIDE opens the sidecar's private directory to root.
+    runAsUser: 0
+    runAsNonRoot: false
+    readOnlyRootFilesystem: true
+    allowPrivilegeEscalation: false
+    capabilities: {drop: [ALL], add: [NET_ADMIN, DAC_OVERRIDE]}
+    seccompProfile: {type: RuntimeDefault}
+  resources:
+    requests: {cpu: 20m, memory: 48Mi}
+    limits: {memory: 128Mi}
+  volumeMounts:
+    - {name: throttle-sidecar, mountPath: /etc/throttle-sidecar, readOnly: true}
+    - {name: throttle-control, mountPath: /run/kafka-throttle-sidecar}
+{{- end }}
+
 {{- define "throttle.container" -}}
 {{- $scheme := ternary ", scheme: HTTPS" "" (eq (include "throttle.https" .) "true") -}}
 - name: throttle-sidecar
@@ -68,9 +132,7 @@ volumes:
   args:
     - run
     - --config=/etc/throttle-sidecar/$(POD_NAME).toml
-    {{- range $key, $value := .Values.settings }}
-    - {{ printf "--set=%s=%s" $key (include "throttle.plain" $value) | quote }}
-    {{- end }}
+    {{- include "throttle.settings" . | nindent 4 }}
   env:
     - name: POD_NAME
       valueFrom:
