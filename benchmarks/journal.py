@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from proxy.config.settings import JournalSettings
 from proxy.journal.encoding import Origin
-from proxy.journal.shelf import Shelf
+from proxy.journal.segment_directory import SegmentDirectory
 from proxy.journal.writer import Batch, Writer
 from proxy.throttle.ledger import Ledger
 from proxy.throttle.ledger_blocks import Position, TrafficKey
@@ -144,7 +144,7 @@ def measure(kind: str, seconds: int, folder: Path, *, seed: int = 73) -> Cost:
     """Write `seconds` of a kind of traffic into `folder`."""
     traffic = Traffic(seed)
     writer = Writer(
-        Shelf(folder, broker=101, run="20261121T082503Z"),
+        SegmentDirectory(folder, broker=101, run="20261121T082503Z"),
         Origin(101, "20261121T082503Z-ab12"),
         JournalSettings(folder, 600.0, 16 * MIB, 1 << 30),
     )

@@ -25,15 +25,15 @@ import trio
 from protocol.fetch.walker import RequestEntry
 from proxy.config.reload import QuotaWatch
 from proxy.config.settings import Address, load_settings
+from proxy.http.loop_share import LoopShare
 from proxy.http.server import HttpServer
-from proxy.http.turn import Turn
 from proxy.logs.log import open_log
 from proxy.logs.log_settings import LogFormat, LogLevel, LogSettings
 from proxy.observing.exposition import Exposition
 from proxy.observing.metric_row import Sources
+from proxy.observing.replica_stats_task import ReplicaStatsTask
 from proxy.observing.site import Site
 from proxy.observing.status_page import StatusPage
-from proxy.observing.surveying import Surveyor
 from proxy.roles import Role
 from proxy.statistics import Statistics
 from proxy.throttle.link import Link
@@ -95,18 +95,18 @@ def fill(throttle: RoleThrottle, *, replicas: int, connections: int, now: float)
 
 
 def site(
-    settings: Settings, watch: QuotaWatch, throttles: Mapping[Role, RoleThrottle], counted: Statistics, turn: Turn
+    settings: Settings, watch: QuotaWatch, throttles: Mapping[Role, RoleThrottle], counted: Statistics, turn: LoopShare
 ) -> Site:
     """Return the pages about these throttles."""
-    surveyor = Surveyor(throttles, turn, pause_seconds=lambda _: 0.0)
-    page = StatusPage(settings, watch, throttles, survey=lambda role, _: surveyor.last(role))
+    replica_stats_task = ReplicaStatsTask(throttles, turn, pause_seconds=lambda _: 0.0)
+    page = StatusPage(settings, watch, throttles, survey=lambda role, _: replica_stats_task.last(role))
     sources = Sources(
         statistics=counted,
         reloads=watch.statistics,
         overrides=lambda: (),
         quotas=lambda: watch.current,
         rate_bytes_per_second=lambda _: 0.0,
-        survey=surveyor.last,
+        survey=replica_stats_task.last,
         version=str,
         task_restarts={},
     )
@@ -115,7 +115,7 @@ def site(
         watch,
         page,
         partial(Exposition, sources),
-        surveyor=surveyor,
+        replica_stats_task=replica_stats_task,
         turn=turn,
         is_draining=lambda: False,
     )
@@ -157,7 +157,7 @@ async def measure(
     servers = {way: HttpServer.bind(Address("127.0.0.1", 0), log=log) for way in clocks}
     async with trio.open_nursery() as nursery:
         for way, clock in clocks.items():
-            for run in site(settings, watch, throttles, counted, Turn(clock)).tasks(servers[way]).values():
+            for run in site(settings, watch, throttles, counted, LoopShare(clock)).tasks(servers[way]).values():
                 nursery.start_soon(run)
         for page in PAGES * rounds:
             for link in throttle.links:  # what nobody has asked for in 30 s is not looked at

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from journal_schema import Kind
 from proxy.config.settings import JournalSettings
 from proxy.journal.encoding import Origin, event
-from proxy.journal.shelf import Shelf, run_name
+from proxy.journal.segment_directory import SegmentDirectory, run_name
 from proxy.journal.writer import Batch, Writer
 from proxy.throttle.ledger import Ledger
 from proxy.throttle.ledger_blocks import Position, TrafficKey
@@ -42,7 +42,7 @@ class Sidecar:
         self._ledger = Ledger(0.0)
         run = run_name(self._first_time)
         settings = JournalSettings(folder, 600.0, 16 * MIB, KEEP_BYTES)
-        self._writer = Writer(Shelf(folder, broker=broker, run=run), Origin(broker, f"{run}-gen"), settings)
+        self._writer = Writer(SegmentDirectory(folder, broker=broker, run=run), Origin(broker, f"{run}-gen"), settings)
         self._writer.start()
         self._events = [event(Kind.START, 0, version="0.1.0")]
         self.has_quota(quota, begins, reason="start")

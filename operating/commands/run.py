@@ -43,7 +43,7 @@ def command(config_path: Path, overrides: tuple[str, ...], *, take_over: bool) -
     """
     with _without_looks():
         if take_over:
-            from proxy.process.giving_way import give_way
+            from proxy.process.low_priority_thread import give_way
 
             give_way(_load_to_take_over)
         from ..running import run_sidecar
@@ -64,6 +64,6 @@ def _without_looks() -> Iterator[None]:
 def _load_to_take_over() -> None:
     """Loaded after the first connection is taken, it would take the interpreter from all of them."""
     importlib.import_module("operating.running")
-    from proxy.observing.late import load_late
+    from proxy.observing.lazy_imports import load_late
 
     load_late()

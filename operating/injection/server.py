@@ -18,10 +18,10 @@ import trio
 from proxy.config.tls_ciphers import KEY_AGREEMENT
 from proxy.errors import ConfigurationError
 from proxy.http.bounds import Bounds
+from proxy.http.loop_share import LoopShare
 from proxy.http.routing import JSON, TEXT, Answer, Request, Route, Routes, json_answer
 from proxy.http.server import HttpServer
 from proxy.http.trust import Trust
-from proxy.http.turn import Turn
 
 from .addition import read_addition
 from .current import Current
@@ -81,7 +81,7 @@ class Webhook:
             async with trio.open_nursery() as tasks:
                 tasks.start_soon(self._context.run)
                 tasks.start_soon(self._addition.run)
-                serve = partial(self._server.run, self._routes(), trust=Trust(["*"]), turn=Turn(), tls=self._tls)
+                serve = partial(self._server.run, self._routes(), trust=Trust(["*"]), turn=LoopShare(), tls=self._tls)
                 await tasks.start(serve)
                 self._log.info("webhook_started", listen=str(self.address), pods=len(self._addition.value.pods))
                 task_status.started()

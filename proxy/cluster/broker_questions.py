@@ -1,7 +1,7 @@
 """The questions about brokers: in which rack each is, and between which of them replication runs.
 
 Each says when it is due, what is asked and who learns the answer; `view` asks. What answers mean is decided by their
-users: `throttle.racks`, `observing.oversight`.
+users: `throttle.racks`, `observing.quota_checks`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The questions about topics: names of topic ids, listed topics, and how many replicas are in sync.
 
 Each says when it is due, what is asked and who learns the answer; `view` asks. What answers mean is decided by their
-users: `throttle.topic_names`, `throttle.needs`, `observing.oversight`.
+users: `throttle.topic_names`, `throttle.needs`, `observing.quota_checks`.
 """
 
 from __future__ import annotations

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from ..errors import ConfigurationError
-from ..files.answering import refuse_silent
 from ..files.locking import LOCK_SECONDS, lock
 from ..files.reading import read_bytes
+from ..files.slow_disks import refuse_silent
 from ..quotas.override import Override, layer_of
 
 if TYPE_CHECKING:

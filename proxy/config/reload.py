@@ -21,17 +21,17 @@ import trio
 
 from ..changes import Changes
 from ..errors import ConfigurationError
-from ..files.answering import answers
 from ..files.mounts import is_mounted_alone
+from ..files.slow_disks import answers
 from ..files.watching import follow
 from ..quotas import Change, QuotaFile, Quotas, RateStarts, effective
 from ..quotas.origins import said
 from ..quotas.override import layers_of
 from ..threads import in_thread
+from .effective_quotas import WorkedOut, told, upcoming_of, work_out
+from .initial_quotas import Source, start_with
 from .override_store import NOTHING_LOADED, Loaded, load
 from .quota_file import WrittenQuotas, read_quotas_file
-from .starting import Source, start_with
-from .working_out import WorkedOut, told, upcoming_of, work_out
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

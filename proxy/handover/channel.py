@@ -21,7 +21,7 @@ import trio
 
 from ..control.directory import short_path
 from ..control.peers import peer_process
-from .states import Message
+from .messages import Message
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

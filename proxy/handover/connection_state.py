@@ -14,7 +14,7 @@ from ..relay.exchange import Undecoded
 from ..relay.tls_transport import TlsSocket
 from ..relay.transport import END, READ
 from .link_state import link_state, restore_link
-from .states import ConnectionState
+from .messages import ConnectionState
 
 if TYPE_CHECKING:
     from ..relay.connection import Connection

@@ -19,7 +19,7 @@ from protocol.session.state import FetchSession
 from protocol.session.translator import Translation
 
 from ..throttle.replica import Replica, Standing
-from .states import LinkState, ReplicaState, SessionState
+from .messages import LinkState, ReplicaState, SessionState
 
 if TYPE_CHECKING:
     from ..throttle.link import Link

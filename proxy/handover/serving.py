@@ -24,11 +24,11 @@ from ..relay.segments import piece_bytes
 from ..relay.transport import PlainSocket
 from ..roles import Role
 from .connection_state import restore
-from .giving import Giving, Listener
 from .link_state import available_bytes, restore_budget
+from .messages import Begin, Confirmed, ConnectionState
+from .new_process import Inherited, inherit
 from .next_process import start_next_process
-from .states import Begin, Confirmed, ConnectionState
-from .taking import Inheritance, inherit
+from .old_process import Listener, OldProcess
 
 if TYPE_CHECKING:
     import socket
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from ..relay.connection import Draining
     from ..relay.transport import Transport
     from ..throttle.role_throttle import RoleThrottle
-    from .kept_ends import KeptEnds
+    from .kept_tls_sockets import KeptTlsSockets
 
     Hold: TypeAlias = Callable[[str, Callable[[], Awaitable[None]], Callable[[], object]], None]
     GoOn: TypeAlias = Callable[[ConnectionState, PlainSocket, PlainSocket], Awaitable[None]]
@@ -84,10 +84,10 @@ class HandOver:
         self._manager = manager
         self._log = log
         self._listeners: Mapping[str, tuple[Address, socket.socket | trio.socket.SocketType]] = {}
-        self._inheritance: Inheritance | None = None
-        self._giving = Giving(self._path, self, log)
+        self._inheritance: Inherited | None = None
+        self._giving = OldProcess(self._path, self, log)
 
-    async def ask(self) -> Inheritance | None:
+    async def ask(self) -> Inherited | None:
         """Ask the process before this one for its listeners. Raises ConfigurationError."""
         self._inheritance = None if self._path is None else await inherit(self._path, self.broker)
         if self._inheritance is None:
@@ -165,7 +165,7 @@ class HandOver:
             inheritance.close()
             self._is_successor.set()
 
-    async def _take_all(self, inheritance: Inheritance, hold: Hold, go_on: GoOn) -> None:
+    async def _take_all(self, inheritance: Inherited, hold: Hold, go_on: GoOn) -> None:
         try:
             await inheritance.ready()
             async with trio.open_nursery() as nursery, aclosing(inheritance.messages()) as messages:
@@ -194,7 +194,7 @@ class HandOver:
         ends = PlainSocket(follower, piece_bytes=piece_bytes(follower)), PlainSocket(leader)
         hold(source, partial(go_on, state, *ends), partial(_close, ends))
 
-    def keep_tls(self, kept: KeptEnds | None) -> None:
+    def keep_tls(self, kept: KeptTlsSockets | None) -> None:
         """Keep the TLS sockets of connections that are handed over in `kept`; None: such connections end."""
         self._giving.kept = kept
 
@@ -223,7 +223,7 @@ class HandOver:
     def is_ending(self) -> bool:
         return self._is_told_to_end
 
-    def hand_over(self, giving: Giving) -> None:
+    def hand_over(self, giving: OldProcess) -> None:
         self._serves = trio.Event()
         for scope in self._serving:
             scope.cancel()

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from ..errors import ConfigurationError
-from ..files.answering import answers, no_answer
+from ..files.slow_disks import answers, no_answer
 from ..threads import in_thread
 from .routing import json_answer
 from .token_format import MOST_BYTES, TOKEN

@@ -3,7 +3,7 @@
     receive head ─▶ check ─▶ receive body ─▶ handler ─▶ send ─▶ (again | linger, close)
 
 h11 knows the protocol (`_h11` is its state machine); every wait has an end (`Bounds`), everything that works does so in
-a turn (`Turn`). Knows routes and answers, not what they are about.
+a turn (`LoopShare`). Knows routes and answers, not what they are about.
 
 Invariant: `serve` raises nothing but a cancellation of somebody else's, and leaves the socket closed.
 """
@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import h11
 import trio
 
-from .checking import RefusedError, check_size, checked, length_of, printable, refusal, response_of
 from .encrypted import EncryptedStream
+from .request_checks import RefusedError, check_size, checked, length_of, printable, refusal, response_of
 from .routing import Answer, Route, Routes, json_answer
-from .statistics import HttpStatistics, Refusal
+from .statistics import HttpRefusal, HttpStatistics
 from .writers import subject_of
 
 if TYPE_CHECKING:
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from .bounds import Bounds
+    from .loop_share import LoopShare
     from .trust import Trust
-    from .turn import Turn
 
 _RECEIVE_BYTES = 16 * 1024
 _READING = "reading a request"
@@ -41,11 +41,11 @@ class Service(NamedTuple):
     routes: Routes
     trust: Trust
     bounds: Bounds
-    turn: Turn
+    turn: LoopShare
     statistics: HttpStatistics
     waits: Callable[[], None]
     """Called whenever a connection begins to wait for its peer."""
-    refused: Callable[[Refusal, str, str], None]
+    refused: Callable[[HttpRefusal, str, str], None]
     """Called for every refusal with its reason, the peer and what was found, for metrics and log."""
     failed: Callable[[Exception, str], None]
     """Told of a defect, and where it showed."""
@@ -73,7 +73,7 @@ class HttpConnection:
 
     def make_room(self) -> None:
         """End the connection now, because others need its place."""
-        self._service.refused(Refusal.MADE_ROOM, self._peer, "")
+        self._service.refused(HttpRefusal.MADE_ROOM, self._peer, "")
         self._scope.cancel()
 
     async def serve(self) -> None:
@@ -97,7 +97,7 @@ class HttpConnection:
             self._service.refused(refused.reason, self._peer, refused.found)
             answer = refused.answer
         except Exception as error:  # noqa: BLE001 - whatever a handler or h11 raises costs this connection alone
-            self._service.refused(Refusal.FAILED, self._peer, "")
+            self._service.refused(HttpRefusal.FAILED, self._peer, "")
             self._service.failed(error, self._place)
             answer = json_answer(500, {"error": "this is a defect of the sidecar's; its log has more"})
         else:
@@ -111,12 +111,12 @@ class HttpConnection:
         if self._encrypted is None:
             return
         self._wait_for_peer()
-        with self._within(self._bounds.head_seconds, Refusal.SLOW_HEAD, None):
+        with self._within(self._bounds.head_seconds, HttpRefusal.SLOW_HEAD, None):
             try:
                 await self._encrypted.shake_hands()
             except trio.BrokenResourceError as error:
                 found = printable(f"no TLS: {error.__cause__ or error}")
-                raise RefusedError(Refusal.MALFORMED, None, found) from error
+                raise RefusedError(HttpRefusal.MALFORMED, None, found) from error
         self._subject = subject_of(self._encrypted.peer_certificate())
         self.waits_since = None
 
@@ -141,7 +141,7 @@ class HttpConnection:
                 await self._receive()
             if slept.cancelled_caught:
                 return None
-        with self._within(self._bounds.head_seconds, Refusal.SLOW_HEAD, 408, "the request did not come in time"):
+        with self._within(self._bounds.head_seconds, HttpRefusal.SLOW_HEAD, 408, "the request did not come in time"):
             while True:
                 async with self._service.turn:
                     event = self._next_of_head()
@@ -163,7 +163,7 @@ class HttpConnection:
             # The error is a local variable where h11 raises it, so with its traceback it refers to itself, and would
             # stay.
             error.__traceback__ = None
-            raise refusal(Refusal.MALFORMED, error.error_status_hint, f"not HTTP/1.1: {found}", found) from error
+            raise refusal(HttpRefusal.MALFORMED, error.error_status_hint, f"not HTTP/1.1: {found}", found) from error
 
     def _wait_for_peer(self) -> None:
         self.waits_since = trio.current_time()
@@ -183,24 +183,24 @@ class HttpConnection:
         if not request.by_our_name and not (isinstance(route, Route) and route.any_host):
             host = printable(request.host)
             error = f"{host} is no name of this sidecar's; use its address, or add the name to http.allowed_hosts"
-            raise refusal(Refusal.FOREIGN_HOST, 421, error, host)
+            raise refusal(HttpRefusal.FOREIGN_HOST, 421, error, host)
         if isinstance(route, Route):
             self._place = f"{route.method} {route.path}"
             denied = route.admit(request)
             if denied is not None:
-                raise RefusedError(Refusal.NOT_ADMITTED, denied)
+                raise RefusedError(HttpRefusal.NOT_ADMITTED, denied)
             limit = limit if route.max_body_bytes is None else route.max_body_bytes
         body = await self._receive_body(length_of(head), limit)
         if isinstance(route, Answer):
             return route
-        with self._within(self._bounds.handler_seconds, Refusal.SLOW_HANDLER, 503, "no answer was found in time"):
+        with self._within(self._bounds.handler_seconds, HttpRefusal.SLOW_HANDLER, 503, "no answer was found in time"):
             return await route.handler(request._replace(body=body))
 
     async def _receive_body(self, length: int, limit: int) -> bytes:
         if length > limit:
-            raise refusal(Refusal.BODY_TOO_LARGE, 413, f"a body of {length} bytes; at most {limit} are read here")
+            raise refusal(HttpRefusal.BODY_TOO_LARGE, 413, f"a body of {length} bytes; at most {limit} are read here")
         body = bytearray()
-        with self._within(self._bounds.body_seconds, Refusal.SLOW_BODY, 408, "the body did not come in time"):
+        with self._within(self._bounds.body_seconds, HttpRefusal.SLOW_BODY, 408, "the body did not come in time"):
             if length and self._h11.they_are_waiting_for_100_continue:
                 await self._send_bytes(self._h11.send(h11.InformationalResponse(status_code=100, headers=[])) or b"")
             while True:
@@ -218,7 +218,7 @@ class HttpConnection:
         async with self._service.turn:
             message = b"".join(self._h11.send(event) or b"" for event in self._events(answer, last=last))
             self._service.statistics.answers[answer.status] += 1
-        with self._within(self._bounds.answer_seconds, Refusal.SLOW_READER, None):
+        with self._within(self._bounds.answer_seconds, HttpRefusal.SLOW_READER, None):
             await self._send_bytes(message)
 
     def _events(self, answer: Answer, *, last: bool) -> list[h11.Event]:
@@ -241,7 +241,7 @@ class HttpConnection:
                 left -= len(received)
 
     @contextmanager
-    def _within(self, seconds: float, reason: Refusal, status: int | None, error: str = "") -> Iterator[None]:
+    def _within(self, seconds: float, reason: HttpRefusal, status: int | None, error: str = "") -> Iterator[None]:
         """Raises RefusedError for what takes longer."""
         try:
             with trio.fail_after(seconds):

@@ -20,7 +20,7 @@ import trio
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from .turn import Turn
+    from .loop_share import LoopShare
 
 _RECEIVE_BYTES = 16 * 1024
 _HANDSHAKE_BYTES = 4 * 1024
@@ -36,7 +36,7 @@ _Done = TypeVar("_Done")
 class EncryptedStream:
     """The server's end; `shake_hands` first."""
 
-    def __init__(self, transport: trio.SocketStream, context: ssl.SSLContext, turn: Turn) -> None:
+    def __init__(self, transport: trio.SocketStream, context: ssl.SSLContext, turn: LoopShare) -> None:
         self._transport = transport
         self._turn = turn
         self._waits = memoryview(b"")

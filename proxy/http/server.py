@@ -22,16 +22,16 @@ from ..config.settings_values import Address
 from ..errors import ConfigurationError
 from .bounds import Bounds
 from .connection import HttpConnection, Service
-from .statistics import HttpStatistics, Refusal
+from .statistics import HttpRefusal, HttpStatistics
 
 if TYPE_CHECKING:
     import ssl
     from collections.abc import Callable
 
     from ..logs.log import Log
+    from .loop_share import LoopShare
     from .routing import Routes
     from .trust import Trust
-    from .turn import Turn
 
 _BACKLOG = 1024
 """The most connections that wait in the kernel to be accepted. The kernel does not answer a further one; its peer,
@@ -112,7 +112,7 @@ class HttpServer:
         routes: Routes,
         *,
         trust: Trust,
-        turn: Turn,
+        turn: LoopShare,
         tls: Callable[[], ssl.SSLContext] | None = None,
         task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
     ) -> None:
@@ -191,12 +191,12 @@ class HttpServer:
         """Wait for a moment. Raises `error` if waiting does not help."""
         if error.errno in _NO_LISTENER:
             raise error
-        self._refused(Refusal.NOT_ACCEPTED, "", os.strerror(error.errno or 0))
+        self._refused(HttpRefusal.NOT_ACCEPTED, "", os.strerror(error.errno or 0))
         await trio.sleep(_RETRY_SECONDS)
 
-    def _refused(self, reason: Refusal, peer: str, found: str) -> None:
+    def _refused(self, reason: HttpRefusal, peer: str, found: str) -> None:
         self._statistics.refused[reason] += 1
-        if reason is not Refusal.FAILED and self._may_say(reason):
+        if reason is not HttpRefusal.FAILED and self._may_say(reason):
             self._log.warning("http_refused", reason=reason.value, peer=peer, found=found)
 
     def _failed(self, error: Exception, where: str) -> None:

@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 
-class Refusal(enum.Enum):
+class HttpRefusal(enum.Enum):
     """Why a connection ended before its peer wanted it to. The value is the metric label `reason`."""
 
     MALFORMED = "malformed"
@@ -39,4 +39,4 @@ class HttpStatistics:
     """Open now."""
     answers: Counter[int] = field(default_factory=Counter)
     """By status code."""
-    refused: Counter[Refusal] = field(default_factory=Counter)
+    refused: Counter[HttpRefusal] = field(default_factory=Counter)

@@ -3,7 +3,7 @@
 - **Ledger** (`ledger`): sums up, in memory, what each second brought of each partition; every fifteen seconds it has a
   *block* for each link. Pure.
 - **Line** (`encoding`): one JSON object, as `journal_schema` declares it.
-- **Shelf** (`shelf`): the directory: names, what a crash left, the cap on its size.
+- **SegmentDirectory** (`shelf`): the directory: names, what a crash left, the cap on its size.
 - **Segment** (`segment`): one gzip file, readable at any time up to its last flush.
 - **Standing quota** (`standing`): what each file says of the quotas first, and changes that wait to be written.
 - **Writer** (`writer`): a thread that takes batches from a bounded queue and keeps segments.

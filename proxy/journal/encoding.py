@@ -13,7 +13,7 @@ import msgspec
 from journal_schema import COMMON, KINDS, SHAPE_PARTS, SHAPE_SILENT, VERSION, Kind
 from protocol.pacing import paced, pause
 
-from .long_text import Selection
+from .json_strings import Selection
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

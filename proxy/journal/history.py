@@ -14,7 +14,7 @@ import msgspec
 from journal_schema import Kind
 
 from ..quotas.finer_rates import PEER, RACK, TOPIC
-from .long_text import Selection
+from .json_strings import Selection
 
 if TYPE_CHECKING:
     from collections.abc import Callable

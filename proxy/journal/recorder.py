@@ -16,11 +16,11 @@ import trio
 from journal_schema import Kind
 
 from ..errors import ConfigurationError
-from ..files.answering import answers, no_answer
+from ..files.slow_disks import answers, no_answer
 from ..threads import in_thread
 from ..throttle.ledger import Ledger
 from .encoding import Event, EventValue, Origin, event
-from .shelf import Shelf, run_name
+from .segment_directory import SegmentDirectory, run_name
 from .writer import QUEUED_BATCHES, Batch, JournalStatistics, Writer
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class Journal:
         self._events: list[Event] = []
         self._lost_files_told = 0
         self._directory = settings.directory
-        shelf = Shelf(settings.directory, broker=broker, run=run_name(started))
+        shelf = SegmentDirectory(settings.directory, broker=broker, run=run_name(started))
         self._writer = Writer(shelf, Origin(broker, f"{run_name(started)}-{secrets.token_hex(2)}"), settings)
         self._waits = False
         """The writer had no room for the last batch: it waits for its disk."""
@@ -146,7 +146,7 @@ def prepare(settings: JournalSettings, *, broker: int) -> None:
     if not answers(settings.directory):
         raise ConfigurationError(f"journal.directory: {no_answer(settings.directory)}")
     try:
-        Shelf(settings.directory, broker=broker, run="").prepare()
+        SegmentDirectory(settings.directory, broker=broker, run="").prepare()
     except OSError as error:
         reason = error.strerror or str(error)
         raise ConfigurationError(f"journal.directory: cannot write to {settings.directory}: {reason}") from error

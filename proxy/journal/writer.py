@@ -20,15 +20,15 @@ from journal_schema import Kind
 from protocol.pacing import in_slices
 
 from .encoding import Event, Origin, encode_event, encode_traffic, event
+from .pending_quota_lines import KnownQuotas, PendingQuotas
 from .segment import Segment
-from .standing import StandingQuotas, WaitingQuotas
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from ..config.settings import JournalSettings
     from ..throttle.ledger_blocks import Block
-    from .shelf import Shelf
+    from .segment_directory import SegmentDirectory
 
 QUEUED_BATCHES = 32
 """The most batches that wait. The recorder hands one over every 15 seconds, and also in each second in which an event
@@ -71,7 +71,7 @@ class JournalStatistics:
 
 
 class Writer:
-    def __init__(self, shelf: Shelf, origin: Origin, settings: JournalSettings) -> None:
+    def __init__(self, shelf: SegmentDirectory, origin: Origin, settings: JournalSettings) -> None:
         self.statistics = JournalStatistics()
         self.problem: str | None = None
         """The disk's last error; None once a write has succeeded."""
@@ -90,8 +90,8 @@ class Writer:
         self._dropped_told = 0
         """How many of the lines that the statistics count as dropped are told of by a line in a file."""
         self._last = Batch(0, 0, [], [])
-        self._standing = StandingQuotas()
-        self._refused_by_queue, self._refused_by_disk = WaitingQuotas(), WaitingQuotas()
+        self._standing = KnownQuotas()
+        self._refused_by_queue, self._refused_by_disk = PendingQuotas(), PendingQuotas()
         """The first is of whoever offers, the second of the thread."""
         self._rests_at = 0.0
         self._finishing = False

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from ..config.starting import Source
+from ..config.initial_quotas import Source
 from ..http.statistics import HttpStatistics
 from ..roles import Role
 from ..statistics import Histogram
@@ -19,7 +19,7 @@ from ..statistics import Histogram
 if TYPE_CHECKING:
     from ..config.reload import ReloadStatistics
     from ..journal.writer import JournalStatistics
-    from ..network.accepting import Doorkeeper
+    from ..network.accept_limiter import AcceptLimiter
     from ..process.supervision import Task
     from ..quotas import Change, Quotas
     from ..quotas.override import Override
@@ -38,7 +38,7 @@ PREFIX = "replication_throttle_"
 class Overload(NamedTuple):
     """The two objects that bound what the process takes on, and count what they refuse."""
 
-    doorkeeper: Doorkeeper
+    accept_limiter: AcceptLimiter
     caretaker: Caretaker
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..network.accepting import Pause
+from ..network.accept_limiter import Pause
 from ..relay.exchange import Cause, Full
 from ..roles import Role
 from .metric_row import PREFIX, Metric, per_role
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 def _pauses(sources: Sources) -> Iterator[Sample]:
     for pause in Pause:
-        yield (pause.value,), 0 if sources.overload is None else sources.overload.doorkeeper.pauses[pause]
+        yield (pause.value,), 0 if sources.overload is None else sources.overload.accept_limiter.pauses[pause]
 
 
 def _paused(sources: Sources) -> Iterator[Sample]:
-    pausing = None if sources.overload is None else sources.overload.doorkeeper.pausing
+    pausing = None if sources.overload is None else sources.overload.accept_limiter.pausing
     for pause in Pause:
         yield (pause.value,), pause is pausing
 

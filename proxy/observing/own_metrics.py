@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..http.statistics import Refusal
+from ..http.statistics import HttpRefusal
 from ..logs.queue import told
 from ..process.supervision import Task
 from .metric_row import PREFIX, Metric, one
@@ -25,7 +25,7 @@ def _http_answers(sources: Sources) -> Iterator[Sample]:
 
 
 def _http_refused(sources: Sources) -> list[Sample]:
-    return [((reason.value,), sources.http.refused[reason]) for reason in Refusal]
+    return [((reason.value,), sources.http.refused[reason]) for reason in HttpRefusal]
 
 
 def _journal(read: Callable[[JournalStatistics], float]) -> Read:

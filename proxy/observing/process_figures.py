@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from ..threads import in_thread
-from .late import load_prometheus
+from .lazy_imports import load_prometheus
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -9,8 +9,8 @@ import math
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from ..config.initial_quotas import Source
 from ..config.reload import ReloadResult
-from ..config.starting import Source
 from ..roles import Role
 from ..throttle.doubts import Reason
 from .metric_row import PREFIX, Metric, one, per_role

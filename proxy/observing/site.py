@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 import trio
 
+from ..http.loop_share import LoopShare
 from ..http.own_names import names_of_this_machine
-from ..http.shared import Shared
+from ..http.shared_work import Shared
 from ..http.trust import Trust
-from ..http.turn import Turn
 from ..http.writers import Writers
 from ..process.supervision import Task
 from ..threads import in_thread
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from ..http.server import HttpServer
     from ..tls.leg import Leg
     from .exposition import Exposition
+    from .replica_stats_task import ReplicaStatsTask
     from .status_page import StatusPage
-    from .surveying import Surveyor
     from .throttle_page import Page
 
 LEAST_PAUSE_SECONDS = 0.2
@@ -54,8 +54,8 @@ class Site:
         page: StatusPage,
         exposition: Callable[[], Exposition],
         *,
-        surveyor: Surveyor,
-        turn: Turn,
+        replica_stats_task: ReplicaStatsTask,
+        turn: LoopShare,
         is_draining: Callable[[], bool],
         overriding: Callable[[Admit | None], list[Route]] = lambda _: [],
         token: BearerToken | None = None,
@@ -74,7 +74,7 @@ class Site:
         self._token = token
         self._trust = Trust({*names_of_this_machine(), settings.listen.host, *settings.allowed_hosts})
         self._turn = turn
-        self._surveyor = surveyor
+        self._replica_stats_task = replica_stats_task
         self._process = ProcessFigures()
         self._reloads = Shared(self._reload, lambda _: LEAST_PAUSE_SECONDS)
         self._metrics = {
@@ -101,13 +101,13 @@ class Site:
         if control is not None:
             # It has turns of its own: its answers are not to wait for those that the network asks for.
             private = pages(self.endpoints(), self._overriding(None))
-            more[Task.CONTROL] = partial(control.run, private, trust=self._trust, turn=Turn())
+            more[Task.CONTROL] = partial(control.run, private, trust=self._trust, turn=LoopShare())
         return {
             **more,
             Task.HTTP: partial(http.run, table, trust=self._trust, turn=self._turn, tls=self._context()),
             Task.HTTP_RELOAD: self._reloads.run,
             Task.HTTP_PAGES: self._work_out_pages,
-            Task.SURVEY: self._surveyor.run,
+            Task.SURVEY: self._replica_stats_task.run,
         }
 
     def _context(self) -> Callable[[], ssl.SSLContext] | None:
@@ -130,7 +130,7 @@ class Site:
                 nursery.start_soon(run)
 
     async def _work_out_metrics(self, *, openmetrics: bool) -> tuple[bytes, str]:
-        await self._surveyor.refresh()
+        await self._replica_stats_task.refresh()
         process = await self._process.read()
         if self._exposition is None:
             # In a thread, at the first scrape: to load what knows the format takes 0.1 s of CPU.
@@ -141,7 +141,7 @@ class Site:
         return await self._turn.work_out(self._page.config())
 
     async def _work_out_throttle(self) -> Page:
-        await self._surveyor.refresh()
+        await self._replica_stats_task.refresh()
         return await self._turn.work_out(self._page.throttle(trio.current_time()))
 
     async def _reload(self) -> tuple[bool, Json]:

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from ..config.initial_quotas import Source
 from ..config.settings_values import Address
-from ..config.starting import Source
 from ..roles import Role
 from ..throttle.passing import Passing
 from ..throttle.survey import RoleSurvey

@@ -56,7 +56,7 @@ def _undecoded(sources: Sources) -> Iterator[Sample]:
 
 def _refused(sources: Sources) -> list[Sample]:
     refused = sources.statistics.follower.refused
-    of_source = 0 if sources.overload is None else sources.overload.doorkeeper.refused_of_source
+    of_source = 0 if sources.overload is None else sources.overload.accept_limiter.refused_of_source
     return [*(((reason.value,), refused[reason.value]) for reason in Refusal), (("source",), of_source)]
 
 

@@ -51,7 +51,7 @@ class Task(enum.StrEnum):
     """Asks for the signals that rates go by and that the operator named."""
     CLUSTER = "cluster"
     """Asks brokers about topics, racks, replicas in sync and links."""
-    OVERSIGHT = "oversight"
+    QUOTA_CHECKS = "quota_checks"
     """Looks once a second at what passes and whether quotas do what was meant."""
     HTTP = "http"
     CONTROL = "control"

@@ -2,9 +2,9 @@
 
 - **Rate source** (`proxy.quotas.rate_source`): what the file says: bounds, a deadline, or that nothing may hurt.
 - **Observed** (`choice`): what one look at a role found: the lag, what producers add, what passes.
-- **Need** (`by_deadline`): the least rate that ends in time.
+- **Need** (`deadline_rate`): the least rate that ends in time.
 - **Choice** (`choice`): the rate of a role from now on, and what holds it there.
-- **Steering** (`steering`): takes a look about once a second and puts the choice in force; the only part that waits.
+- **RateController** (`rate_controller`): looks about once a second and puts the choice in force; the only part that waits.
 
-Nothing but `steering` imports Trio, reads a clock or writes a log.
+Nothing but `rate_controller` imports Trio, reads a clock or writes a log.
 """

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .auto import AutoRate
-from .by_deadline import SETTLED_SECONDS, DeadlineRate, Need, Standing, about
+from .auto_rate import AutoRate
 from .choice import Choice, HeldBy
+from .deadline_rate import SETTLED_SECONDS, DeadlineRate, Need, Standing, about
 
 if TYPE_CHECKING:
     from datetime import datetime

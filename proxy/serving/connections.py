@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from ..handover.serving import HandOver
     from ..journal.history import History
     from ..logs.log import Log
-    from ..network.accepting import Doorkeeper
-    from ..network.reception import Reception, Route
+    from ..network.accept_limiter import AcceptLimiter
+    from ..network.connection_setup import ConnectionSetup, Route
     from ..process.supervision import Supervisor
     from ..relay.caretaker import Caretaker
     from ..relay.connection import Draining
@@ -53,15 +53,15 @@ class Connections:
         shared: Shared,
         throttles: Mapping[Role, RoleThrottle],
         *,
-        doorkeeper: Doorkeeper,
-        reception: Reception,
+        accept_limiter: AcceptLimiter,
+        connection_setup: ConnectionSetup,
         handover: HandOver,
         supervisor: Supervisor,
     ) -> None:
         self._shared = shared
         self._throttles = throttles
-        self._doorkeeper = doorkeeper
-        self._reception = reception
+        self._accept_limiter = accept_limiter
+        self._connection_setup = connection_setup
         self._handover = handover
         self._supervisor = supervisor
 
@@ -81,12 +81,12 @@ class Connections:
                 while not is_over:
                     async with trio.open_nursery() as accepting:
                         for route, listener in listeners:
-                            run = partial(self._doorkeeper.serve, listener, self._handler(route, relayed), handlers)
+                            run = partial(self._accept_limiter.serve, listener, self._handler(route, relayed), handlers)
                             kept = partial(self._supervisor.keep, Task.ACCEPT, run)
                             accepting.start_soon(self._handover.accept, kept)
                         accepting.start_soon(
                             self._handover.take,
-                            partial(self._doorkeeper.hold, handlers),
+                            partial(self._accept_limiter.hold, handlers),
                             partial(go_on, throttles=self._throttles, relayed=relayed),
                         )
                         await draining.begun.wait()
@@ -102,7 +102,7 @@ class Connections:
         self, route: Route, relayed: Callable[..., Awaitable[None]]
     ) -> Callable[[trio.SocketStream], Awaitable[None]]:
         async def handle(stream: trio.SocketStream) -> None:
-            async with self._reception.receive(route, stream) as received:
+            async with self._connection_setup.receive(route, stream) as received:
                 if received is None:
                     return
                 await relayed(

@@ -9,12 +9,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..config.settings import Address
+from ..control.control_socket import open_control
 from ..control.directory import control_path
-from ..control.serving import open_control
 from ..errors import ConfigurationError
 from ..http.server import HttpServer
+from ..network.connection_setup import Route
 from ..network.listening import CannotListenError, open_listeners
-from ..network.reception import Route
 from ..roles import Role
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import trio
 
     from ..config.settings import Settings
-    from ..handover.taking import Inheritance
+    from ..handover.new_process import Inherited
     from ..http.statistics import HttpStatistics
     from ..logs.log import Log
     from ..process.activation import PassedSockets
@@ -53,7 +53,7 @@ def routes(settings: Settings) -> list[Route]:
 
 
 async def listen(
-    found: Sequence[Route], settings: Settings, inherited: Inheritance | None, passed: PassedSockets
+    found: Sequence[Route], settings: Settings, inherited: Inherited | None, passed: PassedSockets
 ) -> list[trio.SocketListener]:
     try:
         dual_stack = frozenset(route.listen for route in found if route.upstream is None)
@@ -63,7 +63,7 @@ async def listen(
         raise ConfigurationError(f"{settings.path}: {found[error.index].key}: {error}") from error
 
 
-def taken(inherited: Inheritance | None, passed: PassedSockets, key: str, address: Address) -> socket.socket | None:
+def taken(inherited: Inherited | None, passed: PassedSockets, key: str, address: Address) -> socket.socket | None:
     """The socket that listens there already, for the process before this one or for systemd."""
     of_systemd = passed.take(address)
     of_process = None if inherited is None else inherited.take_listener(key, address)
@@ -89,7 +89,7 @@ class PageServers(NamedTuple):
         settings: Settings,
         *,
         statistics: HttpStatistics,
-        inherited: Inheritance | None,
+        inherited: Inherited | None,
         passed: PassedSockets,
         log: Log,
     ) -> PageServers:

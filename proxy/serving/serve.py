@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from ..handover.kept_ends import open_kept_ends
+from ..handover.kept_tls_sockets import open_kept_tls_sockets
 from ..journal.recorder import prepare
 from ..network.name_lookups import NameLookups
-from ..observing.late import load_what_could_wait
+from ..observing.lazy_imports import load_lazily
 from ..process.activation import PassedSockets
 from ..process.garbage import collect_now_and_then, collected_by_hand
 from ..process.service_manager import ServiceManager
 from ..process.signals import receive_signals
-from ..process.unraisable import unraisable_told
+from ..process.unraisable_hook import log_unraisable
 from .listeners import HTTP, PageServers, bound_to, listen, routes
 from .sidecar import Sidecar
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from ..config.reload import QuotaWatch
     from ..config.settings import Address, Settings
     from ..logs.log import Log
-    from ..network.reception import Route
+    from ..network.connection_setup import Route
     from ..process.signals import SignalReceiver
     from ..process.watchdog import Watchdog
     from ..statistics import Statistics
@@ -64,14 +64,14 @@ async def serve(
     sidecar = Sidecar(settings, quota_watch, statistics, log, watchdog, manager)
     if take_over:
         # While the process before this one serves: loaded after, it would take the interpreter from its connections.
-        await load_what_could_wait()
+        await load_lazily()
     inherited = await sidecar.handover.ask() if take_over else None
     if take_over and inherited is None and settings.journal is not None:
         prepare(settings.journal, broker=settings.broker.id)  # nobody writes there: what is open is a crash's
     passed = passed or PassedSockets()
     pages = PageServers.bind(settings, statistics=sidecar.http, inherited=inherited, passed=passed, log=log)
     receiving = receive_signals() if signals else nullcontext()
-    with closing(pages), collected_by_hand(), unraisable_told(log), receiving as received:
+    with closing(pages), collected_by_hand(), log_unraisable(log), receiving as received:
         found = routes(settings)
         listeners = list(zip(found, await listen(found, settings, inherited, passed), strict=True))
         passed.require_none_left()
@@ -81,14 +81,14 @@ async def serve(
             sidecar.handover.listens({**pages.listening(settings), **configured}, close_pages=pages.close)
             bound = {route.key: bound_to(listener) for route, listener in listeners}
             listens = {key: str(address) for key, address in bound.items()}
-            room = {"open_files": sidecar.doorkeeper.open_files, "max_connections": sidecar.doorkeeper.most}
+            room = {"open_files": sidecar.accept_limiter.open_files, "max_connections": sidecar.accept_limiter.most}
             most = {key: None if math.isinf(value) else int(value) for key, value in room.items()}
             log.info("started", broker=settings.broker.id, http=str(pages.public.address), **listens, **most)
             manager.ready()
             task_status.started({HTTP: pages.public.address, **bound})
 
         grace_seconds, told = settings.limits.drain_seconds, sidecar.connections.poller_failed
-        async with open_kept_ends(log, grace_seconds=grace_seconds, poller_failed=told) as kept:
+        async with open_kept_tls_sockets(log, grace_seconds=grace_seconds, poller_failed=told) as kept:
             sidecar.handover.keep_tls(kept)
             await _until_drained(sidecar, pages, listeners, received, started, loads=not take_over)
             if kept is not None:
@@ -112,7 +112,7 @@ async def _until_drained(
                 background.start_soon(sidecar.handover.keep, sidecar.supervisor, task, run)
             started()
             if loads:
-                background.start_soon(load_what_could_wait)
+                background.start_soon(load_lazily)
             await sidecar.connections.accept(listeners)
             background.cancel_scope.cancel()
         # Nobody is to wait in the backlog of a socket at which only the other process accepts. And while the end of the

@@ -16,32 +16,32 @@ from ..cluster.broker_questions import RackQuestion
 from ..cluster.known_brokers import KnownBrokers
 from ..cluster.topic_questions import ReplicaCountQuestion, TopicNameQuestion
 from ..cluster.view import follow_cluster
-from ..config.keeping import LastGoodKeeper
+from ..config.last_good_keeper import LastGoodKeeper
 from ..config.override_store import store_path
 from ..control.override_keeper import OverrideKeeper
 from ..control.override_routes import override_routes
 from ..handover.serving import HandOver
 from ..http.bearer_token import BearerToken
+from ..http.loop_share import LoopShare
 from ..http.statistics import HttpStatistics
-from ..http.turn import Turn
 from ..journal.history import History
 from ..journal.recorder import Journal
-from ..network.accepting import Doorkeeper
-from ..network.reception import Reception
+from ..network.accept_limiter import AcceptLimiter
+from ..network.connection_setup import ConnectionSetup
 from ..network.redirected import Redirected
-from ..observing.late import exposition_of
+from ..observing.lazy_imports import exposition_of
 from ..observing.metric_row import Overload
 from ..observing.metrics import Sources
-from ..observing.oversight import Oversight
+from ..observing.quota_checks import QuotaChecks
+from ..observing.replica_stats_task import ReplicaStatsTask
 from ..observing.site import Site
 from ..observing.status_page import StatusPage
-from ..observing.surveying import Surveyor
 from ..package import own_version
 from ..process.garbage import collect_now_and_then
 from ..process.heartbeat import Heartbeat
 from ..process.signals import follow_signals
 from ..process.supervision import Supervisor, Task
-from ..rates.steering import Steering
+from ..rates.rate_controller import RateController
 from ..relay.buffers import Buffers
 from ..relay.caretaker import Caretaker
 from ..relay.connection import Draining
@@ -101,22 +101,28 @@ class Sidecar:
         self._names = TopicNames()
         self._needs, self._racks = Needs(self._names), Racks(settings.broker.id)
         self._brokers = KnownBrokers(settings, self.legs)
-        reception = Reception(
+        connection_setup = ConnectionSetup(
             settings, self.legs, Redirected(), meet=self._brokers.meet, refused=statistics.follower, log=log
         )
         self._throttles = {role: self._throttle(role, statistics, now) for role in Role}
         self._caretaker = Caretaker(limits, Buffers(limits.max_held_bytes), self._throttles.values(), log)
-        self.doorkeeper = Doorkeeper(limits, log, memory_is_short=lambda: self._caretaker.stops_accepting)
+        self.accept_limiter = AcceptLimiter(limits, log, memory_is_short=lambda: self._caretaker.stops_accepting)
         self._served = {route.role for route in routes(settings)}
         peers = () if settings.egress is None else settings.egress.peers
         through = {peer.broker for peer in peers if peer.listen is not None} or None
-        self.oversight = Oversight(
+        self.quota_checks = QuotaChecks(
             {role: self._throttles[role] for role in Role if role in self._served}, log, through=through
         )
-        turn = Turn()
-        self._surveyor = Surveyor(self._throttles, turn, partitions=settings.http.partition_rates)
-        self._steering = Steering(
-            quota_watch, self._throttles, self._surveyor, self.oversight, self._quota_holds, log, served=self._served
+        turn = LoopShare()
+        self._replica_stats_task = ReplicaStatsTask(self._throttles, turn, partitions=settings.http.partition_rates)
+        self._rate_controller = RateController(
+            quota_watch,
+            self._throttles,
+            self._replica_stats_task,
+            self.quota_checks,
+            self._quota_holds,
+            log,
+            served=self._served,
         )
         self._overrides = self._override_keeper()
         for role in Role:
@@ -126,8 +132,8 @@ class Sidecar:
         self.connections = Connections(
             Shared(limits, self._changes, self._draining, self.history, self._caretaker, log),
             self._throttles,
-            doorkeeper=self.doorkeeper,
-            reception=reception,
+            accept_limiter=self.accept_limiter,
+            connection_setup=connection_setup,
             handover=self.handover,
             supervisor=self.supervisor,
         )
@@ -140,7 +146,7 @@ class Sidecar:
             broker_id=broker_id,
             log=self._log,
             record=self.history.override,
-            in_force=lambda: self._steering.holds_current,
+            in_force=lambda: self._rate_controller.holds_current,
         )
 
     def _throttle(self, role: Role, statistics: Statistics, now: float) -> RoleThrottle:
@@ -158,7 +164,7 @@ class Sidecar:
             racks=self._racks,
         )
 
-    def _site(self, statistics: Statistics, turn: Turn) -> Site:
+    def _site(self, statistics: Statistics, turn: LoopShare) -> Site:
         """Raises ConfigurationError: without a token that is right, where one is asked for, there is no start."""
         settings, watch, log = self._settings, self._watch, self._log
         page = StatusPage(
@@ -167,11 +173,11 @@ class Sidecar:
             self._throttles,
             version=own_version,
             journal=None if self.journal is None else self.journal.statistics,
-            doubts=self.oversight.doubts,
-            passing=self.oversight.passing,
+            doubts=self.quota_checks.doubts,
+            passing=self.quota_checks.passing,
             not_kept=lambda: self._keeper.error,
-            survey=lambda role, _: self._surveyor.last(role),
-            chosen=self._steering.choice,
+            survey=lambda role, _: self._replica_stats_task.last(role),
+            chosen=self._rate_controller.choice,
             others=self._warnings,
         )
         return Site(
@@ -179,7 +185,7 @@ class Sidecar:
             watch,
             page,
             partial(exposition_of, self._sources(statistics)),
-            surveyor=self._surveyor,
+            replica_stats_task=self._replica_stats_task,
             turn=turn,
             is_draining=self._draining.is_begun,
             overriding=lambda admit: override_routes(self._overrides, watch, settings.broker.id, admit=admit),
@@ -191,8 +197,8 @@ class Sidecar:
         """Return what an operator should know of connections, keys, signals, the journal and overrides."""
         problem = None if self.journal is None else self.journal.problem
         told = [] if problem is None else [f"journal: it is not written, lines are dropped: {problem}"]
-        lost = filter(None, self._steering.lost_signals().values())
-        return [*self.doorkeeper.warnings, *self.legs.warnings, *lost, *told, *self._overrides.warnings()]
+        lost = filter(None, self._rate_controller.lost_signals().values())
+        return [*self.accept_limiter.warnings, *self.legs.warnings, *lost, *told, *self._overrides.warnings()]
 
     def _sources(self, statistics: Statistics) -> Sources:
         return Sources(
@@ -202,20 +208,20 @@ class Sidecar:
             quota_keeping=self._keeper.writes,
             quotas=lambda: self._watch.current,
             overrides=lambda: self._overrides.current,
-            lost_signals=self._steering.lost_signals,
+            lost_signals=self._rate_controller.lost_signals,
             served=self._served,
             limit_bytes_per_second=lambda role: self._throttles[role].quota.bytes_per_second,
             bounds=lambda role: () if (finer := self._throttles[role].finer) is None else finer.bounds.values(),
-            chosen=self._steering.choice,
+            chosen=self._rate_controller.choice,
             upcoming=lambda: self._watch.upcoming,
-            doubts=self.oversight.doubts,
+            doubts=self.quota_checks.doubts,
             rate_bytes_per_second=lambda role: self._throttles[role].rate.measure(trio.current_time()),
-            survey=self._surveyor.last,
-            partition_rates=self._surveyor.partition_rates if self._settings.http.partition_rates else None,
+            survey=self._replica_stats_task.last,
+            partition_rates=self._replica_stats_task.partition_rates if self._settings.http.partition_rates else None,
             version=own_version,
             task_restarts=self.supervisor.restarts,
             loop_lag_seconds=lambda: self.heartbeat.lag.worst_seconds,
-            overload=Overload(self.doorkeeper, self._caretaker),
+            overload=Overload(self.accept_limiter, self._caretaker),
             remembered_replicas=lambda role: self._throttles[role].remembered.count,
             http=self.http,
             tls=self.legs,
@@ -241,15 +247,15 @@ class Sidecar:
             Task.QUOTAS_CLOCK: self._watch.follow_clock,
             Task.QUOTAS_STATE: self._keeper.run,
             Task.OVERRIDES: self._overrides.run,
-            Task.QUOTAS_LEADER: partial(self._steering.apply_changes, Role.LEADER),
-            Task.QUOTAS_FOLLOWER: partial(self._steering.apply_changes, Role.FOLLOWER),
-            Task.RATES: self._steering.run,
-            Task.AUTO_SIGNALS: self._steering.querying.run,
+            Task.QUOTAS_LEADER: partial(self._rate_controller.apply_changes, Role.LEADER),
+            Task.QUOTAS_FOLLOWER: partial(self._rate_controller.apply_changes, Role.FOLLOWER),
+            Task.RATES: self._rate_controller.run,
+            Task.AUTO_SIGNALS: self._rate_controller.querying.run,
             Task.CLUSTER: self.follow_cluster,
             Task.HEARTBEAT: self.heartbeat.run,
             Task.CARETAKER: self._caretaker.run,
             Task.GARBAGE: collect_now_and_then,
-            Task.OVERSIGHT: self.oversight.run,
+            Task.QUOTA_CHECKS: self.quota_checks.run,
             Task.TLS_FILES: self.legs.run,
             Task.HANDOVER: self.handover.run,
         }
@@ -270,8 +276,8 @@ class Sidecar:
         throttles = self._throttles.values()
         questions: list[Question[Any]] = [
             TopicNameQuestion(self._names, self._names_changed),
-            self.oversight.topics_question(self._watch),
-            self.oversight.links_question(self._settings.broker.id),
+            self.quota_checks.topics_question(self._watch),
+            self.quota_checks.links_question(self._settings.broker.id),
             ReplicaCountQuestion(self._needs, throttles),
             RackQuestion(self._racks, throttles, partial(self._quota_holds, reason="racks")),
         ]

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 from ..config.tls_ciphers import KEY_AGREEMENT
 from ..config.tls_settings import ClientAuth
 from ..errors import ConfigurationError
-from .crumbs import MOST_SMALL_RECORDS, comes_in_crumbs
 from .failures import HandshakeError, Reason
 from .identity import read_authorities, read_identity
+from .tiny_records import MOST_SMALL_RECORDS, comes_in_crumbs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from proxy.http.bounds import Bounds
-from proxy.http.statistics import Refusal
+from proxy.http.statistics import HttpRefusal
 
 TEXT = (Path(__file__).parents[2] / "docs" / "security.md").read_text("utf-8")
 METRICS = (Path(__file__).parents[2] / "docs" / "metrics.md").read_text("utf-8")
@@ -21,7 +21,7 @@ def test_every_bound_of_http_and_its_default_is_there_and_no_other() -> None:
 
 def test_every_reason_is_one_and_every_one_is_told() -> None:
     (row,) = [line for line in METRICS.splitlines() if line.startswith("| `replication_throttle_http_refused_total`")]
-    reasons = {reason.value for reason in Refusal}
+    reasons = {reason.value for reason in HttpRefusal}
     assert {name for name in re.findall(r"`(\w+)`", row) if name in reasons} == reasons
     section = TEXT[TEXT.index("\n## HTTP\n") :]
     assert set(re.findall(r"\| `([a-z_]+)` \|$", section, re.MULTILINE)) - {"reason"} <= reasons

@@ -28,7 +28,7 @@ LATER = {
     "proxy.tls.contexts": "what understands keys",
     "proxy.tls.identity": "the same",
     "proxy.tls.leg": "the same",
-    "proxy.process.giving_way": "--take-over",
+    "proxy.process.low_priority_thread": "--take-over",
 }
 LIBRARY_LATER = {
     "asyncio", "concurrent", "http.client", "http.server", "importlib.metadata", "logging.config", "logging.handlers",
@@ -46,7 +46,7 @@ import proxy.serving.serve
 async def tell():
     write_modules()
     os._exit(0)
-proxy.serving.serve.load_what_could_wait = tell
+proxy.serving.serve.load_lazily = tell
 from operating.cli import main
 main()
 """

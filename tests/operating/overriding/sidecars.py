@@ -15,10 +15,10 @@ from proxy.config.settings import Address, load_settings
 from proxy.control.override_keeper import OverrideKeeper
 from proxy.control.override_routes import override_routes
 from proxy.http.bearer_token import BearerToken
+from proxy.http.loop_share import LoopShare
 from proxy.http.routing import Answer, Request, Route, Routes, json_answer
 from proxy.http.server import HttpServer
 from proxy.http.trust import Trust
-from proxy.http.turn import Turn
 from proxy.http.writers import Writers
 from proxy.observing.status_page import StatusPage
 from proxy.roles import Role
@@ -71,12 +71,12 @@ class OneSidecar:
         admit = Writers(BearerToken.open(token, self.log), frozenset()).required
         changing = override_routes(self.keeper, self.watch, self.broker, admit=admit)
         routes = Routes([Route("GET", "/config", self._config), *changing])
-        await self.server.run(routes, trust=Trust([]), turn=Turn())
+        await self.server.run(routes, trust=Trust([]), turn=LoopShare())
 
     async def _config(self, _: Request) -> Answer:
         for throttle in self.throttles.values():
             throttle.apply(self.watch.current, 0.0)
-        return json_answer(200, await Turn().work_out(self.page.config()))
+        return json_answer(200, await LoopShare().work_out(self.page.config()))
 
 
 @contextmanager

@@ -16,9 +16,9 @@ import trio
 import trio.testing
 
 from proxy.config import reload
+from proxy.config.effective_quotas import WorkedOut, work_out
 from proxy.config.quota_file import WrittenQuotas, load_quotas_file, read_quotas_file
 from proxy.config.reload import QuotaWatch, ReloadResult
-from proxy.config.working_out import WorkedOut, work_out
 from proxy.errors import ConfigurationError
 from proxy.files import watching
 from proxy.quotas import parse_quotas

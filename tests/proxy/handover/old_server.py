@@ -1,4 +1,4 @@
-"""What hands itself over, as far as `Giving` knows it: without a listener, a budget, and versions that it has met."""
+"""A server that `OldProcess` hands over: without a listener, a budget, and versions that it has met."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from proxy.handover.giving import Giving, Listener
+    from proxy.handover.old_process import Listener, OldProcess
 
 BROKER = 101
 
@@ -36,7 +36,7 @@ class OldServer:
     def is_ending(self) -> bool:
         return False
 
-    def hand_over(self, giving: Giving) -> None:
+    def hand_over(self, giving: OldProcess) -> None:
         raise NotImplementedError
 
     def take_back(self) -> None:

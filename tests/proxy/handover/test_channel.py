@@ -11,12 +11,12 @@ import trio
 import trio.testing
 
 from proxy.handover.channel import SEND_SECONDS, Channel, ChannelError
-from proxy.handover.states import Ready, Refusal
+from proxy.handover.messages import HandOverRefusal, Ready
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-LONG = Refusal("x" * 2**20)
+LONG = HandOverRefusal("x" * 2**20)
 """More than the kernel takes at once."""
 LIMIT_SECONDS = 20
 
@@ -55,7 +55,7 @@ async def test_a_message_that_waits_for_another_one_is_not_sent_if_cancelled(nur
         nursery.start_soon(ours.send, LONG)
         await trio.testing.wait_all_tasks_blocked()
         with trio.move_on_after(0.01):
-            await ours.send(Refusal("cancelled"))
+            await ours.send(HandOverRefusal("cancelled"))
         nursery.start_soon(ours.send, Ready())
         assert [(await theirs.receive())[0] for _ in range(2)] == [LONG, Ready()]
 

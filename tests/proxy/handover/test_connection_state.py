@@ -10,7 +10,7 @@ import pytest
 import trio
 
 from proxy.handover.connection_state import restore, take
-from proxy.handover.states import ConnectionState
+from proxy.handover.messages import ConnectionState
 from proxy.relay.connection import Given
 
 from ..relay.wire import read_exactly, relayed

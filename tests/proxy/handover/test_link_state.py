@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from proxy.handover.link_state import available_bytes, link_state, restore_budget, restore_link
-from proxy.handover.states import LinkState
+from proxy.handover.messages import LinkState
 from proxy.throttle.decision import Answer, Forward
 from proxy.throttle.link import Link
 from tests.proxy.conversation import MIB, Conversation, response_entry, throttle

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 import trio
 
 from proxy.config.settings import Address
+from proxy.http.loop_share import LoopShare
 from proxy.http.routing import Answer, Request, Route, Routes
 from proxy.http.server import HttpServer
 from proxy.http.statistics import HttpStatistics
 from proxy.http.trust import Trust
-from proxy.http.turn import Turn
 from tests.proxy.recorded_log import RecordedLog
 
 if TYPE_CHECKING:
@@ -136,6 +136,6 @@ async def serving(
     with closing(HttpServer.bind(ANY_PORT, log=log, bounds=bounds, statistics=statistics)) as server:
         async with trio.open_nursery() as nursery:
             table = routes if isinstance(routes, Routes) else Routes(routes)
-            await nursery.start(partial(server.run, table, trust=Trust(trust), turn=Turn()))
+            await nursery.start(partial(server.run, table, trust=Trust(trust), turn=LoopShare()))
             yield Serving(server, statistics, log, nursery)
             nursery.cancel_scope.cancel()

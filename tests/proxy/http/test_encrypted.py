@@ -17,10 +17,10 @@ from proxy.config.settings_values import Address
 from proxy.config.tls_ciphers import KEY_AGREEMENT
 from proxy.config.tls_settings import ClientAuth, LegSettings, StoreSettings
 from proxy.http.bounds import Bounds
+from proxy.http.loop_share import LoopShare
 from proxy.http.routing import TEXT, Answer, Route, Routes
 from proxy.http.server import HttpServer
 from proxy.http.trust import Trust
-from proxy.http.turn import Turn
 from proxy.tls.contexts import load
 
 from ..recorded_log import RecordedLog
@@ -70,7 +70,7 @@ async def serving(settings: LegSettings) -> AsyncIterator[Address]:
         async with trio.open_nursery() as nursery:
             routes = Routes([Route("GET", "/", page), Route("POST", "/", length, max_body_bytes=MOST_BYTES)])
             start = nursery.start(lambda task_status: server.run(
-                routes, trust=Trust({"localhost"}), turn=Turn(), tls=lambda: contexts[0], task_status=task_status
+                routes, trust=Trust({"localhost"}), turn=LoopShare(), tls=lambda: contexts[0], task_status=task_status
             ))  # fmt: skip
             await start
             yield server.address

@@ -14,11 +14,11 @@ import trio
 from proxy.config.settings import Address
 from proxy.errors import ConfigurationError
 from proxy.http.bounds import Bounds
+from proxy.http.loop_share import LoopShare
 from proxy.http.routing import Route, Routes
 from proxy.http.server import HttpServer
 from proxy.http.statistics import HttpStatistics
 from proxy.http.trust import Trust
-from proxy.http.turn import Turn
 from tests.proxy.recorded_log import RecordedLog
 
 from .serving import ANY_PORT, GET, PATIENT_SECONDS, ROUTES, heard, one_answer, serving, up
@@ -109,7 +109,7 @@ async def test_who_came_and_went_costs_the_next_little(log: RecordedLog) -> None
 
             async with await trio.open_tcp_stream(*server.address) as probe:
                 await probe.send_all(GET)
-                await nursery.start(partial(server.run, Routes(ROUTES), trust=Trust(()), turn=Turn()))
+                await nursery.start(partial(server.run, Routes(ROUTES), trust=Trust(()), turn=LoopShare()))
                 nursery.start_soon(count)
                 assert (await one_answer(probe)).endswith(b"up\n")
             nursery.cancel_scope.cancel()
@@ -154,7 +154,7 @@ async def test_an_idle_connection_does_not_delay_the_end() -> None:
 async def test_it_may_be_run_again_on_the_same_socket(log: RecordedLog) -> None:
     """As a supervisor does: who dialled meanwhile is served by the next run."""
     with closing(HttpServer.bind(ANY_PORT, log=log)) as server:
-        run = partial(server.run, Routes(ROUTES), trust=Trust(()), turn=Turn())
+        run = partial(server.run, Routes(ROUTES), trust=Trust(()), turn=LoopShare())
         async with trio.open_nursery() as nursery:
             await nursery.start(run)
             nursery.cancel_scope.cancel()
@@ -169,7 +169,7 @@ async def test_a_socket_that_is_none_any_more_ends_the_run(log: RecordedLog) -> 
     server = HttpServer.bind(ANY_PORT, log=log)
     server.close()
     with pytest.RaisesGroup(ValueError):
-        await server.run(Routes(ROUTES), trust=Trust(()), turn=Turn())
+        await server.run(Routes(ROUTES), trust=Trust(()), turn=LoopShare())
 
 
 class Refusing:
@@ -205,7 +205,7 @@ async def test_what_accept_fails_with_is_counted_and_tried_again(error: int, log
     server = HttpServer(refusing, log=log, bounds=Bounds(), statistics=statistics)
     with closing(server):
         async with trio.open_nursery() as nursery:
-            await nursery.start(partial(server.run, Routes(ROUTES), trust=Trust(()), turn=Turn()))
+            await nursery.start(partial(server.run, Routes(ROUTES), trust=Trust(()), turn=LoopShare()))
             async with await trio.open_tcp_stream(*server.address) as stream:
                 await stream.send_all(GET)
                 assert (await one_answer(stream)).endswith(b"up\n")

@@ -10,7 +10,7 @@ from journal_schema import Kind
 from proxy.config.reload import ReloadOutcome, ReloadResult
 from proxy.config.settings import JournalSettings
 from proxy.journal.history import History, bounds_text
-from proxy.journal.long_text import Selection
+from proxy.journal.json_strings import Selection
 from proxy.journal.recorder import Journal
 from proxy.quotas import Quotas, RoleQuota
 from proxy.quotas.finer_rates import FinerRates

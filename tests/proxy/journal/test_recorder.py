@@ -15,7 +15,7 @@ import trio.testing
 from journal_schema import Kind
 from proxy.config.settings import JournalSettings
 from proxy.errors import ConfigurationError
-from proxy.files import answering
+from proxy.files import slow_disks as answering
 from proxy.journal import recorder
 from proxy.journal.recorder import Journal, prepare
 from proxy.journal.segment import Segment

@@ -17,7 +17,7 @@ from journal_schema import Kind
 from proxy.config.settings import JournalSettings
 from proxy.journal.encoding import Event, Origin, event
 from proxy.journal.segment import Segment
-from proxy.journal.shelf import Shelf
+from proxy.journal.segment_directory import SegmentDirectory
 from proxy.journal.writer import QUEUED_BATCHES, Batch, Writer
 from proxy.throttle.ledger import Ledger
 from proxy.throttle.ledger_blocks import Position, TrafficKey
@@ -33,7 +33,7 @@ RUN = "20261121T082503Z"
 
 def writer(folder: Path, *, every: float = 600.0, at: int = 1 << 20, keep: int = 1 << 30) -> Writer:
     settings = JournalSettings(folder, every, at, keep)
-    return Writer(Shelf(folder, broker=101, run=RUN), Origin(101, RUN), settings)
+    return Writer(SegmentDirectory(folder, broker=101, run=RUN), Origin(101, RUN), settings)
 
 
 def batch(tick: int, *, traffic: int = 1, events: list[Event] | None = None) -> Batch:
@@ -203,7 +203,7 @@ def test_a_file_that_another_sidecar_closes_or_that_is_moved_is_not_lost(tmp_pat
     one.offer(batch(0))
     while one.statistics.lines < 1:
         time.sleep(0.01)
-    Shelf(tmp_path / "journal", broker=101, run="later").prepare()
+    SegmentDirectory(tmp_path / "journal", broker=101, run="later").prepare()
     (tmp_path / "journal").rename(tmp_path / "moved")
     write(one, batch(1))
     assert (one.statistics.lost_files, one.statistics.dropped) == (0, 0)
@@ -248,7 +248,7 @@ def test_a_disk_that_becomes_read_only_ends_nothing_for_good(tmp_path: Path, mon
     wait_until(lambda: one.statistics.lines == 1)
     with monkeypatch.context() as read_only:
         read_only.setattr(Segment, "_put", refused(errno.EROFS))
-        read_only.setattr(Shelf, "close", refused(errno.EROFS))
+        read_only.setattr(SegmentDirectory, "close", refused(errno.EROFS))
         one.offer(batch(15))
         wait_until(lambda: one.statistics.dropped == 1)
         one.offer(batch(30))

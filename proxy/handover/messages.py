@@ -1,0 +1,146 @@
+"""What one process tells the other: messages as values, and what a connection is when nothing of it is in flight.
+
+Times are ages in seconds, since the clocks of two processes differ. Values only. Invariant: what is not written here is
+learnt anew by the new process; nothing here is ever guessed.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+SCHEMA = 2
+"""The version of these messages. If the two processes have different ones, the new process is told so, and the old one
+goes on."""
+
+
+class Hello(msgspec.Struct, frozen=True, tag="hello"):
+    """The new process asks for everything."""
+
+    schema: int
+    broker: int
+
+
+class HandOverRefusal(msgspec.Struct, frozen=True, tag="refusal"):
+    reason: str
+
+
+class Listening(msgspec.Struct, frozen=True):
+    """A listening socket, which comes beside the message in the same order."""
+
+    key: str
+    """The setting that its address is from."""
+    host: str
+    port: int
+
+
+class Offer(msgspec.Struct, frozen=True, tag="offer"):
+    """The old process shows what it would hand over. `fetch_versions`: those that followers have used."""
+
+    listening: list[Listening]
+    fetch_versions: list[int]
+
+
+class Ready(msgspec.Struct, frozen=True, tag="ready"):
+    """The new process could serve from here on."""
+
+
+class Alive(msgspec.Struct, frozen=True, tag="alive"):
+    """The loop of the new process turns."""
+
+
+class Begin(msgspec.Struct, frozen=True, tag="begin"):
+    """The old process accepts nothing more: the new one does, and gets the connections.
+
+    `available_bytes`: bytes that the budget of each role has left now, so that both processes together keep to the
+    quota; None: the role has no such budget.
+    """
+
+    available_bytes: dict[str, float | None]
+
+
+class Confirmed(msgspec.Struct, frozen=True, tag="confirmed"):
+    """The new process has proven itself: the old one takes nothing back from here on."""
+
+
+class ReplicaState(msgspec.Struct, frozen=True, array_like=True):
+    """Of `proxy.throttle.replica.Replica`."""
+
+    topic: Any
+    """The topic's name, or since v13 its id: str or bytes. msgspec cannot tell the two apart in a union."""
+    partition: int
+    fetch_offset: int
+    leader_epoch: int
+    limit_bytes: int
+    high_watermark: int
+    log_start_offset: int
+    standing: str
+    largest_batch_bytes: int
+    served: int
+    empty_grants: int
+    need_bytes: int
+    replayable: bool
+    delivered: bool
+    likely_bytes: float | None
+    """None: as many as `limit_bytes`."""
+    is_changed: bool
+    missing_seconds: float | None
+    """For how long the follower has not asked for it; None: it asks for it."""
+
+
+class SessionState(msgspec.Struct, frozen=True, array_like=True):
+    """Of `protocol.session.state.FetchSession`; partitions are (topic, partition)."""
+
+    session_id: int
+    version: int
+    follower_epoch: int
+    leader_epoch: int
+    partitions: list[tuple[Any, int, bytes, int]]
+    """Each with its entry as the follower wrote it last, and with the entry's partition_max_bytes."""
+    absent: list[tuple[Any, int]]
+    lowered: list[tuple[Any, int, int]]
+    unsent: list[tuple[Any, int]]
+    unforgotten: list[tuple[Any, int]]
+
+
+class LinkState(msgspec.Struct, frozen=True):
+    peer: str
+    replica_id: int | None
+    fetch_version: int | None
+    has_begun: bool
+    """A full Fetch has passed, so what comes is in a session of this connection."""
+    is_live: bool
+    replicas: list[ReplicaState]
+    session: SessionState | None
+    passes: bool | None = None
+    """The connection's session began with a request that passed unseen. None: the other process is older, and does not
+    say."""
+    proven_seconds: int = 0
+    """In how many seconds it has brought records (`proxy.throttle.timings.LinkTimings`)."""
+
+
+class ConnectionState(msgspec.Struct, frozen=True, tag="connection"):
+    """Two sockets come beside it: the follower's, then the leader's. In place of a TLS socket, one end of a pair
+    comes."""
+
+    role: str
+    upstream: tuple[str, int]
+    speaks: str
+    """What the client speaks, `protocol.wire.correlation.State`."""
+    is_opaque: bool
+    has_begun: bool
+    """The first bytes have been looked at."""
+    request_bytes: bytes
+    """Bytes that were read from the follower and not dealt with yet."""
+    frames: int
+    replica_fetches: int
+    link: LinkState
+    source: str | None = None
+    """The follower's address, where its socket is one end of a pair, which has none. None: its own socket tells it."""
+    opaque_reason: str = "framing"
+    """Why frames cannot be told apart, if they cannot, `proxy.relay.exchange.Undecoded`. An older process does not
+    say."""
+
+
+Message = Hello | HandOverRefusal | Offer | Ready | Alive | Begin | ConnectionState | Confirmed

@@ -1,0 +1,176 @@
+"""The new process' side: it asks the old one for everything, and says when it is ready to have it.
+
+Knows which messages come and in which order (`giving`), not what is made of them. Invariant: sockets that come and are
+not wanted are closed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+from typing import TYPE_CHECKING
+
+import trio
+
+from ..errors import ConfigurationError
+from .channel import ANSWER_SECONDS, Channel, ChannelError, GoneError, close_all
+from .messages import SCHEMA, Alive, Confirmed, ConnectionState, HandOverRefusal, Hello, Offer, Ready
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Sequence
+    from pathlib import Path
+
+    from ..config.settings import Address
+    from .messages import Message
+
+SOCKETS_OF_A_CONNECTION = 2
+ALIVE_SECONDS = 0.5
+END_SECONDS = 0.1
+"""A process that ends without an answer is certainly gone from its address after this time, and the one that took over
+from it is there."""
+MOST_ATTEMPTS = 3
+
+
+class Inherited:
+    """What the old process offered. `fetch_versions`: those that its followers used."""
+
+    def __init__(
+        self,
+        channel: Channel,
+        listening: dict[tuple[str, str, int], socket.socket],
+        fetch_versions: Sequence[int],
+        *,
+        path: Path,
+        process: int,
+    ) -> None:
+        self._channel = channel
+        self._path = path
+        self._process = process
+        self._listening = listening
+        self.fetch_versions = fetch_versions
+        self.confirmed = False
+        """The old process takes nothing back."""
+        self._reporting = trio.CancelScope()
+
+    def take_listener(self, key: str, address: Address) -> socket.socket | None:
+        """Return the socket that listens at this address for this setting; None if the old process had none."""
+        return self._listening.pop((key, address.host, address.port), None)
+
+    async def ready(self) -> None:
+        """Report that this process could serve. Raises ChannelError if the old one is gone."""
+        self.close_unwanted()
+        await self._channel.send(Ready())
+
+    async def report(self) -> None:
+        """Report that the loop of this process turns, until the old one is gone or has confirmed this one."""
+        with self._reporting, contextlib.suppress(ChannelError):
+            while True:
+                await self._channel.send(Alive())
+                await trio.sleep(ALIVE_SECONDS)
+
+    async def messages(self) -> AsyncGenerator[tuple[Message, list[socket.socket]]]:
+        """Yield each message, a ConnectionState with its follower's and its leader's socket, until the old process ends
+        the stream.
+
+        Raises OSError if it ended in the middle of a message, or sent what does not belong together.
+        """
+        # An `Alive` that the old process did not read any more makes of its end a reset.
+        with contextlib.suppress(EOFError, GoneError):
+            while True:
+                message, descriptors = await self._channel.receive()
+                if isinstance(message, Confirmed):
+                    self.confirmed = True
+                    self._reporting.cancel()
+                expected = SOCKETS_OF_A_CONNECTION if isinstance(message, ConnectionState) else 0
+                if len(descriptors) != expected:
+                    close_all(descriptors)
+                    told = f"expected {expected} descriptors beside {type(message).__name__}, found {len(descriptors)}"
+                    raise ChannelError(told)
+                yield message, _sockets(descriptors)
+
+    async def serves_on(self) -> bool:
+        """Tell whether the old process still offers itself. Then it has given this one up."""
+        asking = Channel(trio.socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
+        try:
+            return await asking.connect(self._path) == self._process
+        except OSError:
+            return False
+        finally:
+            asking.close()
+
+    def close_unwanted(self) -> None:
+        """Close the listening sockets that came and that the settings do not name any more."""
+        for sock in self._listening.values():
+            sock.close()
+        self._listening.clear()
+
+    def close(self) -> None:
+        self.close_unwanted()
+        self._channel.close()
+
+
+async def inherit(path: Path, broker: int) -> Inherited | None:
+    """Ask the process at `path` for what it has; None if there is no process.
+
+    One that ends before it answers was at its end, or has handed over to another: then whoever is there now is asked.
+    Raises ConfigurationError if there is one and it does not hand over.
+    """
+    for _ in range(MOST_ATTEMPTS):
+        channel = Channel(trio.socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
+        try:
+            with trio.fail_after(ANSWER_SECONDS):
+                return await _asked(channel, path, broker)
+        except (ConnectionRefusedError, FileNotFoundError):
+            channel.close()
+            return None
+        except (OSError, ValueError, EOFError, trio.TooSlowError) as error:
+            channel.close()
+            told = str(error) or "no answer"
+            if not isinstance(error, EOFError | GoneError):
+                break
+        except BaseException:
+            channel.close()
+            raise
+        await trio.sleep(END_SECONDS)
+    raise ConfigurationError(f"--take-over: the running sidecar does not hand over: {told}")
+
+
+async def _asked(channel: Channel, path: Path, broker: int) -> Inherited:
+    """Raises OSError, ValueError, EOFError."""
+    process = await channel.connect(path)
+    await channel.send(Hello(SCHEMA, broker))
+    offer, descriptors = _offered(*await channel.receive())
+    listening = _listening(offer, descriptors)
+    return Inherited(channel, listening, offer.fetch_versions, path=path, process=process)
+
+
+def _listening(offer: Offer, descriptors: list[int]) -> dict[tuple[str, str, int], socket.socket]:
+    """Return each listening socket by its setting and address. Raises OSError or ValueError, with all of them closed,
+    if they are not what the offer says."""
+    socks = _sockets(descriptors)
+    try:
+        return dict(zip(((each.key, each.host, each.port) for each in offer.listening), socks, strict=True))
+    except ValueError:
+        for sock in socks:
+            sock.close()
+        raise
+
+
+def _sockets(descriptors: list[int]) -> list[socket.socket]:
+    """Raises OSError, with all of them closed, if one is no socket."""
+    socks: list[socket.socket] = []
+    try:
+        socks.extend(socket.socket(fileno=each) for each in descriptors)
+    except OSError:
+        for sock in socks:
+            sock.close()
+        close_all(descriptors[len(socks) :])
+        raise
+    return socks
+
+
+def _offered(message: Message, descriptors: list[int]) -> tuple[Offer, list[int]]:
+    if isinstance(message, Offer):
+        return message, descriptors
+    close_all(descriptors)
+    raise ChannelError(message.reason if isinstance(message, HandOverRefusal) else "expected an offer")

@@ -1,0 +1,113 @@
+"""HTTP's share of the loop, which the relay needs for itself: half a millisecond in each of its turns.
+
+Without it, sixty connections that send as fast as they can would each have a step in every turn of the loop, and a page
+about 200 000 replicas would take half a second in one turn. Short steps (to read a head, to encode an answer) stand in
+one line and pages in another. So a probe waits for short steps alone, however many pages are being worked out.
+
+    step, step, step ─┐ up to `MOST_STEPS` and one slice of a page are let in at once, for the loop's next turn;
+    slice, slice ─────┘ who comes when its time is spent goes back to the head of the line
+
+Invariant: between two such groups, of whatever connections or pages, the relay's tasks have all run.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from typing import TYPE_CHECKING, TypeVar
+
+import trio
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator
+    from types import TracebackType
+
+SLICE_SECONDS = 0.0005
+"""The most time that HTTP has in one turn of the loop. Trio runs the tasks of a turn in any order, so two such slices
+may come between two steps of another task: it waits for a millisecond."""
+MOST_STEPS = 16
+"""How many short steps are let in together, of some 50 µs each. More would only be let in to find the time spent, and
+be sent back."""
+
+_T = TypeVar("_T")
+
+
+class LoopShare:
+    """`async with turn:` around a step that is short, 0.2 ms at most, and does not wait. Steps have their turn in the
+    order in which they ask.
+
+    `clock` counts this thread's time on a core: while other processes have the cores, nothing is worked out.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.thread_time) -> None:
+        self._clock = clock
+        self._steps: deque[trio.Event] = deque()
+        self._slices: deque[trio.Event] = deque()
+        self._inside = 0
+        """How many were let in and are not through yet."""
+        self._spent = 0.0
+        """The seconds that those who were let in together have used."""
+        self._began = 0.0
+
+    async def __aenter__(self) -> None:
+        await self._wait_in(self._steps)
+        self._began = self._clock()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._spent += self._clock() - self._began
+        self._through()
+
+    async def work_out(self, steps: Generator[None, None, _T]) -> _T:
+        """Return what the generator returns. It yields wherever it may be interrupted, some 0.1 ms apart."""
+        while True:
+            await self._wait_in(self._slices)
+            began = self._clock()
+            # Where others are let in too, or wait, half of the time is theirs: they may have used it already, or not
+            # yet.
+            ends = began + (SLICE_SECONDS / 2 if self._inside > 1 or self._steps else SLICE_SECONDS - self._spent)
+            try:
+                while self._clock() < ends:
+                    next(steps)
+            except StopIteration as done:
+                return done.value  # type: ignore[no-any-return]
+            finally:
+                self._spent += self._clock() - began
+                self._through()
+
+    async def _wait_in(self, line: deque[trio.Event]) -> None:
+        """Return when it is our turn, after which `_through` is to be called."""
+        entry = trio.Event()
+        line.append(entry)
+        if not self._inside:
+            self._let_in()
+        while True:
+            try:
+                await entry.wait()
+            except BaseException:
+                if entry.is_set():
+                    self._through()
+                else:
+                    line.remove(entry)
+                raise
+            if self._spent < (SLICE_SECONDS if line is self._steps else SLICE_SECONDS / 2):
+                return
+            entry = trio.Event()
+            line.appendleft(entry)
+            self._through()
+
+    def _let_in(self) -> None:
+        """Let in the next steps and the next slice of a page, to run in the loop's next turn. Called while nobody is
+        inside."""
+        self._spent = 0.0
+        steps = [self._steps.popleft() for _ in range(min(MOST_STEPS, len(self._steps)))]
+        slices = [self._slices.popleft()] if self._slices else []
+        self._inside = len(steps) + len(slices)
+        for entry in (*steps, *slices):
+            entry.set()
+
+    def _through(self) -> None:
+        self._inside -= 1
+        if not self._inside:
+            self._let_in()

@@ -1,0 +1,190 @@
+"""Accepts connections while there is room for more: enough descriptors, few enough connections, enough memory.
+
+A connection that is not accepted waits in the kernel's backlog, and its peer tries again. So of all that could give
+way, accepting is the first (Envoy's overload manager, too, stops accepting before it does anything else). Knows
+listeners and counts, nothing of what a connection is for.
+
+Invariants: no error of an accept ends the accepting; one log line a minute tells of each cause.
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+import socket
+from collections import Counter
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING
+
+import trio
+
+from ..changes import Changes
+from ..process import open_files
+from ..relay.segments import Segments
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from ..config.settings import LimitSettings
+    from ..logs.log import Log
+
+MOST_AT_ONCE = 64
+"""Connections that are accepted before those that are open have their turn again: a few milliseconds."""
+RETRY_SECONDS = 0.1
+"""The pause after an accept that failed because there was no descriptor, or no memory in the kernel."""
+TELL_SECONDS = 60.0
+LASTS_SECONDS = 1.0
+"""A lack of descriptors is over when no accept has failed for so long: while connections wait, one fails every
+`RETRY_SECONDS`."""
+
+
+class Pause(enum.StrEnum):
+    """Why nothing is accepted; the value is the metric's label."""
+
+    CONNECTIONS = "connections"
+    """`limits.max_connections`, or what the limit of open files allows."""
+    DESCRIPTORS = "descriptors"
+    """The kernel had no descriptor, or no memory, for another one."""
+    MEMORY = "memory"
+    """The process nears `limits.max_memory`."""
+
+
+class AcceptLimiter:
+    """One per process. Counts are read at scrape time."""
+
+    def __init__(self, limits: LimitSettings, log: Log, *, memory_is_short: Callable[[], bool] = lambda: False) -> None:
+        self._limits = limits
+        self._log = log
+        self._memory_is_short = memory_is_short
+        self.open_files = open_files.limit()
+        self.most = min(limits.max_connections or math.inf, open_files.most_connections(self.open_files))
+        self.open = 0
+        self.pauses: Counter[Pause] = Counter()
+        self.refused_of_source = 0
+        self._by_source: Counter[str] = Counter()
+        self._left = Changes()
+        self._told: dict[str, float] = {}
+        self._failed_at = -math.inf
+        """When an accept failed last."""
+
+    @property
+    def pausing(self) -> Pause | None:
+        """Why nothing is accepted now; None while there is room."""
+        pause = self._pause()
+        if pause is None and trio.current_time() - self._failed_at < LASTS_SECONDS:
+            return Pause.DESCRIPTORS
+        return pause
+
+    @property
+    def warnings(self) -> list[str]:
+        """What an operator should know, ready to print."""
+        pause, few = self.pausing, open_files.too_few(self.open_files, self._limits.max_connections)
+        found = [] if pause is None else [f"no connection is accepted ({pause.value}): {self.open} are open"]
+        return found if few is None else [*found, few]
+
+    async def serve(
+        self,
+        listener: trio.SocketListener,
+        handle: Callable[[trio.SocketStream], Awaitable[None]],
+        handlers: trio.Nursery,
+    ) -> None:
+        """Accept until cancelled. Each connection is handled in `handlers`; an error that it raises ends that
+        connection alone."""
+        own = listener.socket
+        with socket.fromfd(own.fileno(), own.family, own.type) as waiting:
+            waiting.settimeout(0)
+            segments = Segments(waiting)
+            while True:
+                await self._wait_for_room()
+                try:
+                    first = await listener.accept()
+                    accepted = [first, *_accept_at_once(waiting, min(self.most - self.open, MOST_AT_ONCE) - 1)]
+                except OSError as error:
+                    await self._cannot_accept(error)
+                    continue
+                for stream in accepted:
+                    segments.learn(stream.socket)
+                    source = _source(stream)
+                    if source is not None and self._enters(source):
+                        handlers.start_soon(self._handle, partial(handle, stream), stream.socket.close, source)
+                    else:
+                        stream.socket.close()
+
+    def hold(
+        self, handlers: trio.Nursery, source: str, run: Callable[[], Awaitable[None]], close: Callable[[], object]
+    ) -> None:
+        """Run a connection that was accepted before, by another process: it counts like all others."""
+        self.open += 1
+        self._by_source[source] += 1
+        handlers.start_soon(self._handle, run, close, source)
+
+    async def _handle(self, run: Callable[[], Awaitable[None]], close: Callable[[], object], source: str) -> None:
+        try:
+            await run()
+        except* Exception as errors:  # noqa: BLE001 - the others share a nursery with this connection
+            close()
+            self._log.error("connection_failed", peer=source, exc_info=errors)
+        finally:
+            self.open -= 1
+            self._by_source[source] -= 1
+            if not self._by_source[source]:
+                del self._by_source[source]
+            self._left.notify()
+
+    def _enters(self, source: str) -> bool:
+        most = self._limits.max_connections_per_source
+        if most and self._by_source[source] >= most:
+            self.refused_of_source += 1
+            self._tell("connection_refused", reason="source", source=source, open=most)
+            return False
+        self.open += 1
+        self._by_source[source] += 1
+        return True
+
+    async def _wait_for_room(self) -> None:
+        pause = self._pause()
+        if pause is None:
+            return
+        self.pauses[pause] += 1
+        self._tell("accept_paused", reason=pause.value, open=self.open)
+        while self._pause() is not None:
+            with trio.move_on_after(RETRY_SECONDS):
+                await self._left.wait()
+
+    def _pause(self) -> Pause | None:
+        if self.open >= self.most:
+            return Pause.CONNECTIONS
+        return Pause.MEMORY if self._memory_is_short() else None
+
+    async def _cannot_accept(self, error: OSError) -> None:
+        """Log and count an error of accept, which mostly is a lack of descriptors, and pause. Trio's own accept loop
+        would log 22 KB of tracebacks a second."""
+        self._failed_at = trio.current_time()
+        self.pauses[Pause.DESCRIPTORS] += 1
+        self._tell("accept_paused", reason=Pause.DESCRIPTORS.value, open=self.open, error=str(error))
+        await trio.sleep(RETRY_SECONDS)
+
+    def _tell(self, event: str, *, reason: str, **facts: object) -> None:
+        """Log it, but no more than once a minute for each reason."""
+        now = trio.current_time()
+        if now - self._told.get(reason, -math.inf) >= TELL_SECONDS:
+            self._told[reason] = now
+            self._log.warning(event, reason=reason, **facts)
+
+
+def _accept_at_once(listener: socket.socket, most: float) -> list[trio.SocketStream]:
+    """Return the connections that wait, up to `most`. Trio would go through all its tasks for each of them."""
+    found: list[trio.SocketStream] = []
+    with suppress(OSError):  # nothing waits any more; any other error is raised by the next accept as well
+        while len(found) < most:
+            found.append(trio.SocketStream(trio.socket.from_stdlib_socket(listener.accept()[0])))
+    return found
+
+
+def _source(stream: trio.SocketStream) -> str | None:
+    """The peer's address without its port; None if it has gone already."""
+    try:
+        return str(stream.socket.getpeername()[0])
+    except OSError:
+        return None

@@ -1,0 +1,165 @@
+"""An accepted connection until it is relayed: whom it is for, both handshakes, and by what the other end is dialled.
+
+Knows no Kafka and no quota. Invariant: what cannot be received is closed, counted and told; it is never relayed with
+less than its leg was to have.
+"""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager, nullcontext
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+from ..relay.segments import piece_bytes
+from ..relay.tls_transport import TlsSocket
+from ..relay.transport import PlainSocket, detached
+from ..roles import Role
+from ..tls.failures import HandshakeError
+from .loop_guard import dial_except_own
+from .peer_names import PeerNames
+from .redirected import RefusedError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+    from contextlib import AbstractContextManager
+
+    import trio
+
+    from ..config.settings import Address, Settings
+    from ..config.settings_roles import PeerSettings
+    from ..logs.log import Log
+    from ..relay.connection import Dial
+    from ..relay.transport import Transport
+    from ..statistics import RoleStatistics
+    from ..tls.leg import Leg
+    from ..tls.legs import Legs
+    from .redirected import AcceptedSocket, Redirected
+
+
+class Route(NamedTuple):
+    """Where one listener leads."""
+
+    role: Role
+    listen: Address
+    upstream: Address | None
+    """None: where the connection was going before it was redirected here."""
+    peer: str | None
+    """The remote broker's id; None: whoever dials, named by its address."""
+    key: str
+    """The setting the address is from, for messages."""
+    server_name: str | None = None
+    """By which whoever is dialled is known, and which its certificate has."""
+
+
+class Received(NamedTuple):
+    follower: Transport
+    upstream: Address
+    peer: str
+    dial: Dial
+
+
+class _Met(NamedTuple):
+    """A connection of which it is known whom it is for."""
+
+    plain: PlainSocket
+    reached: tuple[Any, ...]
+    """The listener's address by which it came."""
+    upstream: Address
+    peer: str
+
+
+class ConnectionSetup:
+    """Receives connections for both roles. `refused` counts; `meet` is told which brokers redirected connections were
+    meant for, and the name that each one's certificate must have, if it is known."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        legs: Legs,
+        redirected: Redirected,
+        *,
+        meet: Callable[[Address, str | None], None],
+        refused: RoleStatistics,
+        log: Log,
+    ) -> None:
+        self._redirected = redirected
+        self._remember = meet
+        self._statistics = refused
+        self._log = log
+        peers: tuple[PeerSettings, ...] = () if settings.egress is None else settings.egress.peers
+        self._peer_names = PeerNames(peers)
+        self._server_names = {str(peer.broker): peer.server_name for peer in peers}
+        self._legs: dict[Role, tuple[Leg | None, Leg | None]] = {}
+        for role, table in ((Role.LEADER, settings.ingress), (Role.FOLLOWER, settings.egress)):
+            tls = None if table is None else table.tls
+            self._legs[role] = (None, None) if tls is None else (legs.of(tls.listen), legs.of(tls.upstream))
+
+    @asynccontextmanager
+    async def receive(self, route: Route, stream: trio.SocketStream) -> AsyncIterator[Received | None]:
+        """What is to be relayed while the block lasts; None if nothing is, and then all is closed and told."""
+        met = await self._meet(route, stream)
+        if met is None:
+            yield None
+            return
+        listen, dials = self._legs[route.role]
+        name = route.server_name or self._server_names.get(met.peer)
+        follower: Transport = met.plain
+        if listen is not None:
+            names = (met.upstream.host,) if name is None else (name, met.upstream.host)
+            try:
+                shaken = await listen.accept(met.plain.sock, peer=met.peer, names=names)
+            except HandshakeError:  # counted and told by the leg
+                yield None
+                return
+            # A redirected connection has no name in proxy.toml. The broker beside us has named the broker that it means
+            # in its own handshake, and the certificate of that broker must have this name.
+            name = name or shaken.asked
+            if route.upstream is None:
+                self._remember(met.upstream, name)
+            follower = TlsSocket(shaken.sock, shaken.refused)
+        with self._dialling(route, met.reached) as dial:
+            leads = dial if dials is None else _secured(dial, dials, name or met.upstream.host)
+            yield Received(follower, met.upstream, met.peer, leads)
+
+    async def _meet(self, route: Route, stream: trio.SocketStream) -> _Met | None:
+        peer = ""
+        try:
+            peer = route.peer or stream.socket.getpeername()[0]
+            upstream = route.upstream or self._redirected.destination(cast("AcceptedSocket", stream.socket))
+            if route.upstream is None:
+                self._remember(upstream, None)
+                peer = await self._peer_names.of(upstream)
+            reached = stream.socket.getsockname()
+            sock = detached(stream)
+            return _Met(PlainSocket(sock, piece_bytes=piece_bytes(sock)), reached, upstream, peer)
+        except OSError:  # reset before it was served
+            stream.socket.close()
+        except RefusedError as refused:
+            stream.socket.close()
+            self._refused(refused, peer)
+        return None
+
+    def _dialling(self, route: Route, reached: tuple[Any, ...]) -> AbstractContextManager[Dial]:
+        if route.upstream is None:
+            return self._redirected.dialling()
+        return nullcontext(dial_except_own(route.listen, reached, route.key))
+
+    def _refused(self, refused: RefusedError, peer: str) -> None:
+        counts = self._statistics.refused
+        counts[refused.reason.value] += 1
+        if counts[refused.reason.value] == 1:
+            self._log.warning(
+                "redirected_connection_refused",
+                role=Role.FOLLOWER.value,
+                peer=peer,
+                reason=refused.reason.value,
+                destination=None if refused.destination is None else str(refused.destination),
+            )
+
+
+def _secured(dial: Dial, leg: Leg, name: str) -> Dial:
+    async def dial_and_verify(address: Address, *, timeout_seconds: float) -> Transport:
+        plain = await dial(address, timeout_seconds=timeout_seconds)
+        shaken = await leg.dial(cast("PlainSocket", plain).sock, name)
+        return TlsSocket(shaken.sock, shaken.refused)
+
+    return dial_and_verify

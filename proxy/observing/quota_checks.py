@@ -1,0 +1,117 @@
+"""What is looked at once a second beside the traffic: what passes in each role, and whether its quota does as meant.
+
+Does little itself: `throttle.doubts` says what is doubtful, `throttle.passing` what passes, and `cluster`
+which topics and links there are.
+Invariant: a doubt is logged once when it begins and once when it ends.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from typing import TYPE_CHECKING
+
+import trio
+
+from protocol.metadata import Links
+
+from ..cluster.broker_questions import LinkQuestion
+from ..cluster.topic_questions import ListedTopicsQuestion
+from ..roles import Role
+from ..throttle.doubts import Doubt, Reason, RoleDoubts, unknown_replicas
+from ..throttle.passing import Passing, PassingRates
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from ..config.reload import QuotaWatch
+    from ..logs.log import Log
+    from ..throttle.role_throttle import RoleThrottle
+
+LOOK_SECONDS = 1.0
+
+
+class QuotaChecks:
+    """One per process. `throttles` has the roles that the sidecar serves; `through`: the leaders to which the broker's
+    connections lead through here, None: all of them."""
+
+    def __init__(
+        self, throttles: Mapping[Role, RoleThrottle], log: Log, *, through: Collection[int] | None = None
+    ) -> None:
+        self._throttles = throttles
+        self._log = log
+        self._listed: ListedTopicsQuestion | None = None
+        self._through = through
+        self._links: Links | None = Links()
+        """None: no broker tells. Empty before it was asked for."""
+        self._doubts = {role: RoleDoubts(role) for role in throttles}
+        self._passing = {role: PassingRates() for role in throttles}
+
+    def doubts(self, role: Role) -> tuple[Doubt, ...]:
+        """The doubts found by the last look; none for a role that is not served."""
+        return self._doubts[role].found if role in self._doubts else ()
+
+    def passing(self, role: Role) -> Passing:
+        return self._passing[role].measure() if role in self._passing else Passing()
+
+    async def run(self) -> None:
+        """Look until cancelled."""
+        while True:
+            self.look(trio.current_time())
+            await trio.sleep(LOOK_SECONDS)
+
+    def topics_question(self, watch: QuotaWatch) -> ListedTopicsQuestion:
+        """Return the question for the topics that the lists of the served roles name."""
+        seen = watch.current
+
+        def named(most: int) -> list[str]:
+            nonlocal seen
+            seen = watch.current
+            in_order = heapq.merge(*(seen.of(role).named for role in self._throttles))
+            return [topic for topic, _ in itertools.islice(itertools.groupby(in_order), most)]
+
+        async def wait_changed() -> None:
+            await watch.wait_changed(seen)
+
+        self._listed = ListedTopicsQuestion(named, wait_changed)
+        return self._listed
+
+    def links_question(self, broker_id: int) -> LinkQuestion:
+        """Return the question whether there should be connections in a role that has none."""
+        return LinkQuestion(broker_id, self._any_alone, self.learn_links)
+
+    def _any_alone(self, now: float) -> bool:
+        return any(doubts.is_alone(now) for doubts in self._doubts.values())
+
+    def learn_links(self, links: Links | None) -> None:
+        self._links = links
+
+    def _linked(self, role: Role) -> Collection[int] | None:
+        if self._links is None:
+            return None
+        if role is Role.LEADER:
+            return self._links.followers
+        leaders = self._links.leaders
+        return leaders if self._through is None else leaders.intersection(self._through)
+
+    def look(self, now: float) -> None:
+        """Look at both roles at `now`, in seconds of the monotonic clock."""
+        if not self._any_alone(now):
+            self._links = Links()  # of an earlier time
+        for role, throttle in self._throttles.items():
+            self._passing[role].sample(throttle.statistics, now)
+            for link in tuple(throttle.links):
+                throttle.count_crossing(link)
+            doubts = self._doubts[role]
+            before = {doubt.reason for doubt in doubts.found}
+            unknown = unknown_replicas(throttle.quota, {} if self._listed is None else self._listed.partitions)
+            connections, racks = throttle.statistics.connections, throttle.rack_doubts()
+            found = doubts.look(throttle.quota, connections, unknown, now, racks=racks, linked=self._linked(role))
+            self._tell(role, before, found)
+
+    def _tell(self, role: Role, before: set[Reason], found: tuple[Doubt, ...]) -> None:
+        for doubt in found:
+            if doubt.reason not in before:
+                self._log.warning("quota_doubted", role=role.value, reason=doubt.reason.value, text=doubt.text)
+        for reason in sorted(before - {doubt.reason for doubt in found}):
+            self._log.info("quota_doubt_ended", role=role.value, reason=reason.value)

@@ -1,0 +1,285 @@
+"""Puts rates that set themselves in force: looks about once a second, has a rate chosen, says what was chosen and why.
+
+Once between two looks a rate may be lowered, as soon as followers were too late several times in a row.
+
+Trio's side of this package. What is chosen changes the budget of a role and nothing else: lists, requests in flight and
+what was learnt of connections stay. Invariant: a role without a rate source is never touched; every line of the log is
+of a change, and there are few of them (`TOLD_SECONDS`).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Protocol
+
+import trio
+
+from ..changes import Changes
+from ..roles import Role
+from .choice import HeldBy, Observed
+from .host_watch import HostWatch
+from .querying import Querying
+from .role_rate import RoleRate
+from .signals import Signals
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping
+
+    from ..config.reload import QuotaWatch
+    from ..logs.log import Log
+    from ..quotas import RateSource
+    from ..throttle.passing import Passing
+    from ..throttle.role_throttle import RoleThrottle
+    from ..throttle.survey import RoleSurvey
+    from .choice import Choice
+    from .signals import Reading
+
+STEP_SECONDS = 1.0
+STALE_SECONDS = 5.0
+"""If a look takes longer than this, the rate is chosen from the last one. There are 200 000 replicas, or the loop is
+late."""
+TOLD_SECONDS = 10.0
+LOWERED_TOLD_SECONDS = 2.0
+"""A rate that falls is logged after this long already: somebody will ask why."""
+_TOLD_CHANGE = 0.1
+"""A rate that drifts is logged again when it differs from the one that was logged last by more than this share of
+it."""
+
+
+class Surveyed(Protocol):
+    """Who looks at every replica: `refresh` has it done, `last` tells what was found."""
+
+    async def refresh(self) -> None: ...
+
+    def last(self, role: Role) -> RoleSurvey: ...
+
+
+class Overseen(Protocol):
+    def passing(self, role: Role) -> Passing: ...
+
+
+@dataclass(slots=True)
+class _Steered:
+    """One role."""
+
+    throttle: RoleThrottle
+    rate: RoleRate = field(default_factory=RoleRate)
+    signals: Signals = field(default_factory=Signals)
+    used_bytes: int = 0
+    """Throttled bytes until the last look."""
+    carried_bytes: int = 0
+    """All bytes until then, of connections that count."""
+    looked_at: float = 0.0
+    choice: Choice | None = None
+    told: Choice | None = None
+    told_at: float = 0.0
+
+
+class RateController:
+    """Of one process: everything that changes what a role's throttle holds to."""
+
+    def __init__(
+        self,
+        watch: QuotaWatch,
+        throttles: Mapping[Role, RoleThrottle],
+        replica_stats_task: Surveyed,
+        quota_checks: Overseen,
+        changed: Callable[[Role, str], None],
+        log: Log,
+        *,
+        served: Collection[Role] = tuple(Role),
+    ) -> None:
+        """`changed` is called for each role whose quota has changed, with the reason: ``change`` (of the file, or by
+        the clock), ``rate`` (another rate was chosen) or ``pressed`` (the same, before a second was over). `served`:
+        the roles that have traffic; for another no rate is chosen, and no signal is asked for."""
+        self._watch = watch
+        self._applied = dict.fromkeys(Role, watch.current)
+        self._looked_at = -math.inf
+        self._roles = {role: _Steered(throttle) for role, throttle in throttles.items()}
+        self._served = served
+        self._pressed: set[Role] = set()
+        """Roles whose in-sync followers were too late since the last look."""
+        self._woken = Changes()
+        """Quotas were put in force, or a role is pressed."""
+        for role, throttle in throttles.items():
+            throttle.timings.on_standing_queue = partial(self._press, role)
+        self._replica_stats_task = replica_stats_task
+        self._oversight = quota_checks
+        self._changed = changed
+        self._log = log
+        self._host = HostWatch()
+        self.querying = Querying(log)
+        """Asks for the signals that the operator named, while a rate goes by them."""
+
+    def choice(self, role: Role) -> Choice | None:
+        """What was chosen last; None while the file says the rate itself."""
+        return self._roles[role].choice if role in self._roles else None
+
+    def lost_signals(self) -> dict[str, str]:
+        """Why a signal that the operator named is lost, by its name; an empty text for one that is not."""
+        return self.querying.lost(trio.current_time())
+
+    async def apply_changes(self, role: Role) -> None:
+        """Put each new snapshot of the quotas in force for this role. The roles have a task each: an error in one
+        leaves the other with the new quotas, and what was not put in force is tried again."""
+        while True:
+            quotas = await self._watch.wait_changed(self._applied[role])
+            now = trio.current_time()
+            self._roles[role].throttle.apply(quotas, now)
+            self._applied[role] = quotas
+            self._choose(role, now, fresh=now - self._looked_at <= STALE_SECONDS)
+            self._woken.notify()
+            self._changed(role, "change")
+
+    @property
+    def holds_current(self) -> bool:
+        """True if both roles hold to the quotas that are current."""
+        return all(applied is self._watch.current for applied in self._applied.values())
+
+    async def run(self) -> None:
+        """Choose rates until cancelled."""
+        while True:
+            steers = any(source is not None for source in self._sources())
+            fresh = True
+            if steers:
+                with trio.move_on_after(STALE_SECONDS) as looking:
+                    await self._replica_stats_task.refresh()
+                    self._looked_at = trio.current_time()
+                fresh = not looking.cancelled_caught
+            if any(source is not None and source.auto for source in self._sources()):
+                await self._host.look()
+            self.step(trio.current_time(), fresh=fresh)
+            self._pressed.clear()
+            with trio.move_on_after(STEP_SECONDS if steers else math.inf) as waited:
+                await self._woken.wait()
+            if not waited.cancelled_caught:
+                # Within a second, the rate that was chosen with the change, or when a role was pressed, is the last
+                # one: the journal tells no finer time.
+                for role in self._pressed:
+                    self._lower(role, trio.current_time())
+                await trio.sleep(STEP_SECONDS)
+
+    def _press(self, role: Role) -> None:
+        self._pressed.add(role)
+        self._woken.notify()
+
+    def _lower(self, role: Role, now: float) -> None:
+        """Give way to producers at once. Unless the rate could not be lower: what is slow then is not slow because of
+        catch-up, and the looks find out what is usual."""
+        throttle = self._roles[role].throttle
+        source = throttle.quota.source
+        can_be_lower = source is not None and source.auto and not _is_at_least(throttle)
+        if can_be_lower and self._choose(role, now, fresh=True, pressed=True):
+            self._changed(role, "pressed")
+
+    def _sources(self) -> list[RateSource | None]:
+        return [self._source(role) for role in self._roles]
+
+    def _source(self, role: Role) -> RateSource | None:
+        """What chooses the rate of this role; None: nothing does."""
+        return self._roles[role].throttle.quota.source if role in self._served else None
+
+    def step(self, now: float, *, fresh: bool = True) -> None:
+        """Choose both roles' rates, and put them in force. `now`: by the monotonic clock."""
+        steers = any(source is not None and source.auto for source in self._sources())
+        self.querying.want(self._watch.current.signals if steers else (), now)
+        for role in self._roles:
+            if self._choose(role, now, fresh=fresh):
+                self._changed(role, "rate")
+
+    def _choose(self, role: Role, now: float, *, fresh: bool, pressed: bool = False) -> bool:
+        """Return whether another rate holds now. `pressed`: between two looks, for the sake of in-sync followers."""
+        steered, source = self._roles[role], self._source(role)
+        if source is None:
+            if steered.choice is not None:
+                # Without a rate source nobody sees that this catch-up ends and another one begins, so what is known of
+                # it is forgotten.
+                steered.rate, steered.signals = RoleRate(), Signals()
+            steered.choice = steered.told = None
+            steered.throttle.timings.are_wanted = False
+            return False
+        held, wall = steered.throttle.quota.bytes_per_second, self._watch.now()
+        since = self._watch.starts.of(source, wall)
+        steered.choice = choice = steered.rate.choose(
+            source,
+            self._observed(role, steered, now, fresh=fresh, pressed=pressed),
+            held,
+            since=since,
+            wall=wall,
+            now=now,
+        )
+        steered.throttle.floor_bytes_per_second = min(
+            max(source.least, choice.needed_bytes_per_second or 0.0), source.most
+        )
+        steered.throttle.timings.are_wanted = choice.auto and choice.held_by != HeldBy.NOTHING_BEHIND
+        for broker, timings in steered.throttle.timings.brokers.items():
+            timings.best_pause_seconds, timings.most_pause_seconds = steered.signals.pause_bounds(broker)
+        if choice.bytes_per_second != held:
+            steered.throttle.change_rate(choice.bytes_per_second, now)
+        self._tell(role, steered, now)
+        return choice.bytes_per_second != held
+
+    def _observed(self, role: Role, steered: _Steered, now: float, *, fresh: bool, pressed: bool) -> Observed:
+        survey, throttle = self._replica_stats_task.last(role), steered.throttle
+        statistics = throttle.statistics
+        moved = statistics.throttled_bytes_catching_up + statistics.throttled_bytes_in_sync
+        used, carried = moved - steered.used_bytes, throttle.timings.carried_bytes - steered.carried_bytes
+        seconds = now - steered.looked_at
+        steered.used_bytes, steered.carried_bytes, steered.looked_at = moved, throttle.timings.carried_bytes, now
+        readings = self._pauses(steered, now) if pressed else self._readings(steered, now)
+        return Observed(
+            survey.behind,
+            survey.lag_messages,
+            survey.lag_bytes,
+            survey.growth_bytes_per_second,
+            self._oversight.passing(role).in_sync,
+            fresh,
+            used_bytes_per_second=used / seconds if seconds > 0 else 0.0,
+            carried_bytes_per_second=carried / seconds if seconds > 0 else 0.0,
+            readings=readings,
+            lost="; ".join(why for why in self.querying.lost(now).values() if why),
+        )
+
+    def _readings(self, steered: _Steered, now: float) -> list[Reading]:
+        times = steered.throttle.timings.take(steered.throttle.links, now)
+        at_least = _is_at_least(steered.throttle)
+        of_role = steered.signals.read(times, now, at_least=at_least, host=self._host.reading)
+        return [*of_role, *self.querying.readings()]
+
+    def _pauses(self, steered: _Steered, now: float) -> list[Reading]:
+        return steered.signals.read_pauses(steered.throttle.timings.take_last_pauses(), now)
+
+    def _tell(self, role: Role, steered: _Steered, now: float) -> None:
+        choice, told = steered.choice, steered.told
+        if choice is None:
+            return
+        was_late = told is not None and told.late
+        if told is not None and choice.late == was_late:
+            drift = abs(choice.bytes_per_second - told.bytes_per_second)
+            same = choice.held_by == told.held_by and drift <= _TOLD_CHANGE * told.bytes_per_second
+            lowered = told.bytes_per_second - choice.bytes_per_second > _TOLD_CHANGE * told.bytes_per_second
+            if same or now - steered.told_at < (LOWERED_TOLD_SECONDS if lowered else TOLD_SECONDS):
+                return
+        facts = {
+            "role": role.value,
+            "bytes_per_second": choice.bytes_per_second,
+            "held_by": str(choice.held_by),
+            "reason": choice.words,
+            "lag_bytes": choice.lag_bytes,
+            "needed_bytes_per_second": choice.needed_bytes_per_second,
+        }
+        if choice.late and not was_late:
+            self._log.error("deadline_late", **facts)
+        elif was_late and not choice.late:
+            self._log.info("deadline_late_ended", **facts)
+        else:
+            self._log.info("rate_chosen", **facts)
+        steered.told, steered.told_at = choice, now
+
+
+def _is_at_least(throttle: RoleThrottle) -> bool:
+    """Whether the rate could not be lower."""
+    source = throttle.quota.source
+    return source is not None and throttle.quota.bytes_per_second <= source.least

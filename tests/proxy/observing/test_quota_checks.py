@@ -1,0 +1,184 @@
+"""What is looked at once a second, and what is logged of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+import trio
+import trio.testing
+
+from protocol.metadata import Links
+from proxy.cluster.view import follow
+from proxy.config.reload import QuotaWatch
+from proxy.observing.quota_checks import LOOK_SECONDS, QuotaChecks
+from proxy.quotas import Quotas, RoleQuota
+from proxy.roles import Role
+from proxy.throttle.doubts import ALONE_SECONDS, Reason
+from proxy.throttle.passing import Passing
+from proxy.throttle.racks import Racks
+from tests.proxy.conversation import MIB, Conversation, throttle
+
+from ..metadata_broker import MetadataBroker
+from ..recorded_log import RecordedLog
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from proxy.cluster.broker_client import Broker
+
+NAMED = """[brokers.default]
+leader.replication.throttled.rate = "1MiB/s"
+[topics.ordrs]
+leader.replication.throttled.replicas = "*"
+follower.replication.throttled.replicas = "*"
+"""
+
+
+def test_a_doubt_is_logged_when_it_begins_and_when_it_ends() -> None:
+    log, leader = RecordedLog(), throttle(MIB)
+    quota_checks = QuotaChecks({Role.LEADER: leader}, log)
+    for second in range(int(ALONE_SECONDS) + 5):
+        quota_checks.look(float(second))
+    assert quota_checks.doubts(Role.LEADER) == ()  # nobody was asked yet whether somebody should be there
+    quota_checks.learn_links(Links(followers=frozenset({102})))
+    quota_checks.look(ALONE_SECONDS + 4)
+    (doubt,) = quota_checks.doubts(Role.LEADER)
+    assert doubt.reason is Reason.NO_CONNECTION
+    leader.statistics.connections = 1
+    quota_checks.look(ALONE_SECONDS + 5)
+    assert quota_checks.doubts(Role.LEADER) == ()
+    assert [(line["event"], line["role"], line["reason"]) for line in log.lines] == [
+        ("quota_doubted", "leader", "no_connection"),
+        ("quota_doubt_ended", "leader", "no_connection"),
+    ]
+    assert log.lines[0]["text"] == doubt.text
+
+
+@pytest.mark.parametrize(
+    ("links", "through", "doubted"),
+    [
+        (Links(), None, set()),
+        (Links(leaders=frozenset({102})), None, {Role.FOLLOWER}),
+        (Links(leaders=frozenset({102})), {103}, set()),
+        (Links(leaders=frozenset({102, 103})), {103}, {Role.FOLLOWER}),
+        (Links(followers=frozenset({102})), {103}, {Role.LEADER}),
+        (None, None, {*Role}),
+    ],
+)
+def test_only_where_brokers_replicate_a_role_without_connections_is_doubted(
+    links: Links | None, through: set[int] | None, doubted: set[Role]
+) -> None:
+    """`through`: the leaders that an egress of peers has a listener for; the others are dialled directly."""
+    quota_checks = QuotaChecks({role: throttle(MIB, role=role) for role in Role}, RecordedLog(), through=through)
+    quota_checks.look(0.0)
+    quota_checks.look(ALONE_SECONDS)
+    quota_checks.learn_links(links)
+    quota_checks.look(ALONE_SECONDS)
+    assert {role for role in Role if quota_checks.doubts(role)} == doubted
+
+
+async def test_a_broker_is_asked_once_a_minute_while_a_role_is_without_connections(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    leader = throttle(MIB)
+    quota_checks, asked = QuotaChecks({Role.LEADER: leader}, RecordedLog()), list[float]()
+
+    def brokers() -> Iterator[Broker]:
+        asked.append(trio.current_time())
+        yield from ()
+
+    class Brokers:
+        __iter__ = staticmethod(brokers)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(quota_checks.run)
+        nursery.start_soon(follow, quota_checks.links_question(101), Brokers(), RecordedLog())
+        await trio.sleep(ALONE_SECONDS - 5)
+        assert asked == []
+        await trio.sleep(130)
+        (doubt,) = quota_checks.doubts(Role.LEADER)
+        assert (len(asked), doubt.size) == (3, 0)
+        leader.statistics.connections = 1
+        await trio.sleep(200)
+        assert (len(asked), quota_checks.doubts(Role.LEADER)) == (3, ())
+        nursery.cancel_scope.cancel()
+
+
+def test_a_role_that_is_not_served_has_nothing_to_say() -> None:
+    quota_checks = QuotaChecks({Role.LEADER: throttle(MIB)}, RecordedLog())
+    quota_checks.look(0.0)
+    quota_checks.look(ALONE_SECONDS)
+    assert quota_checks.doubts(Role.FOLLOWER) == ()
+    assert quota_checks.passing(Role.FOLLOWER) == Passing()
+
+
+async def test_it_looks_once_a_second(autojump_clock: trio.testing.MockClock) -> None:
+    leader = throttle(MIB)
+    quota_checks = QuotaChecks({Role.LEADER: leader}, RecordedLog())
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(quota_checks.run)
+        await trio.sleep(LOOK_SECONDS / 2)
+        for _ in range(5):
+            leader.statistics.relayed_response_bytes += 1000
+            await trio.sleep(LOOK_SECONDS)
+        nursery.cancel_scope.cancel()
+    assert quota_checks.passing(Role.LEADER).other == 1000.0
+
+
+async def test_bytes_between_racks_are_counted_from_the_beginning_of_their_connection(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """Also those that were relayed before racks were known, or after the last look."""
+    leader = throttle(MIB)
+    leader.racks = Racks(101)
+    link = Conversation(leader).link
+    link.peer, link.relayed.response_bytes = "102", 1000
+    quota_checks = QuotaChecks({Role.LEADER: leader}, RecordedLog())
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(quota_checks.run)
+        await trio.sleep(2 * LOOK_SECONDS)
+        assert leader.statistics.cross_rack_response_bytes == 0
+        leader.racks.learn({101: "a", 102: "b"})
+        await trio.sleep(LOOK_SECONDS)
+        assert leader.statistics.cross_rack_response_bytes == 1000
+        link.relayed.response_bytes += 234
+        link.close()
+        nursery.cancel_scope.cancel()
+    assert leader.statistics.cross_rack_response_bytes == 1234
+
+
+async def test_a_topic_that_there_is_not_is_a_doubt_until_the_list_is_put_right(tmp_path: Path) -> None:
+    """With real files and sockets, and so in real time: what waits is waited for."""
+    path = tmp_path / "quotas.toml"
+    path.write_text(NAMED)
+    watch = QuotaWatch.open(path, broker_id=101, log=RecordedLog())
+    leader = throttle(MIB)
+    leader.apply(watch.current, 0.0)
+    leader.statistics.connections = 1
+    broker, quota_checks = MetadataBroker({"orders": 3}), QuotaChecks({Role.LEADER: leader}, RecordedLog())
+    async with broker.listening() as address, trio.open_nursery() as nursery:
+        nursery.start_soon(follow, quota_checks.topics_question(watch), (address,), RecordedLog())
+        with trio.fail_after(30):
+            while not quota_checks.doubts(Role.LEADER):
+                quota_checks.look(1.0)
+                await trio.sleep(0.05)
+            (doubt,) = quota_checks.doubts(Role.LEADER)
+            assert "ordrs (no such topic)" in doubt.text
+            path.write_text(NAMED.replace("ordrs", "orders"))
+            await watch.reload("test")
+            leader.apply(watch.current, 2.0)
+            quota_checks.look(2.0)
+            assert quota_checks.doubts(Role.LEADER) == ()
+        nursery.cancel_scope.cancel()
+
+
+def test_a_tiny_rate_is_a_doubt_at_once() -> None:
+    leader = throttle(50)
+    quota_checks = QuotaChecks({Role.LEADER: leader}, RecordedLog())
+    quota_checks.look(0.0)
+    assert [doubt.reason for doubt in quota_checks.doubts(Role.LEADER)] == [Reason.TINY_RATE]
+    leader.apply(Quotas(leader=RoleQuota.of_every_topic(50 * MIB)), 1.0)
+    quota_checks.look(1.0)
+    assert quota_checks.doubts(Role.LEADER) == ()
