@@ -4,7 +4,7 @@
 - **Observed** (`choice`): what one look at a role found: the lag, what producers add, what passes.
 - **Need** (`deadline_rate`): the least rate that ends in time.
 - **Choice** (`choice`): the rate of a role from now on, and what holds it there.
-- **RateController** (`rate_controller`): looks about once a second and puts the choice in force; the only part that waits.
+- **RateController** (`rate_controller`): puts a choice in force about once a second; the only part that waits.
 
 Nothing but `rate_controller` imports Trio, reads a clock or writes a log.
 """

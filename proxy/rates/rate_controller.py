@@ -106,7 +106,7 @@ class RateController:
         for role, throttle in throttles.items():
             throttle.timings.on_standing_queue = partial(self._press, role)
         self._replica_stats_task = replica_stats_task
-        self._oversight = quota_checks
+        self._quota_checks = quota_checks
         self._changed = changed
         self._log = log
         self._host = HostWatch()
@@ -234,7 +234,7 @@ class RateController:
             survey.lag_messages,
             survey.lag_bytes,
             survey.growth_bytes_per_second,
-            self._oversight.passing(role).in_sync,
+            self._quota_checks.passing(role).in_sync,
             fresh,
             used_bytes_per_second=used / seconds if seconds > 0 else 0.0,
             carried_bytes_per_second=carried / seconds if seconds > 0 else 0.0,

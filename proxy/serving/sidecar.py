@@ -115,15 +115,7 @@ class Sidecar:
         )
         turn = LoopShare()
         self._replica_stats_task = ReplicaStatsTask(self._throttles, turn, partitions=settings.http.partition_rates)
-        self._rate_controller = RateController(
-            quota_watch,
-            self._throttles,
-            self._replica_stats_task,
-            self.quota_checks,
-            self._quota_holds,
-            log,
-            served=self._served,
-        )
+        self._rate_controller = self._controller()
         self._overrides = self._override_keeper()
         for role in Role:
             self._quota_holds(role, "start")
@@ -137,6 +129,12 @@ class Sidecar:
             handover=self.handover,
             supervisor=self.supervisor,
         )
+
+    def _controller(self) -> RateController:
+        return RateController(
+            self._watch, self._throttles, self._replica_stats_task, self.quota_checks, self._quota_holds, self._log,
+            served=self._served,
+        )  # fmt: skip
 
     def _override_keeper(self) -> OverrideKeeper:
         broker_id = self._settings.broker.id
