@@ -203,7 +203,7 @@ def test_broad_excepts_are_only_at_the_boundaries() -> None:
         "proxy/http/connection.py",
         "proxy/journal/writer.py",
         "proxy/logs/log.py",
-        "proxy/network/accepting.py",
+        "proxy/network/accept_limiter.py",
         "proxy/process/supervision.py",
         "proxy/relay/connection.py",
         "proxy/relay/joined.py",
