@@ -131,12 +131,12 @@ quick-bench: setup  ## The sidecar beside an earlier commit of itself, in one ru
 	$(BYTE_PATH).earlier $(or $(COMMIT),HEAD^)
 
 rules:  ## Prometheus' rules and the dashboard with links to a copy of the runbooks: make rules RUNBOOKS=https://wiki.example/operating
-	@test -n "$(RUNBOOKS)" || { echo "RUNBOOKS is not set: the address at which docs/operating.md is published" >&2; exit 1; }
+	@test -n "$(RUNBOOKS)" || { echo "RUNBOOKS is not set: the address at which docs/runbooks.md is published" >&2; exit 1; }
 	mkdir -p build/prometheus
 	cp deploy/prometheus/recording.rules.yaml build/prometheus/
-	sed 's|runbook_url: docs/operating.md|runbook_url: $(RUNBOOKS)|' deploy/prometheus/alerts.rules.yaml \
+	sed 's|runbook_url: docs/runbooks.md|runbook_url: $(RUNBOOKS)|' deploy/prometheus/alerts.rules.yaml \
 		> build/prometheus/alerts.rules.yaml
-	sed 's|"url": "docs/operating.md|"url": "$(RUNBOOKS)|' deploy/grafana/kafka-throttle-sidecar.json \
+	sed 's|"url": "docs/runbooks.md|"url": "$(RUNBOOKS)|' deploy/grafana/kafka-throttle-sidecar.json \
 		> build/prometheus/kafka-throttle-sidecar.json
 
 clean:  ## Remove what the verbs above made in this folder: the environment, caches, build and dist

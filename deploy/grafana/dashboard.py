@@ -41,7 +41,7 @@ SOURCE = DataSourceRef(type_val="prometheus", uid="${datasource}")
 _WIDTH, _HEIGHT = 12, 8
 _STAT_WIDTH, _STAT_HEIGHT = 4, 4
 _OPEN_ROWS = 2
-RUNBOOKS = "docs/operating.md"
+RUNBOOKS = "docs/runbooks.md"
 """As the alerts' runbook_url; `make rules` and the chart's prometheusRule.runbookUrl put an address in its place."""
 _EVERY = "60s"
 QUOTA_CHANGES = (

@@ -32,7 +32,7 @@ NEXT = """
 Next:
   {program} demo --first 1 --raised 40
   make report          the same on a page, with charts
-  docs/operating.md    beside brokers of your own"""
+  docs/first-hour.md   beside brokers of your own"""
 EMBEDDED_HINT = "\n(`throttle-sidecar demo --kafka embedded` needs neither Java nor Maven.)"
 
 

@@ -35,9 +35,9 @@ def brokers(count: int = 3, first: int = 0) -> list[dict[str, Any]]:
 
 
 def strimzi() -> dict[str, Any]:
-    """The values of docs/operating.md, "Strimzi, step by step", with a second broker."""
-    text = (CHART.parents[1] / "docs" / "operating.md").read_text("utf-8")
-    blocks = re.findall(r"```yaml\n(.*?)```", text.partition("### Strimzi, step by step")[2], re.DOTALL)
+    """The values of docs/kubernetes.md, "Strimzi, step by step", with a second broker."""
+    text = (CHART.parents[1] / "docs" / "kubernetes.md").read_text("utf-8")
+    blocks = re.findall(r"```yaml\n(.*?)```", text.partition("## Strimzi, step by step")[2], re.DOTALL)
     values: dict[str, Any] = next(each for each in map(yaml.safe_load, blocks) if "brokers" in each)
     (first,) = values["brokers"]
     second = {key: each.replace("broker-0", "broker-1") for key, each in first.items() if key != "id"}

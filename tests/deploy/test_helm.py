@@ -427,7 +427,7 @@ def test_the_dashboard_and_the_rules_are_the_projects() -> None:
     assert dashboard["metadata"]["labels"]["grafana_dashboard"] == "1"
     (text,) = dashboard["data"].values()
     written = (CHART.parent / "grafana" / "kafka-throttle-sidecar.json").read_text()
-    assert json.loads(text) == json.loads(written.replace("docs/operating.md#", "https://wiki.example/x#"))
+    assert json.loads(text) == json.loads(written.replace("docs/runbooks.md#", "https://wiki.example/x#"))
     (rules,) = (each for each in found if each["kind"] == "PrometheusRule")
     jsonschema.validate(rules, OPERATORS["PrometheusRule"])
     alerts = [rule for group in rules["spec"]["groups"] for rule in group["rules"] if "alert" in rule]

@@ -17,7 +17,7 @@ from proxy.observing.metrics import METRICS
 
 ROOT = Path(__file__).parents[2]
 PROMETHEUS = ROOT / "deploy" / "prometheus"
-MANUAL = ROOT / "docs" / "operating.md"
+MANUAL = ROOT / "docs" / "runbooks.md"
 RULES = ("recording.rules.yaml", "alerts.rules.yaml")
 TEST = "alerts.test.yaml"
 EXTERNAL = {
@@ -90,7 +90,7 @@ def test_every_alert_says_how_bad_what_and_where_to_read_on(name: str) -> None:
     rule = ALERTS[name]
     assert rule["labels"]["severity"] in ("critical", "warning", "info")
     assert set(rule["annotations"]) == {"summary", "description", "runbook_url"}
-    assert rule["annotations"]["runbook_url"] == f"docs/operating.md#{anchor(name)}"
+    assert rule["annotations"]["runbook_url"] == f"docs/runbooks.md#{anchor(name)}"
 
 
 def test_links_to_runbooks_can_be_made_absolute(tmp_path: Path) -> None:
@@ -108,7 +108,7 @@ def test_links_to_runbooks_can_be_made_absolute(tmp_path: Path) -> None:
     assert (tmp_path / "build" / "prometheus" / "recording.rules.yaml").exists()
     dashboard = (tmp_path / "build" / "prometheus" / "kafka-throttle-sidecar.json").read_text("utf-8")
     assert '"https://wiki.example/kafka/operating#alerts"' in dashboard
-    assert "docs/operating.md" not in dashboard
+    assert "docs/runbooks.md" not in dashboard
     refused = subprocess.run(make, capture_output=True, text=True, check=False)
     assert refused.returncode != 0
     assert "RUNBOOKS is not set" in refused.stderr

@@ -97,7 +97,7 @@ def test_the_guard_may_write_where_the_manual_has_its_metrics() -> None:
     node_exporter's is often node_exporter's own."""
     service = unit(GUARD)["Service"]
     written = re.findall(
-        r"^ +(?:TEXTFILE=|.*--textfile )(/[\w/.-]+)", (ROOT / "docs" / "operating.md").read_text("utf-8"), re.MULTILINE
+        r"^ +(?:TEXTFILE=|.*--textfile )(/[\w/.-]+)", (ROOT / "docs" / "guard.md").read_text("utf-8"), re.MULTILINE
     )
     assert len(set(written)) == 2
     folders = [path.removeprefix("-") for path in service["ReadWritePaths"].split()]
@@ -110,7 +110,7 @@ def test_the_guard_may_write_where_the_manual_has_its_metrics() -> None:
 
 def test_the_manual_has_the_service_read_files_that_it_may() -> None:
     """Examples that are copied have the mode that root's umask leaves."""
-    text = (ROOT / "docs" / "operating.md").read_text("utf-8")
+    text = (ROOT / "docs" / "packages.md").read_text("utf-8")
     user = unit(SERVICE)["Service"]["User"]
     assert re.findall(rf"^ +cp .*/etc/{PACKAGE}", text, re.MULTILINE) == []
     assert f"install -g {user} -m 0640 /usr/share/doc/{PACKAGE}/examples/*.toml /etc/{PACKAGE}/" in text

@@ -40,7 +40,7 @@ READY_SECONDS = 240.0
 _TAKEN_SECONDS = 150.0
 """A kubelet looks at a pod's volumes once a minute or so."""
 
-# What docs/operating.md says is one's own: the images' registry, resources, storage.
+# What docs/kubernetes.md says is one's own: the images' registry, resources, storage.
 _OWN = """
 apiVersion: apps/v1
 kind: StatefulSet

@@ -98,7 +98,7 @@ def edit_quotas(cluster: ControlPlane, text: str) -> None:
 
 
 def test_a_rollback_is_no_way_to_keep_quotas(release: Release, cluster: ControlPlane) -> None:
-    """docs/operating.md says what each helm does with them, and how to look first."""
+    """docs/kubernetes.md says what each helm does with them, and how to look first."""
     release.install(CASES["peers"].values)
     edit_quotas(cluster, QUOTAS)
     release.install({**CASES["peers"].values, "settings": {"log.level": "debug"}})
@@ -194,7 +194,7 @@ def test_a_statefulset_of_ones_own_gets_a_sidecar_and_loses_it_again(
 def test_other_values_take_the_place_of_what_an_earlier_patch_added(
     cluster: ControlPlane, tmp_path: Path, after: dict[str, Any]
 ) -> None:
-    """By the steps of docs/operating.md, in one change: brokers without a sidecar would not find each other."""
+    """By the steps of docs/kubernetes.md, in one change: brokers without a sidecar would not find each other."""
     release = Release(cluster, "helm 4", tmp_path)
     before = {**CASES["peers"].values, "tls": [{"name": "brokers", "secretName": "brokers"}]}
     release.install(before)

@@ -105,7 +105,7 @@ def test_applied_again_it_changes_nothing(cluster: ControlPlane, overlay: str) -
 def test_quotas_that_somebody_edited_are_taken_into_the_file_before_it_is_applied_again(
     cluster: ControlPlane, tmp_path: Path
 ) -> None:
-    """As docs/operating.md says; the way that kubectl suggests puts the file's in the place of those in force."""
+    """As docs/kubernetes.md says; the way that kubectl suggests puts the file's in the place of those in force."""
     tree = shutil.copytree(ROOT, tmp_path / "kubernetes")
     folder = tree / "overlays" / "peers"
     apply(cluster, folder)
