@@ -72,7 +72,7 @@ class FleetFile:
     """Of every sidecar that has none of its own."""
     sidecars: tuple[SidecarTable, ...] = ()
 
-    def misfits(self) -> Iterator[tuple[str, str]]:
+    def validate(self) -> Iterator[tuple[str, str]]:
         """Return what does not fit, by key."""
         if not self.sidecars:
             yield "sidecars", "expected at least one [[sidecars]], found none"

@@ -87,7 +87,7 @@ class QuotaSettings:
     state: Path = _STATE_BESIDE
     """Where the last good quotas are kept: beside `file`, unless proxy.toml says otherwise."""
 
-    def misfits(self) -> Iterator[tuple[str, str]]:
+    def validate(self) -> Iterator[tuple[str, str]]:
         """Return what does not fit, by key."""
         if self.burst_seconds < self.gate_seconds:
             gate, burst = format_duration(self.gate_seconds), shown(format_duration(self.burst_seconds))
@@ -112,7 +112,7 @@ class JournalSettings:
     keep_bytes: Annotated[Bytes, Key("keep")] = 2**30
     """Of all files of this broker together; the oldest go first."""
 
-    def misfits(self) -> Iterator[tuple[str, str]]:
+    def validate(self) -> Iterator[tuple[str, str]]:
         """Return what does not fit, by key."""
         if self.keep_bytes < 2 * self.rotate_at_bytes:
             rotate_at, keep = format_size(self.rotate_at_bytes), shown(format_size(self.keep_bytes))
@@ -141,7 +141,7 @@ class Settings:
         roles = tuple(table.tls for table in (self.ingress, self.egress) if table is not None)
         return roles if self.http.tls is None else (*roles, RoleTls(listen=self.http.tls))
 
-    def misfits(self) -> Iterator[tuple[str, str]]:
+    def validate(self) -> Iterator[tuple[str, str]]:
         """Return what does not fit, by key."""
         if self.ingress is None and self.egress is None:
             yield "ingress", "missing, and so is egress: expected at least one of the two roles"

@@ -39,7 +39,7 @@ class HttpSettings:
     """POST /-/reload is there."""
     tls: Annotated[LegSettings | None, READ_APART] = None
 
-    def misfits(self) -> Iterator[tuple[str, str]]:
+    def validate(self) -> Iterator[tuple[str, str]]:
         """Return what does not fit, by key."""
         if self.require_token and self.token_file is None:
             yield "token_file", "missing, and http.require_token wants one"

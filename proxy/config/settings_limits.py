@@ -59,7 +59,7 @@ class LimitSettings:
     """A loop that has not turned for so long serves nobody."""
     stall_action: StallAction = StallAction.EXIT
 
-    def misfits(self) -> Iterator[tuple[str, str]]:
+    def validate(self) -> Iterator[tuple[str, str]]:
         """Return what does not fit, by key."""
         if self.stall_seconds < LEAST_STALL_SECONDS:
             found = shown(format_duration(self.stall_seconds))

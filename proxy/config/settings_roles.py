@@ -54,7 +54,7 @@ class IngressSettings:
         """That the certificate of the broker beside us must have."""
         return self.tls.server_name or _of_host(self.upstream)
 
-    def misfits(self) -> Iterator[tuple[str, str]]:
+    def validate(self) -> Iterator[tuple[str, str]]:
         """Return what does not fit, by key."""
         if _leads_back(self.listen, self.upstream):
             yield "upstream", f"expected the broker, found ingress.listen itself ({self.upstream})"
@@ -76,7 +76,7 @@ class PeerSettings:
         the sidecar shows in its place."""
         return self.name or _of_host(self.upstream)
 
-    def misfits(self) -> Iterator[tuple[str, str]]:
+    def validate(self) -> Iterator[tuple[str, str]]:
         """Return what does not fit, by key."""
         if self.listen is not None and _leads_back(self.listen, self.upstream):
             yield "upstream", f"expected the peer, found our own listen, {self.upstream}"
@@ -92,7 +92,7 @@ class EgressSettings:
     listen: Address | None = None
     tls: Annotated[RoleTls, READ_APART] = PLAINTEXT
 
-    def misfits(self) -> Iterator[tuple[str, str]]:
+    def validate(self) -> Iterator[tuple[str, str]]:
         """Return what does not fit, by key."""
         is_transparent = self.mode is EgressMode.TRANSPARENT
         if is_transparent and self.listen is None:

@@ -7,7 +7,7 @@
 
 The type of a field says what its key may hold. The key is called like the field, unless `Key` says otherwise. It has to
 be there if the field has no default and may not be None. A field may also be a table, or a tuple of either.
-Where the values of a table do not fit each other, its method `misfits` yields a key and a reason.
+Where the values of a table do not fit each other, its method `validate` yields a key and a reason.
 
 Knows no key's meaning. Invariant: an unknown key never passes, and every problem is recorded, not only the first. Where
 a value cannot be read, its field has the default or a stand-in, so that the rest is checked as well.
@@ -188,7 +188,7 @@ class TableReader:
         values = {key.field: self._of(key, f"{within}{name}", written.get(name)) for name, key in keys.items()}
         table = declared(**given, **values)
         if not any(f"{within}{name}" in self._problems for name in keys):
-            for name, reason in getattr(table, "misfits", tuple)():
+            for name, reason in getattr(table, "validate", tuple)():
                 self._problems.add(f"{within}{name}", reason)
         return table
 

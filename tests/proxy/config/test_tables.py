@@ -40,7 +40,7 @@ class Outer:
     file: Path = Path("a.txt")
     least: AtLeastOne = 1
 
-    def misfits(self) -> Iterator[tuple[str, str]]:
+    def validate(self) -> Iterator[tuple[str, str]]:
         if self.room < 10 and self.is_on:
             yield "room", "expected 10 or more"
 
