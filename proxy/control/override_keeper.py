@@ -41,7 +41,7 @@ OLD_SECONDS = 24 * 3600.0
 
 
 class Effect(NamedTuple):
-    """What became of one key at one place; values and layers as people read them."""
+    """The effect of a change on one key at one place; values and layers as they are printed."""
 
     place: str
     key: str
@@ -54,7 +54,7 @@ class Effect(NamedTuple):
 
 
 class Applied(NamedTuple):
-    """What a command did to the overrides."""
+    """The result of a command on the overrides."""
 
     overrides: Overrides
     """Those that were added or undone."""
@@ -90,12 +90,12 @@ class OverrideKeeper:
 
     @property
     def problem(self) -> str | None:
-        """What is wrong with the store, ready to print; None if nothing is."""
+        """Return the store's problem, ready to print; None if there is none."""
         return self._watch.overrides_problem
 
     @property
     def current(self) -> Overrides:
-        """Those that have not ended, in the order in which they were made."""
+        """Return the overrides that have not ended, in the order in which they were made."""
         return active(self._watch.overrides, self._watch.now())
 
     def warnings(self) -> list[str]:

@@ -1,4 +1,4 @@
-"""Who is at the other end of a unix socket, by the kernel's word (SO_PEERCRED, unix(7))."""
+"""Identifies the process at the other end of a unix socket (SO_PEERCRED, unix(7))."""
 
 from __future__ import annotations
 

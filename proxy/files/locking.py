@@ -1,4 +1,4 @@
-"""A lock on an open file, waited for a bounded time: the process that has it may be stopped, and keep it without end.
+"""Locks an open file, waiting for a bounded time: its holder may be stopped and never release it.
 
 Blocking. Knows nothing of what the lock is for. Invariant: a caller that does not get the lock in time is told which
 file it is on, and how to find out who has it.

@@ -1,5 +1,5 @@
-"""Is a file mounted alone? Then it never changes here. Kubernetes (`subPath`) and Docker mount the inode that the file
-has at that moment; an editor outside puts another inode in its place, which is not mounted.
+"""Finds out whether a file is mounted alone; such a file never changes here. Kubernetes (`subPath`) and Docker mount
+the inode that the file has at that moment; an editor outside puts another inode in its place, which is not mounted.
 
 Knows Linux' mountinfo, nothing of what is in the file.
 """
@@ -17,7 +17,7 @@ _ESCAPED = re.compile(r"\\([0-7]{3})")
 
 
 def is_mounted_alone(path: Path, mountinfo: Path = _MOUNTINFO) -> bool:
-    """Whether `path` itself is a mount point. Blocking; false where the kernel does not say."""
+    """Return True if `path` itself is a mount point. Blocking; False if the kernel does not say."""
     try:
         lines = mountinfo.read_bytes().decode(errors="surrogateescape").splitlines()
     except OSError:
@@ -27,5 +27,5 @@ def is_mounted_alone(path: Path, mountinfo: Path = _MOUNTINFO) -> bool:
 
 
 def _mount_point(line: str) -> str:
-    """Spaces, tabs, newlines and backslashes are written in octal."""
+    """Return the path, in which mountinfo writes spaces, tabs, newlines and backslashes in octal."""
     return _ESCAPED.sub(lambda code: chr(int(code[1], 8)), line.split()[_MOUNT_POINT])

@@ -66,7 +66,7 @@ def is_directory(path: Path) -> bool:
 
 
 def _status(path: Path) -> os.stat_result | None:
-    """None: nothing has this name."""
+    """Return the file's status; None if there is no such file."""
     try:
         return path.stat()
     except (FileNotFoundError, NotADirectoryError):

@@ -1,4 +1,4 @@
-"""Does the disk of a file answer? A disk that hangs (NFS without its server) holds its reader for as long as it likes.
+"""Finds out whether the disk of a file answers: one that hangs (NFS without its server) blocks its reader without end.
 
 Blocking, for a bounded time. A start uses it, since replication would wait together with it; so do commands, which then
 say what they wait for. Knows nothing of what is in the file. Invariant: the caller has an answer in time; a thread that
@@ -23,7 +23,7 @@ MOST_SECONDS = 5.0
 
 
 def answers(path: Path) -> bool:
-    """Whether the disk says anything of the file, even if it is only that there is none."""
+    """Return True if the disk answers, even if the file does not exist."""
     return not silent([path])
 
 

@@ -1,4 +1,4 @@
-"""In which line of a TOML text a key stands, for messages about its value: the parser itself does not tell.
+"""Finds the line of a key in a TOML text, for error messages: the parser does not report it.
 
 Pure. Knows only where keys and tables begin, not what they mean. Invariant: a line that is told is that of the key, or
 of the nearest table or key around it; where neither is found, none is told.

@@ -1,4 +1,4 @@
-"""TOML that somebody else wrote: looked over for what would cost the parser dearly, then parsed.
+"""Parses TOML of other authors, after refusing text that would cost the parser too much.
 
 A key of 200 KB with a dot behind each letter made tomllib hold 14.5 GB, one 3000 deep ended in RecursionError, and a
 number of 5000 digits in a ValueError that is no TOMLDecodeError. So the text is looked over first, by a scan that takes
@@ -44,7 +44,7 @@ _BEGINS_KEY = frozenset("=\n,[{")
 
 
 class CostlyError(tomllib.TOMLDecodeError):
-    """The text may be TOML, but would cost the parser dearly. The message says what is wrong with it, and in which
+    """TOML that would cost the parser too much. The message says what is wrong with it, and in which
     line."""
 
 

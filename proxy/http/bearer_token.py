@@ -37,7 +37,7 @@ _SCHEME = re.compile(r"bearer +(?P<token>\S+)", re.IGNORECASE)
 
 
 def read_token(path: Path) -> bytes:
-    """Blocking. Raises ConfigurationError, which names the file and what is wrong with it, never what is in it."""
+    """Return the token of a file. Blocking. Raises ConfigurationError, which never shows the file's content."""
     try:
         # Without O_NONBLOCK opening a pipe waits until somebody writes to it.
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -95,13 +95,13 @@ class BearerToken:
         return self._token is not None
 
     def admits(self, authorization: str) -> bool:
-        """Whether an Authorization header carries the token."""
+        """Return True if an Authorization header carries the token."""
         match = _SCHEME.fullmatch(authorization.strip())
         brought = b"" if match is None else match["token"].encode("latin-1", "replace")
         return hmac.compare_digest(brought, self._token or b"\0") and self._token is not None
 
     def required(self, request: Request) -> Answer | None:
-        """What refuses a request that does not bring it; None for one that does."""
+        """Return the answer to a request without the token; None for one that has it."""
         if not self.is_known:
             return json_answer(503, {"error": "http.token_file is wrong, so nobody is let in; the log says why"})
         if self.admits(request.header("authorization")):

@@ -1,4 +1,4 @@
-"""How much and how long: every bound on what one HTTP connection, and all of them together, may cost.
+"""Every bound on the cost of one HTTP connection, and of all of them together.
 
 docs/security.md has the same figures, and a test compares the two.
 """

@@ -36,7 +36,7 @@ _GONE = (trio.BrokenResourceError, trio.ClosedResourceError)
 
 
 class Service(NamedTuple):
-    """What all connections share."""
+    """The parts that all HTTP connections share."""
 
     routes: Routes
     trust: Trust
@@ -54,7 +54,7 @@ class Service(NamedTuple):
 
 
 class HttpConnection:
-    """`serve` it once."""
+    """One HTTP connection. Call `serve` once."""
 
     def __init__(self, stream: trio.SocketStream, peer: str, service: Service) -> None:
         self.waits_since: float | None = None

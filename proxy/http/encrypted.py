@@ -34,7 +34,7 @@ _Done = TypeVar("_Done")
 
 
 class EncryptedStream:
-    """The server's end; `shake_hands` first."""
+    """The server's end of a TLS stream. Call `shake_hands` first."""
 
     def __init__(self, transport: trio.SocketStream, context: ssl.SSLContext, turn: LoopShare) -> None:
         self._transport = transport
@@ -60,7 +60,7 @@ class EncryptedStream:
             await self._fill(_HANDSHAKE_BYTES)
 
     def peer_certificate(self) -> bytes | None:
-        """In DER, after the handshake, if one was shown and verified."""
+        """Return the verified certificate of the peer in DER, after the handshake; None if it sent none."""
         return self._openssl.getpeercert(binary_form=True)
 
     async def receive_some(self, most_bytes: int) -> bytes:
@@ -96,7 +96,7 @@ class EncryptedStream:
         return True
 
     def _attempt(self, work: Callable[[], _Done]) -> _Done | None:
-        """What `work` returns; None: the peer has to say more first."""
+        """Return what `work` returns; None if OpenSSL needs more bytes of the peer first."""
         try:
             return work()
         except ssl.SSLWantReadError:

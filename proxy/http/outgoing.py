@@ -140,7 +140,8 @@ def opener(context: ssl.SSLContext | None = None, *, timeouts: float = 1) -> url
 
 
 def read_whole(answer: http.client.HTTPResponse, *, most_bytes: int) -> bytes:
-    """The content of an answer, no more than that of it. Raises OSError, TimeoutError for one that does not end."""
+    """Return the content of a response, without reading beyond it. Raises OSError, TimeoutError for one that does not
+    end."""
     content = bytearray()
     while piece := answer.read1(most_bytes - len(content)):
         content += piece

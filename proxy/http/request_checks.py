@@ -33,7 +33,7 @@ class RefusedError(Exception):
 
 
 def refusal(reason: HttpRefusal, status: int, error: str, found: str = "") -> RefusedError:
-    """An error that is answered with `status`; `found` is for the log."""
+    """Return the error that is answered with `status`; `found` is for the log."""
     return RefusedError(reason, json_answer(status, {"error": error}), found)
 
 
@@ -52,7 +52,7 @@ def check_size(held: bytes, bounds: Bounds) -> None:
 
 
 def checked(head: h11.Request, peer: str, subject: str, trust: Trust) -> Request:
-    """The request without its body. Raises RefusedError for what nobody is served with."""
+    """Return the request without its body. Raises RefusedError if it may not be served."""
     if head.http_version not in (b"1.0", b"1.1"):
         found = f"HTTP/{head.http_version.decode()}"
         raise refusal(HttpRefusal.MALFORMED, 505, f"{found} is not spoken here; use HTTP/1.1", found)
@@ -71,7 +71,7 @@ def checked(head: h11.Request, peer: str, subject: str, trust: Trust) -> Request
 
 
 def response_of(answer: Answer, *, last: bool) -> h11.Response:
-    """The head of an answer; `last`: the connection ends after it."""
+    """Return the head of an answer; `last`: the connection ends after it."""
     headers = [
         ("date", formatdate(usegmt=True)),
         ("content-type", answer.content_type),
@@ -87,12 +87,13 @@ def response_of(answer: Answer, *, last: bool) -> h11.Response:
 
 
 def length_of(head: h11.Request) -> int:
-    """The body's length; h11 has made sure that there is at most one Content-Length, and that it is digits."""
+    """Return the body's length; h11 has made sure that there is at most one Content-Length, and that it is digits."""
     return next((int(value) for name, value in head.headers if name == b"content-length"), 0)
 
 
 def _split(target: str) -> tuple[str, str]:
-    """A request's target as authority, "" as a rule, and path. Proxies are sent whole URLs (RFC 9112, 3.2.2)."""
+    """Split a request's target into authority ("" as a rule) and path. Proxies are sent whole URLs (RFC 9112,
+    3.2.2)."""
     authority = ""
     scheme = next((each for each in ("http://", "https://") if target.lower().startswith(each)), None)
     if scheme is not None:
@@ -102,5 +103,5 @@ def _split(target: str) -> tuple[str, str]:
 
 
 def printable(text: str) -> str:
-    """For a log line and an answer: without anything that a terminal obeys, and not longer than a line."""
+    """Return text for a log line or an answer: without terminal escapes, and not longer than a line."""
     return ascii(text[:100])[1:-1]

@@ -1,4 +1,4 @@
-"""Which handler answers which request. Requests, answers and routes are values; no socket and no bytes of HTTP.
+"""Finds the handler of a request. Requests, answers and routes are values; no socket and no bytes of HTTP.
 
 Invariant: every method and path has a route or an answer that says which there are.
 """
@@ -15,7 +15,7 @@ TEXT = "text/plain; charset=utf-8"
 
 
 class Request(NamedTuple):
-    """One request, its body read as a whole."""
+    """A request, its body read as a whole."""
 
     method: str
     """As it was sent: HEAD is answered by the route of GET."""
@@ -53,7 +53,7 @@ Admit = Callable[[Request], Answer | None]
 
 
 class Route(NamedTuple):
-    """What answers one method at one path."""
+    """The handler of one method at one path."""
 
     method: str
     path: str
@@ -70,7 +70,7 @@ class Route(NamedTuple):
 def json_answer(
     status: int, body: Mapping[str, Any] | msgspec.Struct, *, headers: tuple[tuple[str, str], ...] = ()
 ) -> Answer:
-    """`body` as one line of JSON; what JSON has no word for (an infinity) is null, or its text."""
+    """Return `body` as one line of JSON; values that JSON lacks (an infinity) become null or text."""
     return Answer(status, msgspec.json.encode(body, enc_hook=str) + b"\n", headers=headers)
 
 

@@ -100,11 +100,11 @@ class HttpServer:
 
     @property
     def listener(self) -> socket.socket:
-        """For another process to serve."""
+        """The listening socket, for another process to serve."""
         return self._listener
 
     def close(self) -> None:
-        """No request is accepted any more; `run` cannot be called again."""
+        """Accept no more requests; `run` cannot be called again."""
         self._listener.close()
 
     async def run(
@@ -170,7 +170,7 @@ class HttpServer:
             raise
 
     def _has_room(self, now: float) -> bool:
-        """Whether one more may be accepted, after another has been ended for it if need be."""
+        """Return True if one more connection may be accepted, ending another one for it if need be."""
         if len(self._open) < self._bounds.connections:
             return True
         longest = min(self._open, key=lambda each: now if each.waits_since is None else each.waits_since)
@@ -204,7 +204,7 @@ class HttpServer:
             self._log.error("http_failed", error=f"{where}: {type(error).__name__}: {error}", exc_info=error)
 
     def _may_say(self, cause: object) -> bool:
-        """Whether a line about this cause is due: not within a minute of the one before."""
+        """Return True if a log line about this cause is due: at most one a minute."""
         now = trio.current_time()
         self._said = {each: since for each, since in self._said.items() if now - since < _QUIET_SECONDS}
         if cause in self._said:

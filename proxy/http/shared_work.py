@@ -21,7 +21,7 @@ class InterruptedWorkError(Exception):
 
 
 class _Go(Generic[_T]):
-    """One time that the work is done, for all who asked before it began."""
+    """One execution of the work, for all callers that asked before it began."""
 
     def __init__(self) -> None:
         self.over = trio.Event()
@@ -29,8 +29,8 @@ class _Go(Generic[_T]):
 
 
 class Shared(Generic[_T]):
-    """`run` it in one task. `pause_seconds` gets the seconds that the work took, and returns the seconds of the
-    pause."""
+    """Work done by one task for all its callers. `pause_seconds` gets the seconds that the work took, and returns the
+    seconds of the pause."""
 
     def __init__(self, work: Callable[[], Awaitable[_T]], pause_seconds: Callable[[float], float]) -> None:
         self._work = work
@@ -64,7 +64,7 @@ class Shared(Generic[_T]):
         return go.result[0]
 
     async def recent(self) -> _T:
-        """During the pause after a go, return what that go found; at any other time return a fresh result."""
+        """Return the last result during the pause after it, and a fresh one at any other time."""
         last = self._last
         if last is None:
             return await self.fresh()

@@ -1,4 +1,5 @@
-"""What HTTP counts: plain integers that the metrics read. Invariant: every one but `connections` only grows."""
+"""Counts HTTP connections and requests: plain integers that the metrics read. Invariant: every one but `connections`
+only grows."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ from dataclasses import dataclass, field
 
 
 class HttpRefusal(enum.Enum):
-    """Why a connection ended before its peer wanted it to. The value is the metric label `reason`."""
+    """Reason why the server ended a connection. The value is the metric label `reason`."""
 
     MALFORMED = "malformed"
     """Not HTTP/1.x, or cut off in the middle of a request."""
@@ -33,7 +34,7 @@ class HttpRefusal(enum.Enum):
 
 @dataclass(slots=True)
 class HttpStatistics:
-    """Of one process, counted since it began."""
+    """Counters of one process since its start."""
 
     connections: int = 0
     """Open now."""

@@ -1,4 +1,4 @@
-"""What a bearer token is, to who brings one and to who wants one. Pure."""
+"""The format of a bearer token, for both its bearer and its server. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who may ask what, as far as a browser's own words tell: Host and Origin.
+"""Decides by Host and Origin which requests of browsers are served.
 
 There are no passwords here, and an operator's browser reaches places that the authors of its pages do not. Two ways in
 which such a page could use it are closed. After it was loaded, a page may give its own name our address (DNS rebinding)

@@ -1,4 +1,4 @@
-"""Who may read and replace quotas over HTTP: whoever brings the token, or shows a certificate of the right name.
+"""Authorizes changes over HTTP: by bearer token, or by a client certificate with a configured name.
 
 Invariant: without a token's file and without names nobody is let in; a name counts only where the server itself has
 verified the certificate that says it.
@@ -34,7 +34,7 @@ class Writers:
         self._subjects = subjects
 
     def required(self, request: Request) -> Answer | None:
-        """What refuses a request of somebody else; None for a writer's."""
+        """Return the answer to a request that is not authorized; None for one that is."""
         if request.subject and request.subject in self._subjects:
             return None
         if self._token is not None:

@@ -39,7 +39,7 @@ _Render = Callable[[dict[str, object]], str]
 
 
 class Lines(Protocol):
-    """Where lines go: a text stream is one, a `LogQueue` another."""
+    """A destination of log lines: a text stream, or a `LogQueue`."""
 
     def write(self, line: str, /) -> object: ...
     def flush(self) -> object: ...
@@ -47,7 +47,7 @@ class Lines(Protocol):
 
 
 class Log(Protocol):
-    """What the sidecar needs of a logger; a test's list of lines is one as well."""
+    """The part of a logger that the sidecar uses; a test's list of lines implements it as well."""
 
     def debug(self, event: str, **keys: object) -> object: ...
     def info(self, event: str, **keys: object) -> object: ...
@@ -62,7 +62,8 @@ def open_log(
     *,
     now: Callable[[], float] = monotonic,
 ) -> Log:
-    """A logger that writes to `stream`; colours only where it is a terminal. `dropped` counts what it leaves out."""
+    """Return a logger that writes to `stream`; colours only where it is a terminal. `dropped` counts what it leaves
+    out."""
     return _Logger(settings, stream, Counter[Dropped]() if dropped is None else dropped, now)
 
 
@@ -168,7 +169,7 @@ def _to_json(line: dict[str, object]) -> str:
 
 
 def _spell_infinity(line: dict[str, object]) -> dict[str, object]:
-    """JSON has no infinity; a rate without a limit reads the way quotas.toml writes it."""
+    """Write infinities as quotas.toml does, since JSON has none."""
     for key, value in line.items():
         if isinstance(value, float) and math.isinf(value):
             line[key] = "unlimited"
@@ -176,7 +177,7 @@ def _spell_infinity(line: dict[str, object]) -> dict[str, object]:
 
 
 def _show_escapes(line: dict[str, object]) -> dict[str, object]:
-    """A terminal obeys what JSON escapes: names and errors come from the wire. A traceback keeps its lines."""
+    """Escape what a terminal would obey: names and errors come from the wire. A traceback keeps its lines."""
     return {key: printable_lines(str(value)) if key in _LINES else _shown(value) for key, value in line.items()}
 
 

@@ -1,4 +1,4 @@
-"""How lines are written, as [log] of proxy.toml says it."""
+"""The table [log] of proxy.toml."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class LogLevel(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LogSettings:
-    """Of ``[log]``."""
+    """The settings of ``[log]``."""
 
     format: LogFormat = LogFormat.JSON
     level: LogLevel = LogLevel.INFO

@@ -27,7 +27,7 @@ _WRITABLE_SECONDS = 1.0
 
 
 class Dropped(enum.StrEnum):
-    """Why nobody will read a line. The value is the metric label `reason`."""
+    """Reason why a line was dropped. The value is the metric label `reason`."""
 
     FULL = "full"
     """The queue was full: nobody reads the log, or not fast enough."""

@@ -1,4 +1,4 @@
-"""How many lines of one cause a log gets: a thousand peers that do the same cost a bounded number of lines.
+"""Limits the log lines per cause: a thousand peers that do the same cost a bounded number of lines.
 
 A cause is an event with the values that tell its kinds apart (`CAUSE_KEYS`). The peer is none of them: a peer that
 dials from ten thousand ports is one cause. Reads no clock; time is an argument. Knows no format.

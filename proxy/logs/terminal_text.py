@@ -28,7 +28,7 @@ def printable(text: str, *, keep: str = "", most: int = MOST_CHARACTERS) -> str:
 
 
 def printable_lines(text: str) -> str:
-    """The same for a message of ours with names in it: its lines stay, and all of it."""
+    """Return a message of ours that contains names, escaped, with its line breaks and in full length."""
     return printable(text, keep=LAYOUT, most=len(text))
 
 

@@ -1,1 +1,1 @@
-"""Who is dialled and who dials: listeners, accepted and redirected connections, names of hosts, brokers and topics."""
+"""Connections before they are relayed: listening, accepting, redirected destinations, names of hosts and brokers."""

@@ -40,7 +40,7 @@ LASTS_SECONDS = 1.0
 
 
 class Pause(enum.StrEnum):
-    """Why nothing is accepted; the value is the metric's label."""
+    """Reason why no connection is accepted; the value is the metric's label."""
 
     CONNECTIONS = "connections"
     """`limits.max_connections`, or what the limit of open files allows."""
@@ -51,7 +51,7 @@ class Pause(enum.StrEnum):
 
 
 class AcceptLimiter:
-    """One per process. Counts are read at scrape time."""
+    """Accepts connections within limits on their number, descriptors and memory. Counts are read at scrape time."""
 
     def __init__(self, limits: LimitSettings, log: Log, *, memory_is_short: Callable[[], bool] = lambda: False) -> None:
         self._limits = limits
@@ -70,7 +70,7 @@ class AcceptLimiter:
 
     @property
     def pausing(self) -> Pause | None:
-        """Why nothing is accepted now; None while there is room."""
+        """Return why no connection is accepted now; None while there is room."""
         pause = self._pause()
         if pause is None and trio.current_time() - self._failed_at < LASTS_SECONDS:
             return Pause.DESCRIPTORS
@@ -78,7 +78,7 @@ class AcceptLimiter:
 
     @property
     def warnings(self) -> list[str]:
-        """What an operator should know, ready to print."""
+        """Return warnings for the operator, ready to print."""
         pause, few = self.pausing, open_files.too_few(self.open_files, self._limits.max_connections)
         found = [] if pause is None else [f"no connection is accepted ({pause.value}): {self.open} are open"]
         return found if few is None else [*found, few]
@@ -183,7 +183,7 @@ def _accept_at_once(listener: socket.socket, most: float) -> list[trio.SocketStr
 
 
 def _source(stream: trio.SocketStream) -> str | None:
-    """The peer's address without its port; None if it has gone already."""
+    """Return the peer's address without its port; None if the connection has ended already."""
     try:
         return str(stream.socket.getpeername()[0])
     except OSError:

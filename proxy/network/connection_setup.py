@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 class Route(NamedTuple):
-    """Where one listener leads."""
+    """The destination of one listener's connections."""
 
     role: Role
     listen: Address
@@ -95,7 +95,7 @@ class ConnectionSetup:
 
     @asynccontextmanager
     async def receive(self, route: Route, stream: trio.SocketStream) -> AsyncIterator[Received | None]:
-        """What is to be relayed while the block lasts; None if nothing is, and then all is closed and told."""
+        """Yield what is to be relayed; None if nothing is: then everything is closed and logged."""
         met = await self._meet(route, stream)
         if met is None:
             yield None

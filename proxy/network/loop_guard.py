@@ -25,8 +25,8 @@ class OwnListenerError(OSError):
 
 
 def dial_except_own(listen: Address, reached: tuple[Any, ...], key: str) -> Dial:
-    """What dials for a connection that came to the listener `listen` (the setting `key`) at `reached`, its socket's own
-    address."""
+    """Return the dial function for a connection that the listener `listen` (the setting `key`) accepted at
+    `reached`."""
 
     async def dial(address: Address, *, timeout_seconds: float) -> PlainSocket:
         with answer_within(timeout_seconds):
@@ -53,7 +53,7 @@ def is_own(listen: Address, reached: tuple[Any, ...], family: int, found: tuple[
 
 
 def _is_of_this_host(family: int, found: tuple[Any, ...]) -> bool:
-    """Only an address of this host can be bound."""
+    """Return True if the address can be bound, as only this host's can."""
     with socket.socket(family, socket.SOCK_DGRAM) as probe:
         try:
             probe.bind((found[0], 0, *found[2:]))

@@ -24,7 +24,8 @@ LOOKUP_THREADS = 20
 
 
 class NameLookups(trio.abc.HostnameResolver):
-    """For `trio.socket.set_custom_hostname_resolver`. `lookup` is called as socket.getaddrinfo is, in a thread."""
+    """A resolver for `trio.socket.set_custom_hostname_resolver`. `lookup` is called as socket.getaddrinfo is, in a
+    thread."""
 
     def __init__(self, lookup: Callable[..., list[Any]] = socket.getaddrinfo) -> None:
         self._lookup = lookup

@@ -1,4 +1,4 @@
-"""Which broker is at an address. People want to know it, and in transparent egress the connection does not say.
+"""Finds the broker id for an address, for logs and metrics: transparent egress knows the address alone.
 
 Peers are usually written by name, and the address of a name changes when its pod does; so names are looked up again.
 Nothing is decided by it: an address that is no peer's stands for itself.
@@ -36,7 +36,7 @@ class PeerNames:
         self._turn = trio.Lock()
 
     async def of(self, address: Address) -> str:
-        """The broker's id; the address if it is none of the peers'."""
+        """Return the broker's id; the address if it is none of the peers'."""
         async with self._turn:
             if self._peers and trio.current_time() - self._found_at >= FRESH_SECONDS:
                 await self._resolve()

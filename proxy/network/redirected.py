@@ -34,7 +34,7 @@ _MAPPED = "::ffff:"
 
 
 class Refusal(enum.StrEnum):
-    """Why a connection to the transparent listener is not relayed."""
+    """Reason why a connection to the transparent listener is not relayed."""
 
     NOT_REDIRECTED = "not_redirected"
     """The peer dialled the transparent listener itself, so no broker can be meant by the connection."""
@@ -52,7 +52,7 @@ class RefusedError(Exception):
 
 
 class AcceptedSocket(Protocol):
-    """What is asked of a socket here."""
+    """The socket methods used here."""
 
     family: socket.AddressFamily
 
@@ -109,7 +109,7 @@ class Redirected:
 
 
 def original_destination(sock: AcceptedSocket) -> Address:
-    """Where an accepted connection was going before it was redirected; its own address if it was not.
+    """Return the destination of an accepted connection before it was redirected; its own address if it was not.
 
     Raises OSError if the kernel does not track it.
     """

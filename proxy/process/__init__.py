@@ -1,1 +1,1 @@
-"""What keeps the process in service: supervised tasks, the watchdog, signals, the service manager, the heartbeat."""
+"""Keeps the process in service: supervised tasks, the watchdog, signals, the service manager, the heartbeat."""

@@ -1,4 +1,4 @@
-"""When Python looks for garbage in cycles: never by itself, and seldom enough that nobody waits for it.
+"""Runs Python's collector of cyclic garbage: never automatically, and seldom enough that no connection waits for it.
 
 What is not part of a cycle is freed at once, and connections that have ended are (tests see to it). Left to itself the
 collector looks at what is young at every 700 new objects. That is little work, unless one of them is a list of the 25
@@ -37,7 +37,7 @@ FULL_SECONDS = 600.0
 
 @contextmanager
 def collected_by_hand() -> Iterator[None]:
-    """While the block lasts, garbage is looked for by `collect_now_and_then` alone. Objects from before the block are
+    """Leave cyclic garbage to `collect_now_and_then` while the block lasts. Objects from before the block are
     not looked at until `FULL_SECONDS` are over: a start leaves 0.7 MB of garbage, and to find that took a twentieth of
     the start's CPU."""
     was_enabled = gc.isenabled()
@@ -52,7 +52,7 @@ def collected_by_hand() -> Iterator[None]:
 
 
 async def collect_now_and_then() -> None:
-    """Until cancelled."""
+    """Collect garbage now and then, until cancelled."""
     not_before = trio.current_time()
     full_at = not_before + FULL_SECONDS
     while True:

@@ -1,4 +1,4 @@
-"""The loop's pulse: a task that wants to run ten times a second, and how late it was each time.
+"""Measures how late the loop is, by a task that is due ten times a second.
 
 Whatever holds up this task holds up every connection as long. Knows no metric and no watchdog, only whom to call.
 """

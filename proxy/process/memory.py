@@ -1,4 +1,4 @@
-"""How much memory the process has, and how much its container lets it have.
+"""Reads the memory of the process and the limit of its container.
 
 Blocking, for some microseconds: reads files of the kernel's. Zero means that the kernel does not say.
 """
@@ -19,7 +19,7 @@ container as well: buffers of sockets, pages of files."""
 
 
 def resident_bytes() -> int:
-    """Memory that the process has now."""
+    """Return the resident memory of the process."""
     try:
         return int(os.pread(_own_statm(), 256, 0).split()[1]) * os.sysconf("SC_PAGE_SIZE")
     except OSError:
@@ -28,7 +28,7 @@ def resident_bytes() -> int:
 
 @functools.cache
 def _own_statm() -> int:
-    """Kept open, because the process may have no descriptor left when its memory has to be looked at.
+    """Return /proc/self/statm, kept open since the process may have no descriptor left when its memory matters.
 
     Raises OSError, which is not kept.
     """
@@ -36,7 +36,7 @@ def _own_statm() -> int:
 
 
 def container_limit(cgroups: Path = _CGROUPS, mount: Path = _MOUNT) -> int:
-    """Bytes that the control group, and each one above it, allows (cgroup v2: memory.max)."""
+    """Return the bytes that the control group and its ancestors allow (cgroup v2: memory.max)."""
     try:
         lines = cgroups.read_text().splitlines()
     except OSError:

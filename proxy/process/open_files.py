@@ -1,4 +1,4 @@
-"""How many files the process may have open, and how many connections that allows.
+"""Raises the limit of open files, and says how many connections it allows.
 
 Each relayed connection has two sockets. The kernel has two limits: the soft one, which holds, and the hard one, up to
 which a process may raise it. systemd and containerd leave the soft one at 1024, for the sake of programs that call

@@ -1,4 +1,4 @@
-"""What systemd is told where it supervises the process: ready, alive, stopping (sd_notify(3)).
+"""Reports to systemd where it supervises the process: ready, alive, stopping (sd_notify(3)).
 
 Each message is one datagram to the socket that the environment variable NOTIFY_SOCKET names; without that variable no
 message is sent. Invariants: no call blocks or raises, even if nobody reads the socket. A message that the socket does
@@ -77,7 +77,7 @@ def _opened() -> socket.socket | None:
 
 
 def _watchdog_seconds(environ: Mapping[str, str]) -> float:
-    """The unit's WatchdogSec in seconds; 0 if the unit sets none, or if WATCHDOG_PID names another process."""
+    """Return the unit's WatchdogSec in seconds; 0 if the unit sets none, or if WATCHDOG_PID names another process."""
     if environ.get("WATCHDOG_PID", str(os.getpid())) != str(os.getpid()):
         return 0.0
     text = environ.get("WATCHDOG_USEC", "")

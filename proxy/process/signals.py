@@ -1,4 +1,4 @@
-"""Signals: what each means to a sidecar. None ends it without a drain but the second request to end.
+"""Maps signals to actions. Only the second request to end ends the process without a drain.
 
 Knows who reloads and who drains, not how. Invariant: no signal waits for what an earlier one began.
 """
@@ -28,7 +28,7 @@ habit, so the sidecar logs and ignores them."""
 
 
 def receive_signals() -> AbstractContextManager[SignalReceiver]:
-    """Every signal that means something here, or would end the process by default."""
+    """Receive every signal that has a meaning here or would end the process by default."""
     return trio.open_signal_receiver(signal.SIGHUP, signal.SIGUSR2, *DRAINING_SIGNALS, *IGNORED_SIGNALS)
 
 

@@ -81,7 +81,7 @@ class Task(enum.StrEnum):
 
 
 class Supervisor:
-    """One per process. `restarts` counts by task; it is read at scrape time."""
+    """Runs and restarts the process's background tasks. `restarts` counts by task; it is read at scrape time."""
 
     def __init__(self, log: Log) -> None:
         self.restarts: Counter[Task] = Counter()
@@ -121,7 +121,7 @@ class Supervisor:
 
 
 def summary(failure: BaseException) -> str:
-    """The errors of a failure in one line, without the groups that nurseries put around them."""
+    """Return the errors of a failure in one line, without the exception groups that nurseries add."""
     told = list(dict.fromkeys(f"{type(error).__name__}: {error}" for error in _leaves(failure)))
     more = len(told) - _MOST_ERRORS_TOLD
     return "; ".join([*told[:_MOST_ERRORS_TOLD], *([f"and {more} more"] if more > 0 else [])])

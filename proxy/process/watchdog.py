@@ -49,12 +49,12 @@ class Watchdog:
         self._is_told = False
 
     def beat(self) -> None:
-        """The loop turns. Called in its thread."""
+        """Note that the loop turns. Called in its thread."""
         self._loop = threading.get_ident()
         self._beats += 1
 
     def rest(self) -> None:
-        """The loop has ended in order: no beat is expected from now on."""
+        """Expect no more beats: the loop has ended in order."""
         self._loop = None
 
     def start(self) -> None:
