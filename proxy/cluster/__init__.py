@@ -1,1 +1,1 @@
-"""What the sidecar asks brokers about the cluster: topic names, listed topics, racks, replicas in sync, links."""
+"""Asks brokers about the cluster: topic names, listed topics, racks, replicas in sync, links."""

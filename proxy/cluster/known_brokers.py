@@ -22,8 +22,8 @@ MOST_MET = 8
 
 
 class KnownBrokers:
-    """Of one sidecar. An iteration yields the brokers that were known when it began; `legs` has the keys to speak with
-    them."""
+    """The brokers that a sidecar may ask. An iteration yields the brokers that were known when it began; `legs` has the
+    keys to speak with them."""
 
     def __init__(self, settings: Settings, legs: Legs) -> None:
         """Blocking. Raises ConfigurationError if [names] says how to log in, and that is not possible here."""

@@ -48,14 +48,15 @@ _CLASSES = {
 
 
 class Login:
-    """`open` it once; `run` it on each connection."""
+    """A SASL login. `open` it once; `run` it on each connection."""
 
     def __init__(self, settings: LoginSettings) -> None:
         self._settings = settings
 
     @classmethod
     def open(cls, settings: LoginSettings) -> Login:
-        """Blocking. Raises ConfigurationError if kafka-python or the password's file is missing."""
+        """Check that the login is possible. Blocking. Raises ConfigurationError if kafka-python or the password's file
+        is missing."""
         file = settings.secret.file
         if file is not None:
             refuse_silent(file)
@@ -65,11 +66,11 @@ class Login:
 
     @property
     def in_plaintext(self) -> bool:
-        """The login may also go over a leg that is not encrypted."""
+        """True if the login may also go over a leg that is not encrypted."""
         return self._settings.in_plaintext
 
     def mechanism(self) -> Any:
-        """A fresh exchange of kafka-python's. Blocking. Raises ConfigurationError."""
+        """Return a new exchange of kafka-python. Blocking. Raises ConfigurationError."""
         settings = self._settings
         module, name = _CLASSES[settings.mechanism]
         try:

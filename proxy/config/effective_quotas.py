@@ -1,4 +1,4 @@
-"""What a quotas file means for one broker at one moment, and how that differs from what holds.
+"""Computes the effective quotas of one broker at one moment, and how they differ from those in force.
 
 Pure: time is an argument. A file of 50 000 topics takes 0.6 s, so a process that relays does it in a thread.
 """
@@ -58,7 +58,7 @@ def upcoming_of(quota_file: QuotaFile, broker_id: int, now: datetime) -> Change 
 
 
 def told(worked: WorkedOut) -> dict[str, object]:
-    """The fields of a log line."""
+    """Return the fields of a log line."""
     rates = {**_rates(worked.before, suffix="_before"), **_rates(worked.quotas)}
     return {"hash": worked.quotas.hash, "changed": sorted(worked.changes), **rates}
 

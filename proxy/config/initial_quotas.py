@@ -1,4 +1,4 @@
-"""Which quotas a sidecar starts with: those of the file, or the last good ones, or, loudly, none.
+"""Chooses the quotas that a sidecar starts with: those of the file, the last good ones, or, with an error, none.
 
 Knows in which order the sources are tried, not how they are read. Blocking. Invariant: there is always an answer, even
 if a disk gives none.
@@ -26,7 +26,7 @@ NO_HASH = "none"
 
 
 class Source(enum.Enum):
-    """Where the quotas in force are from. The value is the metric label `source`."""
+    """The source of the quotas in force. The value is the metric label `source`."""
 
     FILE = "file"
     LAST_GOOD = "last_good"
@@ -51,7 +51,7 @@ class Start(NamedTuple):
 
 
 def start_with(path: Path, state: Path | None) -> Start:
-    """`state`: where the last good quotas are kept; None: nowhere."""
+    """Return the quotas to start with. `state`: the directory of the last good ones; None: they are not kept."""
     if not answers(path):
         return _fall_back(no_answer(path), state)
     try:
@@ -74,6 +74,6 @@ def _fall_back(error: str, state: Path | None) -> Start:
 
 
 def _kept(state: Path) -> LastGood | None:
-    """None if nothing was ever kept. Raises ConfigurationError."""
+    """Return the quotas that were kept; None if none ever were. Raises ConfigurationError."""
     refuse_silent(state)
     return load_last_good(state)

@@ -33,7 +33,7 @@ _CHARACTERS = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t",
 
 
 class Jaas(NamedTuple):
-    """One entry."""
+    """One entry of a JAAS configuration."""
 
     module: str
     options: dict[str, str]

@@ -197,7 +197,7 @@ def _with_keys(settings: Settings, document: Toml, problems: Problems) -> Settin
 
 
 def _keep_apart(quotas: QuotaSettings, problems: Problems) -> None:
-    """What is kept, and what is written on the way to it, must not take the place of the operator's own file."""
+    """Refuse a state file that would replace the operator's own file."""
     found = overwrites(quotas.state, quotas.file)
     if found == str(quotas.state):
         problems.add("quotas.state", f"expected another file than quotas.file, found {shown(str(quotas.state))}")

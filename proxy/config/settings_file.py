@@ -78,7 +78,7 @@ def _from_options(overrides: Sequence[str], problems: list[str]) -> list[tuple[s
 
 
 def _toml_value(text: str) -> Any:
-    """A TOML value if it is one (101, true, "text"), else the text itself: addresses need no quotes."""
+    """Return a TOML value if it is one (101, true, "text"), else the text itself: addresses need no quotes."""
     try:
         parsed = tomllib.loads(f"value = {text}")
     # No TOML, a number of more than 4300 digits; and brackets in brackets, a thousand deep.

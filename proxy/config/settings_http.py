@@ -22,7 +22,7 @@ _LOOPBACK = Address("127.0.0.1", 9404)
 
 @dataclass(frozen=True, slots=True)
 class HttpSettings:
-    """Of ``[http]``: where it answers, and whom."""
+    """The settings of ``[http]``: where pages are served, and to whom."""
 
     listen: Address = _LOOPBACK
     allowed_hosts: tuple[Annotated[str, Kind(parse_host_name)], ...] = ()

@@ -27,7 +27,7 @@ class StallAction(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LimitSettings:
-    """Of ``[limits]``."""
+    """The settings of ``[limits]``."""
 
     max_request_bytes: Bytes = 2**20
     """The largest Fetch request that is decoded, in slices: some 30 000 partitions, of which a decision takes 2 to 4 µs

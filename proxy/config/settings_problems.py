@@ -27,18 +27,18 @@ class Problems:
         self._messages: dict[str, str] = {}
 
     def __contains__(self, path: str) -> bool:
-        """Whether something is wrong with this key itself."""
+        """Return True if something is wrong with this key itself."""
         return path in self._messages
 
     def add(self, path: str, reason: str) -> None:
-        """Only the first reason is kept: what else is found of the same key, or below it, follows from that."""
+        """Add a problem. Only the first of a key, or of a key below it, is kept: others follow from that."""
         if any(path == wrong or path.startswith(f"{wrong}.") for wrong in self._messages):
             return
         source = self._origins.get(_dotted(path), self._source)
         self._messages[path] = f"{source}: {path}: {reason}"
 
     def add_unknown(self, path: str, reason: str) -> None:
-        """A key nobody knows; an override that made up a table is blamed by the key it gave a value to."""
+        """Add an unknown key. If an override made up its table, the override's key is named."""
         made_up = next((each for each in self._origins if each.startswith(f"{_dotted(path)}.")), path)
         self.add(made_up, reason)
 

@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 
 class EgressMode(enum.StrEnum):
-    """How the broker beside us comes to dial this sidecar when it means another broker."""
+    """How connections of the broker beside us to other brokers reach this sidecar."""
 
     PEERS = "peers"
     TRANSPARENT = "transparent"
 
 
 def _of_host(address: Address) -> str:
-    """Its host as certificates have it: a dot at the end is for the name lookup alone (RFC 6066, 3)."""
+    """Return the host as certificates have it: a dot at the end is for name lookups alone (RFC 6066, 3)."""
     return address.host.removesuffix(".")
 
 
@@ -51,7 +51,7 @@ class IngressSettings:
 
     @property
     def server_name(self) -> str:
-        """That the certificate of the broker beside us must have."""
+        """The name that the certificate of the broker beside us must have."""
         return self.tls.server_name or _of_host(self.upstream)
 
     def validate(self) -> Iterator[tuple[str, str]]:

@@ -29,25 +29,25 @@ class Address(NamedTuple):
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
     def collides_with(self, other: Address) -> bool:
-        """Whether both cannot be listened on at once; port 0 (any free one) never collides."""
+        """Return True if both cannot be listened on at once; port 0 (any free one) never collides."""
         return self == other and self.port != 0
 
     def overlaps(self, other: Address) -> bool:
-        """Whether one is every interface and the other one of them: the more specific gets its connections."""
+        """Return True if one is every interface and the other one of them: the more specific gets its connections."""
         return self.port == other.port != 0 and (self.covers(other) or other.covers(self))
 
     @property
     def is_any(self) -> bool:
-        """Whether it is every interface."""
+        """True if it stands for every interface."""
         return self.host in _ANY
 
     def covers(self, other: Address) -> bool:
-        """Whether it is every interface of the other one's family, whatever the ports."""
+        """Return True if it is every interface of the other one's family, whatever the ports."""
         return self.is_any and _ANY[self.host] == (":" in other.host)
 
 
 def parse_address(value: object) -> Address:
-    """``"host:port"`` or ``"[::1]:9092"``. Raises InvalidValueError."""
+    """Parse ``"host:port"`` or ``"[::1]:9092"``. Raises InvalidValueError."""
     match = _ADDRESS.fullmatch(value) if isinstance(value, str) else None
     if match is None:
         raise InvalidValueError(f"expected host:port, found {shown(value)}")
@@ -60,7 +60,7 @@ def parse_address(value: object) -> Address:
 
 
 def can_be_looked_up(host: str) -> bool:
-    """Whether it is a name as Python's name lookups and TLS want one: others end in UnicodeError there."""
+    """Return True if Python's name lookups and TLS accept the name: others end in UnicodeError there."""
     try:
         host.encode("idna")
     except UnicodeError:
@@ -69,7 +69,7 @@ def can_be_looked_up(host: str) -> bool:
 
 
 def parse_host_name(value: object) -> str:
-    """``"kafka-101"``, ``"*.example.com"`` or ``"*"``. Raises InvalidValueError."""
+    """Parse ``"kafka-101"``, ``"*.example.com"`` or ``"*"``. Raises InvalidValueError."""
     if not (isinstance(value, str) and _HOST_NAME.fullmatch(value)):
         expected = 'a host name without scheme and port, "*.example.com", or "*"'
         raise InvalidValueError(f"expected {expected}, found {shown(value)}")
@@ -77,7 +77,7 @@ def parse_host_name(value: object) -> str:
 
 
 def parse_distinguished_name(value: object) -> str:
-    """``"CN=kafka-operator,O=Example"``, most specific part first, as in RFC 4514. Raises InvalidValueError."""
+    """Parse ``"CN=kafka-operator,O=Example"``, most specific part first, as in RFC 4514. Raises InvalidValueError."""
     # Loaded where it is needed: most sidecars have no use for it.
     from cryptography import x509
 
@@ -92,7 +92,7 @@ def parse_distinguished_name(value: object) -> str:
 
 
 def parse_server_name(value: object) -> str:
-    """One host name, or an IP address: what a certificate is held to. Raises InvalidValueError."""
+    """Parse one host name or IP address that a certificate must have. Raises InvalidValueError."""
     if isinstance(value, str) and ":" in value and _ADDRESS.fullmatch(f"[{value}]:0"):
         return value
     name = parse_host_name(value)
@@ -102,7 +102,7 @@ def parse_server_name(value: object) -> str:
 
 
 def parse_target(value: object) -> Address:
-    """An address that can be connected to, so its port is not 0. Raises InvalidValueError."""
+    """Parse an address that can be connected to, so its port is not 0. Raises InvalidValueError."""
     address = parse_address(value)
     if address.port == 0:
         raise InvalidValueError(f"expected a port to connect to, found {shown(value)}")
@@ -110,7 +110,7 @@ def parse_target(value: object) -> Address:
 
 
 def parse_duration_seconds(value: object) -> float:
-    """``"250ms"``, ``"10s"``, ``"2m"``, ``"1h"``; a bare number has no unit and is refused.
+    """Parse ``"250ms"``, ``"10s"``, ``"2m"``, ``"1h"``; a bare number has no unit and is refused.
 
     Raises InvalidValueError.
     """
@@ -121,7 +121,7 @@ def parse_duration_seconds(value: object) -> float:
 
 
 def parse_seconds(value: object) -> float:
-    """A duration of more than nothing. Raises InvalidValueError."""
+    """Parse a duration above 0. Raises InvalidValueError."""
     seconds = parse_duration_seconds(value)
     if seconds <= 0:
         raise InvalidValueError(f"expected more than nothing, found {shown(value)}")
@@ -129,7 +129,8 @@ def parse_seconds(value: object) -> float:
 
 
 def format_duration(seconds: float) -> str:
-    """The inverse of `parse_duration_seconds`, in the largest unit of which it is a whole number: ``250ms``."""
+    """Return the text that `parse_duration_seconds` parses, in the largest unit that gives a whole number:
+    ``250ms``."""
     milliseconds = round(seconds * 1000)
     unit = next(unit for unit in ("h", "m", "s", "ms") if milliseconds % round(_SECONDS[unit] * 1000) == 0)
     return f"{milliseconds // round(_SECONDS[unit] * 1000)}{unit}"

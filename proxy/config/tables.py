@@ -36,13 +36,13 @@ MISSING = dataclasses.MISSING
 
 
 class Key(NamedTuple):
-    """What the key of a field is called, where it is not called like the field."""
+    """The name of a field's key, where it differs from the field's."""
 
     name: str
 
 
 class Kind(NamedTuple):
-    """What a key may hold."""
+    """A kind of value that a key may hold."""
 
     parse: Callable[[object], Any]
     """From what TOML has. Raises InvalidValueError."""
@@ -53,7 +53,7 @@ class Kind(NamedTuple):
 
 
 def whole_number(*, least: int, most: int | None = None) -> Kind:
-    """An integer from `least` to `most`."""
+    """Return the kind of integers from `least` to `most`."""
 
     def parse(value: object) -> int:
         if not isinstance(value, int) or isinstance(value, bool):
@@ -67,7 +67,7 @@ def whole_number(*, least: int, most: int | None = None) -> Kind:
 
 
 def choice(choices: type[enum.StrEnum]) -> Kind:
-    """One of the values of an enumeration."""
+    """Return the kind of the values of an enumeration."""
 
     def parse(value: object) -> enum.StrEnum:
         for each in choices:
@@ -127,7 +127,7 @@ class Declared(NamedTuple):
 
     @property
     def written_default(self) -> str:
-        """As people write it; "" if there is none."""
+        """The default as it is written in TOML; "" if there is none."""
         if self.default in (MISSING, None, ""):
             return ""
         return self.of.written(self.default) if isinstance(self.of, Kind) else str(list(self.default))
@@ -168,7 +168,7 @@ def _declared(hint: Any) -> Any:
 
 
 class TableReader:
-    """Of one file. `base`: what paths are relative to."""
+    """Reads declared tables of one file. `base`: the directory that paths are relative to."""
 
     def __init__(self, base: Path, problems: Problems) -> None:
         self._base = base

@@ -86,7 +86,7 @@ def read_role(role: str, tables: object, ends: Ends, *, base: Path, problems: Pr
 
 
 def is_loopback(host: str | None) -> bool:
-    """Whether a connection to this host stays on this machine, as far as its name tells."""
+    """Return True if a connection to this host stays on this machine, as far as its name tells."""
     if host is None:
         return False
     try:
@@ -102,8 +102,8 @@ def read_listener(path: str, name: str, table: object, *, base: Path, problems: 
 
 
 class _Leg:
-    """One table. `written` is None if it is not there. `name`: the leg's name; None: the one that follows from the
-    path."""
+    """One leg's table. `written` is None if it is not there. `name`: the leg's name; None: the one that follows from
+    the path."""
 
     def __init__(self, path: str, table: object, base: Path, problems: Problems, *, name: str | None = None) -> None:
         self._path, self._base, self._problems = path, base, problems
@@ -237,7 +237,7 @@ class _Leg:
         return value
 
     def _list(self, key: str) -> tuple[str, ...]:
-        """Kafka writes lists as one text with commas."""
+        """Split a list, which Kafka writes as one text with commas."""
         value = (self.written or {}).get(key, "")
         if isinstance(value, list) and all(isinstance(each, str) for each in value):
             return tuple(value)

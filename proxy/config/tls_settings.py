@@ -1,4 +1,4 @@
-"""What proxy.toml says of one leg's keys, as values, in Kafka's own words where it has some.
+"""The settings of one leg's keys, in Kafka's own words where it has some.
 
 Knows no file's content. Invariant: a leg is either here, and encrypted, or it is plaintext because that was written
 down, or because both of its ends are on this host.
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class ClientAuth(enum.StrEnum):
-    """ssl.client.auth"""
+    """Kafka's ssl.client.auth."""
 
     NONE = "none"
     REQUESTED = "requested"
@@ -40,7 +40,7 @@ class Secret:
 
 @dataclass(frozen=True, slots=True)
 class StoreSettings:
-    """Where keys or authorities are. `key`: the file of a PEM key that is not in `location` itself."""
+    """The store of keys or authorities. `key`: the file of a PEM key that is not in `location` itself."""
 
     location: Path
     type: StoreType = StoreType.PEM
@@ -56,7 +56,7 @@ class StoreSettings:
 
 @dataclass(frozen=True, slots=True)
 class LegSettings:
-    """One leg. `name` is its key path without `tls`, such as `ingress.listen`."""
+    """The settings of one leg. `name` is its key path without `tls`, such as `ingress.listen`."""
 
     name: str
     keystores: tuple[StoreSettings, ...] = ()
@@ -78,7 +78,7 @@ class LegSettings:
 
     @property
     def files(self) -> tuple[Path, ...]:
-        """Everything that has to be read again when it changes."""
+        """The files that are read again when they change."""
         stores = (*self.keystores, *(() if self.truststore is None else (self.truststore,)))
         return tuple(dict.fromkeys(path for store in stores for path in store.files))
 
@@ -94,8 +94,8 @@ class RoleTls:
 
     @property
     def lends_its_name(self) -> bool:
-        """If so, the broker it leads to takes anybody who dials for the owner of the upstream leg's certificate, since
-        the listening leg does not require a certificate."""
+        """True if the broker behind this leg takes any peer that dials for the owner of the upstream leg's certificate,
+        since the listening leg does not require a certificate."""
         required = self.listen is not None and self.listen.client_auth is ClientAuth.REQUIRED
         return self.upstream is not None and bool(self.upstream.keystores) and not required
 

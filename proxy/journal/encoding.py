@@ -28,14 +28,14 @@ _SILENT = ord(SHAPE_SILENT)
 
 
 class Origin(NamedTuple):
-    """Who writes."""
+    """The writer of a line."""
 
     broker: int
     run: str
 
 
 class Event(NamedTuple):
-    """Anything but traffic. `values` in the order of the kind's fields."""
+    """A journal event, of any kind but traffic. `values` in the order of the kind's fields."""
 
     kind: Kind
     tick: int
@@ -72,7 +72,7 @@ def _encoded(column: Sequence[str | int]) -> msgspec.Raw:
 
 
 def _columns(replica: ReplicaTraffic) -> tuple[str | int, ...]:
-    """A replica's element in each of the schema's lists."""
+    """Return a replica's element of each of the schema's lists."""
     before, position = replica.before, replica.position
     return (
         replica.topic,

@@ -1,4 +1,4 @@
-"""What happened, told to the journal as events: starts, stops, quotas, reloads, connections.
+"""Reports events to the journal: starts, stops, quotas, reloads, connections.
 
 The one place that knows both the sidecar's values and the fields of events. Invariant: without a journal everything
 here does nothing.
@@ -63,15 +63,16 @@ class History:
         )
 
     def _bounds_text(self, role: Role, rates: FinerRates, racks: Racks) -> str | None:
-        """The text made for these rates before, as long as they are the same object and no rack has changed since."""
+        """Return the text made for these rates before, as long as they are the same object and no rack has changed
+        since."""
         known = self._bounds.get(role)
         if known is None or known[0] is not rates or known[1] != racks.generation:
             known = self._bounds[role] = rates, racks.generation, bounds_text(rates, racks)
         return known[2]
 
     def _selection(self, role: Role, quota: RoleQuota) -> Selection:
-        """The one made for these lists before, as long as they are the same objects: a rate that sets itself makes a
-        new quota once a second, and its lists stay."""
+        """Return the selection made for these lists before, as long as they are the same objects: a rate that sets
+        itself makes a new quota once a second, and its lists stay."""
         known = self._selections.get(role)
         if known is None or not quota.has_lists_of(known[0]):
             known = self._selections[role] = quota, Selection(quota)
@@ -110,7 +111,7 @@ class History:
 
 
 def bounds_text(rates: FinerRates, racks: Racks) -> str | None:
-    """As the journal has them: JSON by kind and name; None if there are none."""
+    """Return the bounds as the journal has them: JSON by kind and name; None if there are none."""
     found: dict[str, dict[str, object]] = {}
     for entity, rate in rates.bounds():
         told: object = rate

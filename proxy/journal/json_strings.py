@@ -37,7 +37,7 @@ class Selection:
         self._encoded: msgspec.Raw | None = None
 
     def encoded(self) -> msgspec.Raw:
-        """As a JSON string."""
+        """Return the text as a JSON string."""
         if self._encoded is None:
             text = str(self)
             pause()

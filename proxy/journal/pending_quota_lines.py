@@ -1,4 +1,4 @@
-"""Which quota stands for each role: as the files tell it, and as they do not tell it yet.
+"""Keeps the last quota line of each role that the journal's files do not have yet.
 
 Pure; knows events, no files. Invariant: whatever the disk does, a role's last quota is not lost while the process
 lives. If the batch that tells of it is dropped, the quota waits, and is told with the next batch, at its own time.
@@ -54,7 +54,7 @@ class PendingQuotas:
         return [*waiting.values(), *events]
 
     def keep(self, events: Iterable[Event]) -> int:
-        """Of `events`, which `take_before` returned and which are dropped, have the last quota of each role wait.
+        """Keep the last quota of each role of `events`, which `take_before` returned and which were dropped.
         Return how many these are."""
         self._quotas = _last_quotas(events)
         return len(self._quotas)

@@ -38,7 +38,7 @@ LEAST_STEP_SECONDS = 1.0
 
 
 class Journal:
-    """One per process. Made within Trio, after the directory has been found good."""
+    """The journal of one process. Made within Trio, after the directory has been found good."""
 
     def __init__(
         self, settings: JournalSettings, *, broker: int, log: Log, wall: Callable[[], float] = time.time
@@ -66,7 +66,7 @@ class Journal:
 
     @property
     def problem(self) -> str | None:
-        """Why lines are not written now."""
+        """Return why lines are not written now; None if they are."""
         if self._waits:
             return f"the disk takes nothing: {QUEUED_BATCHES} batches of lines wait for it"
         return self._writer.problem
@@ -142,7 +142,7 @@ class Journal:
 
 
 def prepare(settings: JournalSettings, *, broker: int) -> None:
-    """Blocking, at start: make the directory, close what a crash left. Raises ConfigurationError."""
+    """Make the directory and close files that a crash left open. Blocking, at start. Raises ConfigurationError."""
     if not answers(settings.directory):
         raise ConfigurationError(f"journal.directory: {no_answer(settings.directory)}")
     try:

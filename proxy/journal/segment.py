@@ -38,7 +38,7 @@ class Segment:
         self._put(self._compressor.compress(lines))
 
     def is_removed(self) -> bool:
-        """Whether no directory has the file any more: whatever is written goes nowhere, and no error says so.
+        """Return True if no directory has the file any more: what is written is lost without an error.
 
         A file that was given another name is not removed.
         """

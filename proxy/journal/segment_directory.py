@@ -1,4 +1,4 @@
-"""The journal's directory: what files are called, what a crash left open, how much there may be.
+"""Manages the journal's directory: names of files, files that a crash left open, the total size.
 
 Blocking; runs in the writer's thread, and once at start. Knows nothing of lines.
 Invariant: a file without `.open` in its name is never written to again; only files with our broker's name are

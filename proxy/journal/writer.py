@@ -99,7 +99,7 @@ class Writer:
         self._ended_by: Exception | None = None
 
     def start(self) -> None:
-        """Have a thread at work: a new one, if there is none or it has ended."""
+        """Start a thread unless one is running."""
         if self._thread is None or not self._thread.is_alive():
             self._thread = threading.Thread(target=self._run, name="journal", daemon=True)
             self._thread.start()
@@ -111,7 +111,7 @@ class Writer:
             raise error
 
     def offer(self, batch: Batch) -> bool:
-        """Queue the batch; False, and counted, if the queue is full."""
+        """Queue the batch; return False and count it as dropped if the queue is full."""
         batch = batch._replace(events=self._refused_by_queue.take_before(batch.events))
         try:
             self._queue.put_nowait(batch)
@@ -122,11 +122,11 @@ class Writer:
 
     @property
     def is_full(self) -> bool:
-        """Whether the next batch would be dropped."""
+        """Return True if the next batch would be dropped."""
         return self._queue.full()
 
     def finish(self, timeout_seconds: float) -> None:
-        """Blocking: have everything written that was offered, if the disk does it in time."""
+        """Wait until everything offered is written, or the time is over. Blocking."""
         self._finishing = True
         try:
             self._queue.put(None, timeout=timeout_seconds)
@@ -151,7 +151,7 @@ class Writer:
             self.problem = str(error)
 
     def _rest(self) -> None:
-        """Leave Python's lock to the thread that relays, which would otherwise wait half a millisecond each time it
+        """Release Python's lock for the thread that relays, which would otherwise wait half a millisecond each time it
         needs it."""
         if not self._finishing and time.perf_counter() > self._rests_at:
             time.sleep(REST_SECONDS)
@@ -238,7 +238,7 @@ class Writer:
         segment.close()
 
     def _name_ended(self) -> None:
-        """Rename the files that have ended. Raises OSError; a file that is not renamed is tried again with the next
+        """Rename files that have ended. Raises OSError; a file that is not renamed is tried again with the next
         one."""
         while self._ended:
             self._shelf.close(self._ended[-1])

@@ -1,1 +1,1 @@
-"""What the sidecar says of itself over HTTP: metrics, health, the status page, and the quotas that are in force."""
+"""The sidecar's pages: metrics, health, the status page, and the quotas that are in force."""

@@ -1,4 +1,4 @@
-"""What a scrape gets: the table of `metrics`, in Prometheus' text format or in OpenMetrics.
+"""Exposes the table of `metrics` in Prometheus' text format or in OpenMetrics.
 
 Knows the formats, no socket and no metric by name. Invariant: what is exposed is `METRICS`, all of it and nothing else
 (PartitionBytesInRate only where asked for, because it has a series per partition).
@@ -71,7 +71,7 @@ class _Part(NamedTuple):
 
 
 def _parts(metric: Metric, samples: Iterator[Sample]) -> Iterator[_Part]:
-    """A family in parts of `_SAMPLES_A_STEP` samples; one without samples is exposed as well."""
+    """Yield a family in parts of `_SAMPLES_A_STEP` samples; one without samples is exposed as well."""
     step = tuple(islice(samples, _SAMPLES_A_STEP))
     yield _Part(_family(metric, step), is_first=True)
     while step := tuple(islice(samples, _SAMPLES_A_STEP)):

@@ -1,4 +1,4 @@
-"""What a scrape needs and a start does not: loaded in a thread once traffic is served.
+"""Loads modules that a scrape needs and a start does not, in a thread, once traffic is served.
 
 prometheus_client, and what looks up our own version, take 0.2 s of CPU to load. Invariants: to import this module loads
 nothing of them. They are loaded once, by one thread: if two threads import a module at the same time, each may see half
@@ -25,7 +25,7 @@ _LOADING = threading.Lock()
 
 
 def load_prometheus() -> None:
-    """Blocking. Whoever imports prometheus_client after it finds it whole."""
+    """Import prometheus_client completely, before others import it. Blocking."""
     with _LOADING:
         from ..observing import exposition  # noqa: F401
 

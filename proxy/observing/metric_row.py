@@ -1,4 +1,4 @@
-"""What a row of the table of metrics is made of: its facts, where values come from, and the ways to read one.
+"""Declares a row of the table of metrics: its facts, its sources, and how its value is read.
 
 Knows no metric by name (`metrics`) and no exposition format (`exposition`). Invariant: reading a value answers at once,
 from memory.
@@ -44,7 +44,7 @@ class Overload(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """Where the values come from. The callables answer at once, from memory."""
+    """The sources of metric values. The callables return at once, from memory."""
 
     statistics: Statistics
     reloads: ReloadStatistics

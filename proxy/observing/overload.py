@@ -1,4 +1,4 @@
-"""What gives way when too much comes, as rows of the table of metrics (`metrics`).
+"""The metrics of overload: connections, replicas and frames that are refused or pass untouched.
 
 The order in which it gives way: first no further connection is accepted; then no further replica is remembered and no
 further frame held, and these pass untouched. Reads counts only.

@@ -24,7 +24,7 @@ OPENMETRICS = "application/openmetrics-text"
 
 
 class Endpoints(NamedTuple):
-    """What the paths call. `ready` answers at once, whatever else is under way."""
+    """The functions behind the paths. `ready` returns at once, whatever else is under way."""
 
     metrics: Callable[[str], Awaitable[tuple[bytes, str]]]
     """Takes the Accept header, returns the exposition and its content type."""
@@ -83,6 +83,7 @@ def pages(
 
 
 def lists_openmetrics(accept: str) -> bool:
-    """Whether a scrape accepts OpenMetrics, whatever the order and the weights, as prometheus_client chooses. Versions
-    and escapings in the header are not passed on: prometheus_client repeats them, and raises at some of them."""
+    """Return True if a scrape accepts OpenMetrics, whatever the order and the weights, as prometheus_client chooses.
+    Versions and escapings in the header are not passed on: prometheus_client repeats them, and raises at some of
+    them."""
     return any(kind.partition(";")[0].strip() == OPENMETRICS for kind in accept.split(","))

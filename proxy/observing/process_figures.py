@@ -1,4 +1,4 @@
-"""What the kernel says of this process (CPU, memory, descriptors), as prometheus_client reads it: ``process_…``.
+"""Reads the kernel's figures of this process (CPU, memory, descriptors) as prometheus_client does: ``process_…``.
 
 Read in a thread, because descriptors are counted one by one, and 10 000 connections have 20 000. Invariant: they are
 read at most once a second, and a scrape waits no longer than that. If they are not there in time, it shows the last

@@ -1,4 +1,4 @@
-"""What is looked at once a second beside the traffic: what passes in each role, and whether its quota does as meant.
+"""Checks once a second what passes in each role, and whether its quota has the effect that was meant.
 
 Does little itself: `throttle.doubts` says what is doubtful, `throttle.passing` what passes, and `cluster`
 which topics and links there are.
@@ -32,8 +32,8 @@ LOOK_SECONDS = 1.0
 
 
 class QuotaChecks:
-    """One per process. `throttles` has the roles that the sidecar serves; `through`: the leaders to which the broker's
-    connections lead through here, None: all of them."""
+    """Samples rates and finds quota warnings. `throttles` has the roles that the sidecar serves; `through`: the leaders
+    to which the broker's connections lead through here, None: all of them."""
 
     def __init__(
         self, throttles: Mapping[Role, RoleThrottle], log: Log, *, through: Collection[int] | None = None
@@ -48,7 +48,7 @@ class QuotaChecks:
         self._passing = {role: PassingRates() for role in throttles}
 
     def doubts(self, role: Role) -> tuple[Doubt, ...]:
-        """The doubts found by the last look; none for a role that is not served."""
+        """Return the warnings of the last check; none for a role that is not served."""
         return self._doubts[role].found if role in self._doubts else ()
 
     def passing(self, role: Role) -> Passing:

@@ -35,7 +35,7 @@ def pause_seconds(took_seconds: float) -> float:
 
 
 class ReplicaStatsTask:
-    """Of one process. `partitions`: the rate of each of them is looked at as well."""
+    """Collects statistics of every replica when they are wanted and due. `partitions`: also each one's rate."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""What stands behind the pages: who may ask for them, the work that they cost, and its share of the loop.
+"""Builds the pages: authorizes requests, computes each page once for all who wait, and bounds its share of the loop.
 
 Does little itself: `status_page` and `exposition` make what pages say, `http` serves them. Invariant: no page costs the
 loop more than a slice at a time. All who ask for a page, or for a reload, while it is not begun yet share it, and a
@@ -151,5 +151,5 @@ class Site:
 
 
 def _at_once(_: float) -> float:
-    """No pause between two goes: each page is worked out after it was asked for, at once."""
+    """Return no pause: each page is computed at once after it was asked for."""
     return 0.0

@@ -1,4 +1,4 @@
-"""What `/throttle` says, declared once for the sidecar that writes it and the commands that read it.
+"""Declares the document of `/throttle`, once for the sidecar that writes it and the commands that read it.
 
 Every number is bytes, seconds or messages, and says which in its key; unlimited is null. Invariant: a key that is new
 does not break an older command, and one that an older sidecar does not write has a default, so that a newer command
@@ -23,7 +23,7 @@ class PassingState(msgspec.Struct, frozen=True):
 
 
 class DoubtState(msgspec.Struct, frozen=True):
-    """Why the quota may not do what was meant, and what to look at."""
+    """A warning that the quota may not have the effect that was meant, and what to look at."""
 
     reason: str
     text: str
@@ -54,7 +54,7 @@ class RateState(msgspec.Struct, frozen=True):
 
 
 class BoundState(msgspec.Struct, frozen=True):
-    """A rate inside the role's: of the traffic with one broker or one rack, or of a topic."""
+    """A rate inside the role's: for the traffic with one broker or one rack, or for a topic."""
 
     kind: str
     """"peer", "rack" or "topic"."""
@@ -169,7 +169,7 @@ class QuotasState(msgspec.Struct, frozen=True):
 
     @property
     def what_holds(self) -> str:
-        """Which quotas hold while the file is wrong."""
+        """Say which quotas are in force while the file is wrong."""
         if self.source == "none":
             return "NO QUOTA HOLDS, nothing is throttled, as none were kept from before the start"
         return "the last good one holds"
@@ -181,7 +181,7 @@ class JournalState(msgspec.Struct, frozen=True):
 
 
 class Page(msgspec.Struct, frozen=True):
-    """All of it; `roles` by "leader" and "follower"."""
+    """The whole document; `roles` by "leader" and "follower"."""
 
     broker: int
     policy: str

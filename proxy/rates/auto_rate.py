@@ -68,7 +68,7 @@ class Verdict(NamedTuple):
 
 
 class AutoRate:
-    """Of one role."""
+    """Chooses the rate of one role by its pressures."""
 
     def __init__(self) -> None:
         self._most = math.inf
@@ -137,7 +137,7 @@ class AutoRate:
 
     @property
     def _room(self) -> float:
-        """What may be asked for beside what goes through otherwise."""
+        """Return the bytes per second that may be requested beside the other traffic."""
         return SPARE * self._most - self._beside
 
     def _lowered(self, source: RateSource, worst: Reading, held: float, reached: float, now: float) -> Verdict:

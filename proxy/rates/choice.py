@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class HeldBy(enum.StrEnum):
-    """What keeps a rate from being another. The value is the metric label `held_by`."""
+    """Reason for which a rate is not higher. The value is the metric label `held_by`."""
 
     DEADLINE = "deadline"
     """It is the least that ends in time."""
@@ -38,7 +38,7 @@ class HeldBy(enum.StrEnum):
 
 
 class Observed(NamedTuple):
-    """One look at a role. Bytes per second are as its quota counts them."""
+    """A sample of one role. Bytes per second are as its quota counts them."""
 
     behind: int = 0
     """How many replicas are behind."""

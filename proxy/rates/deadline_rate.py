@@ -52,7 +52,7 @@ bytes per message are measured no more exactly."""
 
 
 class Standing(enum.Enum):
-    """How a catch-up stands to its deadline."""
+    """State of a catch-up relative to its deadline."""
 
     NOTHING_BEHIND = "nothing_behind"
     IN_TIME = "in_time"
@@ -74,7 +74,8 @@ class Need(NamedTuple):
 
 
 class DeadlineRate:
-    """Of one role: remembers when its catch-up began, and since when it is too slow."""
+    """Chooses the rate of one role by its deadline; remembers when its catch-up began, and since when it is too
+    slow."""
 
     def __init__(self) -> None:
         self._began: tuple[float, datetime] | None = None
@@ -144,7 +145,7 @@ class DeadlineRate:
 
 
 def about(standing: Standing, need: Need) -> str:
-    """For people, without the rate."""
+    """Return a description without the rate."""
     by = f"{need.finish_by:%Y-%m-%d %H:%M:%S} UTC"
     late = f"too late: it would take more than the most to end by {by}"
     if need.left_seconds <= 0:

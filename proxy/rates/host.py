@@ -1,4 +1,4 @@
-"""What the host says of its disks and its network, as far as it can be seen: Linux's /proc and /sys.
+"""Reads the host's disk and network counters, as far as they are visible: Linux's /proc and /sys.
 
 In a container the interfaces are the container's own, and their speed is mostly unknown; pressure is the whole host's.
 Blocking, if only for the kernel: read in a thread. Invariant: what cannot be read or makes no sense is None.
@@ -18,7 +18,7 @@ _MEGABIT = 1_000_000 / 8
 
 
 class HostCounters(NamedTuple):
-    """As the kernel counts them."""
+    """The kernel's counters."""
 
     io_stalled_seconds: float | None
     interface_bytes: Mapping[str, tuple[int, int]]
@@ -46,7 +46,7 @@ def read_counters(root: Path = Path("/")) -> HostCounters:
 
 
 def reading(before: HostCounters, after: HostCounters, seconds: float) -> HostReading:
-    """What was so in the `seconds` between two looks."""
+    """Return the rates in the `seconds` between two samples."""
     io_share = None
     if before.io_stalled_seconds is not None and after.io_stalled_seconds is not None and seconds > 0:
         io_share = min(max((after.io_stalled_seconds - before.io_stalled_seconds) / seconds, 0.0), 1.0)
@@ -60,13 +60,13 @@ def reading(before: HostCounters, after: HostCounters, seconds: float) -> HostRe
 
 
 def parse_pressure(text: str) -> float | None:
-    """Seconds in which something waited, since the host's start; None where the kernel does not say."""
+    """Return the seconds in which a task waited, since the host's start; None where the kernel does not say."""
     found = _SOME.search(text)
     return int(found[1]) / 1e6 if found else None
 
 
 def parse_interfaces(text: str) -> dict[str, tuple[int, int]]:
-    """Of /proc/net/dev, without the loopback."""
+    """Parse /proc/net/dev, without the loopback interface."""
     found = {}
     for line in text.splitlines():
         name, colon, rest = line.partition(":")
@@ -77,7 +77,7 @@ def parse_interfaces(text: str) -> dict[str, tuple[int, int]]:
 
 
 def _link(path: Path) -> float | None:
-    """Bytes per second; an interface without a link, or a virtual one, says -1 or nothing."""
+    """Return the link's bytes per second; None for an interface without a link, or a virtual one."""
     text = _text(path).strip()
     return int(text) * _MEGABIT if text.isdecimal() and int(text) > 0 else None
 

@@ -49,7 +49,7 @@ it."""
 
 
 class Surveyed(Protocol):
-    """Who looks at every replica: `refresh` has it done, `last` tells what was found."""
+    """The collector of replica statistics: `refresh` collects, `last` returns them."""
 
     async def refresh(self) -> None: ...
 
@@ -62,7 +62,7 @@ class Overseen(Protocol):
 
 @dataclass(slots=True)
 class _Steered:
-    """One role."""
+    """The rate and its choice of one role."""
 
     throttle: RoleThrottle
     rate: RoleRate = field(default_factory=RoleRate)
@@ -78,7 +78,7 @@ class _Steered:
 
 
 class RateController:
-    """Of one process: everything that changes what a role's throttle holds to."""
+    """Changes the rates of the throttles: by quotas.toml, by the clock, and by choice."""
 
     def __init__(
         self,
@@ -114,7 +114,7 @@ class RateController:
         """Asks for the signals that the operator named, while a rate goes by them."""
 
     def choice(self, role: Role) -> Choice | None:
-        """What was chosen last; None while the file says the rate itself."""
+        """Return the last choice; None while the quotas give the rate themselves."""
         return self._roles[role].choice if role in self._roles else None
 
     def lost_signals(self) -> dict[str, str]:
@@ -178,7 +178,7 @@ class RateController:
         return [self._source(role) for role in self._roles]
 
     def _source(self, role: Role) -> RateSource | None:
-        """What chooses the rate of this role; None: nothing does."""
+        """Return the rate source of this role; None if its rate is fixed."""
         return self._roles[role].throttle.quota.source if role in self._served else None
 
     def step(self, now: float, *, fresh: bool = True) -> None:
@@ -280,6 +280,6 @@ class RateController:
 
 
 def _is_at_least(throttle: RoleThrottle) -> bool:
-    """Whether the rate could not be lower."""
+    """Return True if the rate is at its lower bound."""
     source = throttle.quota.source
     return source is not None and throttle.quota.bytes_per_second <= source.least

@@ -1,4 +1,4 @@
-"""One role's rate from second to second: what its rate source says, made of what was observed.
+"""Chooses one role's rate from second to second by its rate source and what was observed.
 
 Pure: time is an argument. Invariant: what is chosen lies between the source's bounds, and changes by at least
 `LEAST_CHANGE` or not at all, unless it reaches a bound.
@@ -24,7 +24,7 @@ and every change is a line of the journal."""
 
 
 class RoleRate:
-    """Of one role and process."""
+    """The rate of one role."""
 
     def __init__(self) -> None:
         self._deadline = DeadlineRate()

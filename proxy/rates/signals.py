@@ -1,4 +1,4 @@
-"""What says whether catch-up hurts, each as a pressure: 0 is its best, above 1 is too much.
+"""Signals of whether catch-up hurts, each as a pressure: 0 is its best, above 1 is too much.
 
 - `in_sync_followers`: how long followers take from an answer with records of replicas in sync to their next fetch: a
   link that is full, what catches up in the same answer, an append that waits for its disk or for memory.
@@ -50,7 +50,7 @@ class OwnBest:
     """The pressure of a duration against its own best."""
 
     def __init__(self, signal: Signal, what: str, *, least_rise_seconds: float) -> None:
-        """A rise by less than `least_rise_seconds` is noise."""
+        """Treat a rise by less than `least_rise_seconds` as noise."""
         self._signal, self._what, self._least_rise_seconds = signal, what, least_rise_seconds
         self._best = math.inf
         self._least_since: float | None = None
@@ -62,7 +62,7 @@ class OwnBest:
 
     @property
     def most_seconds(self) -> float:
-        """A longer duration is a pressure above 1; infinite as long as there is no best."""
+        """The duration above which the pressure exceeds 1; infinite as long as there is no best."""
         return self._best + tolerated_rise(self._best, self._least_rise_seconds)
 
     def read(self, seconds: float | None, now: float, *, at_least: bool) -> Reading | None:
@@ -90,7 +90,7 @@ class OwnBest:
 
 
 class OwnBests:
-    """One signal of all brokers, each against its own best: the worst of them."""
+    """One signal of all brokers, each compared with its own best; the worst counts."""
 
     def __init__(self, signal: Signal, what: str, *, least_rise_seconds: float) -> None:
         self._make = partial(OwnBest, signal, what, least_rise_seconds=least_rise_seconds)
@@ -118,7 +118,7 @@ class OwnBests:
 
 
 class Signals:
-    """Those of one role: from what was measured in a second to readings."""
+    """Turns the measurements of one role and second into readings."""
 
     def __init__(self) -> None:
         self._pauses = OwnBests(

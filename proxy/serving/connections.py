@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 class Shared(NamedTuple):
-    """What every relayed connection is given: the parts of the process that outlive it."""
+    """The parts of the process that every relayed connection uses and that outlive it."""
 
     limits: LimitSettings
     changes: Changes

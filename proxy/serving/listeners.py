@@ -64,7 +64,7 @@ async def listen(
 
 
 def taken(inherited: Inherited | None, passed: PassedSockets, key: str, address: Address) -> socket.socket | None:
-    """The socket that listens there already, for the process before this one or for systemd."""
+    """Return the socket that already listens there, of the process before this one or of systemd."""
     of_systemd = passed.take(address)
     of_process = None if inherited is None else inherited.take_listener(key, address)
     if of_process is None or of_systemd is None:

@@ -105,7 +105,7 @@ async def _until_drained(
     *,
     loads: bool,
 ) -> None:
-    """All of a server but the TLS sockets that it keeps. `loads`: what could wait is to be loaded."""
+    """Serve until the drain is over. `loads`: load what could wait."""
     async with sidecar.recorded():
         async with trio.open_nursery() as background:
             for task, run in sidecar.tasks(pages, received).items():

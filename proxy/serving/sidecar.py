@@ -1,4 +1,4 @@
-"""How the parts of a sidecar are wired: quotas, throttles, connections, pages, journal, background tasks.
+"""Wires the parts of a sidecar: quotas, throttles, connections, pages, journal, background tasks.
 
 Decides nothing about traffic.
 """
@@ -228,7 +228,7 @@ class Sidecar:
 
     @asynccontextmanager
     async def recorded(self) -> AsyncIterator[None]:
-        """The journal, if one is kept, begins with this block and is on disk after it."""
+        """Start the journal, if one is kept, and have it on disk after the block."""
         self.history.started(own_version)
         try:
             yield
@@ -238,7 +238,7 @@ class Sidecar:
                 await self.journal.finish()
 
     def tasks(self, pages: PageServers, received: SignalReceiver | None) -> dict[Task, Callable[[], Awaitable[None]]]:
-        """What runs in the background, each under the supervisor. `received` None: signals are somebody else's."""
+        """Return the background tasks, each for the supervisor. `received` None: signals are handled elsewhere."""
         found: dict[Task, Callable[[], Awaitable[None]]] = {
             **self.site.tasks(pages.public, pages.control),
             Task.QUOTAS_FILE: self._watch.follow_file,
@@ -265,7 +265,7 @@ class Sidecar:
         return found
 
     def _quota_holds(self, role: Role, reason: str) -> None:
-        """Another quota holds from now on, for requests that wait as well."""
+        """Put another quota in force, for requests that wait as well."""
         self._changes.notify()
         self.history.quota(self._throttles[role], reason)
 

@@ -1,4 +1,4 @@
-"""What OpenSSL is told for a leg: whom to believe, what to present, which versions and suites.
+"""Makes the OpenSSL context of a leg: authorities, certificate, versions and cipher suites.
 
 Blocking: reads files. Invariant: a context is complete when it is returned, and is never altered afterwards; a renewed
 certificate is a new context, and connections that are open keep the old one.
@@ -144,8 +144,8 @@ def _context(settings: LegSettings, identity: Identity | None, trusted: str | No
 
 @contextmanager
 def _as_file(content: bytes) -> Iterator[str]:
-    """OpenSSL reads keys from files alone. Where the system has files in memory, the key is put into one of those,
-    which no other process can open."""
+    """Return a path to the key, since OpenSSL reads keys from files alone. Where the system has files in memory, the
+    key is put into one of those, which no other process can open."""
     if hasattr(os, "memfd_create"):
         descriptor = os.memfd_create("tls", os.MFD_CLOEXEC)
         try:

@@ -1,4 +1,4 @@
-"""Why a handshake did not succeed, in one word for the metric and one sentence for the operator.
+"""Classifies failed handshakes: one word for the metric and one sentence for the operator.
 
 Pure. Knows OpenSSL's words (`ssl.SSLError.reason`, X509_V_ERR codes). Invariant: every error has a reason; what is not
 known here is `other`, with OpenSSL's own words in the log.
@@ -86,7 +86,7 @@ class HandshakeError(OSError):
 
 
 def reason_of(error: OSError) -> Reason:
-    """The reason for which a handshake, or the first read after it, raised."""
+    """Return the reason for which a handshake, or the first read after it, raised."""
     if isinstance(error, HandshakeError):
         return error.reason
     if isinstance(error, ssl.SSLCertVerificationError):
@@ -106,7 +106,7 @@ def reason_of(error: OSError) -> Reason:
 
 
 def words_of(error: OSError) -> str:
-    """What OpenSSL says, without its place in Python's source."""
+    """Return OpenSSL's message without its place in Python's source."""
     if isinstance(error, HandshakeError):
         return error.detail
     if isinstance(error, ssl.SSLCertVerificationError):

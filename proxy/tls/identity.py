@@ -39,7 +39,7 @@ bit by bit: an error in its key or its names is raised only when these are asked
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """What a leg presents: the key, its certificate, and those of the authorities between."""
+    """The key of a leg, its certificate, and the intermediate certificates."""
 
     place: str
     """The file it is from."""
@@ -57,8 +57,8 @@ class Identity:
         return first <= now <= last
 
     def suits(self, name: str) -> bool:
-        """Whether a peer that dials `name`, a host name or an IP address, accepts this certificate (RFC 6125, as Java
-        does)."""
+        """Return True if a peer that dials `name`, a host name or an IP address, accepts this certificate (RFC 6125, as
+        Java does)."""
         asked = name.lower().rstrip(".")
         _, _, parent = asked.partition(".")
         wanted = {asked, f"*.{parent}"} if parent and not _is_address(asked) else {asked}
@@ -160,12 +160,12 @@ def _expected(store: StoreSettings) -> str:
 
 
 def _words(error: Exception) -> str:
-    """cryptography's first sentence: what follows is advice for programmers."""
+    """Return the first sentence of an error of cryptography: the rest is advice for programmers."""
     return (str(error) or type(error).__name__).partition(". ")[0].partition("\n")[0]
 
 
 def is_trusted(identity: Identity, authorities: Authorities) -> bool:
-    """Whether the certificate, or one of its chain, is among these authorities or signed by one of them."""
+    """Return True if the certificate, or one of its chain, is one of these authorities or signed by one."""
     trusted = x509.load_pem_x509_certificates(authorities.pem.encode())
     return any(
         own == each or _signed(own, each) for own in x509.load_pem_x509_certificates(identity.pem) for each in trusted

@@ -1,4 +1,4 @@
-"""One leg at work: makes TLS connections of plain ones, with the keys that its files had when they were last good.
+"""Makes TLS connections of plain ones for one leg, with the keys that its files had when they were last good.
 
 Knows no Kafka. Invariants: `accept` and `dial` return a connection whose peer was verified as the settings want it, or
 they close the plain connection and raise. Each failure is counted, and logged once per peer and reason.
@@ -54,7 +54,8 @@ class Shaken(NamedTuple):
 
 
 class Leg:
-    """`loaded` may be replaced at any time: connections that come later use the new keys."""
+    """The TLS connections of one leg. `loaded` may be replaced at any time: connections that come later use the new
+    keys."""
 
     def __init__(self, settings: LegSettings, loaded: Loaded, handshakes: Handshakes, log: Log) -> None:
         self.settings = settings
@@ -69,7 +70,7 @@ class Leg:
 
     @property
     def warnings(self) -> list[str]:
-        """What an operator should know of peers whose handshakes fail, ready to print."""
+        """Return warnings about peers whose handshakes fail, ready to print."""
         since = trio.current_time() - FAILS_SECONDS
         failing = {peer: reason for peer, (reason, when) in self._failing.items() if when >= since}
         found = [
@@ -84,7 +85,7 @@ class Leg:
         return self.settings.name
 
     async def accept(self, plain: socket.socket, *, peer: str, names: Sequence[str] = ()) -> Shaken:
-        """Be the server of who dialled us.
+        """Shake hands as the server with a peer that dialled us.
 
         Args:
             plain: taken over.
@@ -101,7 +102,7 @@ class Leg:
         return shaken
 
     async def dial(self, plain: socket.socket, name: str) -> Shaken:
-        """Be the client of whom we dialled.
+        """Shake hands as the client with a peer that we dialled.
 
         Args:
             plain: taken over.

@@ -42,7 +42,7 @@ _Look = tuple[tuple[int, int, int, int], ...]
 
 @dataclass(slots=True)
 class _Kept:
-    """What is known of one leg's files."""
+    """The last known state of one leg's files."""
 
     leg: Leg
     seen: _Look
@@ -62,14 +62,14 @@ class _Kept:
 
 
 class Legs:
-    """Made by `open_legs`; `run` it so that they stay current."""
+    """All legs, made by `open_legs`; `run` keeps them current."""
 
     def __init__(self, kept: Mapping[str, _Kept], log: Log) -> None:
         self._kept = kept
         self._log = log
 
     def of(self, settings: LegSettings | None) -> Leg | None:
-        """The leg with these settings; None for plaintext."""
+        """Return the leg with these settings; None for plaintext."""
         return None if settings is None else self._kept[settings.name].leg
 
     def __iter__(self) -> Iterator[Leg]:
@@ -77,7 +77,7 @@ class Legs:
 
     @property
     def warnings(self) -> list[str]:
-        """What an operator should know, ready to print."""
+        """Return warnings for the operator, ready to print."""
         found = [
             f"{name}: last good keys kept: {kept.error}" for name, kept in self._kept.items() if kept.error is not None
         ]
@@ -97,7 +97,7 @@ class Legs:
         return found
 
     def reloads(self) -> Iterator[tuple[tuple[str, str], float]]:
-        """((leg, outcome), count)"""
+        """Return the number of reloads by leg and outcome: ((leg, outcome), count)."""
         for name, kept in self._kept.items():
             for outcome in OUTCOMES:
                 yield (name, outcome), kept.outcomes[outcome]
@@ -111,13 +111,13 @@ class Legs:
                     nursery.start_soon(self._look_in_time, kept)
 
     async def _look_in_time(self, kept: _Kept) -> None:
-        """If the disk hangs, what it says in the end is taken up by a later look."""
+        """Look at the files for a bounded time: if the disk hangs, a later look uses what it finds."""
         with trio.move_on_after(HANGS_SECONDS) as waited:
             await in_thread(self._look, kept, limiter=kept.threads)
         kept.hangs = waited.cancelled_caught
 
     def _look(self, kept: _Kept) -> None:
-        """In a thread."""
+        """Read the files; runs in a thread."""
         now = _look_at(kept.leg.settings.files)
         if now == kept.seen:
             kept.pending = None
@@ -186,8 +186,8 @@ def unanswered(legs: Sequence[LegSettings]) -> dict[str, list[str]]:
 
 
 def _leg(settings: LegSettings, handshakes: Handshakes, log: Log) -> Leg:
-    """The modules that understand keys are imported here and not above: to load them takes an eighth of a start's CPU,
-    and a sidecar without keys never needs them."""
+    """Make a leg. The modules that parse keys are imported here and not above: to load them takes an eighth of a
+    start's CPU, and a sidecar without keys never needs them."""
     from .leg import Leg
 
     return Leg(settings, _load(settings), handshakes, log)

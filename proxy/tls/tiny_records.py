@@ -31,7 +31,7 @@ memory."""
 
 
 def comes_in_crumbs(sock: ssl.SSLSocket) -> bool:
-    """Whether more small records have come than anybody needs; false where there is nothing to look at."""
+    """Return True if more small records have come than any peer needs; False if nothing can be seen."""
     try:
         # SSLSocket's own refuses to look at what is encrypted.
         came = socket.socket.recv_into(sock, _CAME, 0, socket.MSG_PEEK)

@@ -31,7 +31,7 @@ _NONE = -1
 
 
 class TlsWatchdog:
-    """Of the one thread that calls `begin` and `end`."""
+    """Watches the calls of one thread, which calls `begin` and `end`."""
 
     def __init__(self) -> None:
         self._most_seconds = READ_SECONDS
@@ -45,7 +45,7 @@ class TlsWatchdog:
         self._clock = _NONE
 
     def begin(self, number: int, most_seconds: float = READ_SECONDS) -> None:
-        """A call that reads from this socket begins; `end` follows, whatever comes of it."""
+        """Watch a call that reads from this socket, until `end`."""
         if self._ended is None:
             self._start()
         # The order matters: a watcher that is about to cut the last call must find another call, or no number yet.
@@ -54,7 +54,7 @@ class TlsWatchdog:
         self._number = number
 
     def end(self) -> bool:
-        """The call is over. Whether it was cut: then its connection is to be ended."""
+        """End the watch. Return True if the call was cut: then its connection has to be closed."""
         with self._cutting:
             number, kept = self._number, self._kept
             self._number = self._kept = _NONE
