@@ -23,15 +23,15 @@ from typing import TYPE_CHECKING
 import click
 import trio
 
-from fuzz.modes import MODES
-from fuzz.party import PAIRS, Party
-from fuzz.priority import be_nice
 from fuzz.scenes.fetches import fetch, many_partitions
 from fuzz.scenes.greedy import BURST_BYTES, Greedy
 from fuzz.scenes.greedy import loads as fuzzed
-from fuzz.stage import Program, Stage, open_stage
-from fuzz.victim import PAUSE_SECONDS
-from lab.sidecars import throttle_sidecar_script
+from fuzz.stage.modes import MODES
+from fuzz.stage.priority import be_nice
+from fuzz.stage.stage import Program, Stage, open_stage
+from fuzz.stage.victim import PAUSE_SECONDS
+from fuzz.stage.victim_process import PAIRS, Party
+from lab.sidecars.sidecars import throttle_sidecar_script
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -11,11 +11,11 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from lab.moves import MIB, How, Move, Side
-from lab.records import BIG
+from lab.moves.move import MIB, How, Move, Side
+from lab.wire.records import BIG
 
 if TYPE_CHECKING:
-    from lab.moves import MoveResult
+    from lab.moves.move import MoveResult
 
 KIB = 1024
 QUOTA = 4.0 * MIB

@@ -18,21 +18,21 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 import trio
 
-from lab.cluster import cluster
-from lab.cluster_plan import ClusterPlan
+from lab.brokers.releases import release
+from lab.cluster.cluster import cluster
+from lab.cluster.plan import ClusterPlan
 from lab.errors import LabError
-from lab.mover import Mover
-from lab.moves import MIB, Move
-from lab.records import Shape
-from lab.releases import release
-from lab.sidecars import SidecarPlan
+from lab.moves.move import MIB, Move
+from lab.moves.mover import Mover
+from lab.sidecars.sidecars import SidecarPlan
+from lab.wire.records import Shape
 
 from .document_part import DocumentPart
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lab.moves import How, Side
+    from lab.moves.move import How, Side
 
 RESULTS = Path(__file__).parents[1] / "build" / "goodput.jsonl"
 PART = DocumentPart("goodput")

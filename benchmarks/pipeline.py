@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import psutil
 
-from lab.processes import dies_with_us
+from lab.host.processes import dies_with_us
 from pipeline.journals.generate import BYTES_PER_MESSAGE, FIRST_BROKER, START_SECONDS, Cluster
 from pipeline.tables.scope import moment_text
 

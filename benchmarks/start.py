@@ -23,9 +23,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lab.addresses import held_ports
-from lab.authority import Authority
-from lab.processes import dies_with_us
+from lab.brokers.authority import Authority
+from lab.host.addresses import held_ports
+from lab.host.processes import dies_with_us
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -24,15 +24,15 @@ import click
 import trio
 
 from lab import stopping
-from lab.addresses import KAFKA_PORT
-from lab.cluster import cluster
-from lab.cluster_plan import ClusterPlan
+from lab.cluster.cluster import cluster
+from lab.cluster.plan import ClusterPlan
 from lab.errors import LabError
-from lab.moves import MIB
-from lab.processes import Process, accepts_connections, kill_all, wait_until
-from lab.rooms import open_rooms
-from lab.scenes import fill_topic, native_quotas, sidecar_quotas, topic, until_equal, until_moved
-from lab.sidecars import SidecarPlan, lists_toml
+from lab.host.addresses import KAFKA_PORT
+from lab.host.namespaces import open_rooms
+from lab.host.processes import Process, accepts_connections, kill_all, wait_until
+from lab.moves.move import MIB
+from lab.moves.scenes import fill_topic, native_quotas, sidecar_quotas, topic, until_equal, until_moved
+from lab.sidecars.sidecars import SidecarPlan, lists_toml
 
 from .byte_path.peer import MissingError
 from .byte_path.proxies import SPLICE, haproxy_command, haproxy_version
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Sequence
     from pathlib import Path
 
-    from lab.cluster import Cluster
+    from lab.cluster.cluster import Cluster
 
 LEADER, FOLLOWER = 101, 102
 BROKERS = (LEADER, FOLLOWER)

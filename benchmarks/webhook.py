@@ -27,11 +27,11 @@ import click
 import trio
 import yaml
 
-from lab.authority import Authority
+from lab.brokers.authority import Authority
 from lab.errors import LabError
+from lab.host.processes import Process, accepts_connections, kill_all, wait_until
 from lab.kubernetes.control_plane import control_plane
-from lab.processes import Process, accepts_connections, kill_all, wait_until
-from lab.sidecars import throttle_sidecar_script
+from lab.sidecars.sidecars import throttle_sidecar_script
 
 from .document_part import DocumentPart
 

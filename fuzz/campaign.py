@@ -14,8 +14,8 @@ import trio
 
 from lab.errors import LabError
 
-from .cases import Door
-from .delivery import Attack
+from .cases.case import Door
+from .cases.delivery import Attack
 from .errors import NotRecoveredError
 from .findings import Finding
 from .invariant import Bounds, Breach, Broken, Watch
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Sequence
     from pathlib import Path
 
-    from .cases import Case
+    from .cases.case import Case
     from .scenes import Scene
-    from .stage import Stage
+    from .stage.stage import Stage
 
 LOOK_SECONDS = 0.1
 SETTLE_SECONDS = 0.6

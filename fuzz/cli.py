@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, NoReturn
 import click
 import trio
 
-from lab.sidecars import throttle_sidecar_script
+from lab.sidecars.sidecars import throttle_sidecar_script
 from lab.stopping import STOPPED, until_told_to_stop
 
 from .findings import cases_of
 from .invariant import MIB, Bounds
-from .modes import MODES
-from .priority import be_nice
 from .reporting import as_json, from_json, summed, table
 from .running import Order, replay, run
 from .scenes import SCENES
-from .stage import Program
+from .stage.modes import MODES
+from .stage.priority import be_nice
+from .stage.stage import Program
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence

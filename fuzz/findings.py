@@ -11,7 +11,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from .cases import Case
+from .cases.case import Case
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

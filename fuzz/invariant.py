@@ -20,7 +20,7 @@ from lab.errors import LabError
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from .stage import Stage
+    from .stage.stage import Stage
 
 MIB = 1024 * 1024
 DYING_SECONDS = 0.5

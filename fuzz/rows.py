@@ -8,7 +8,7 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING
 
-from .cases import Case, Door, Ending
+from .cases.case import Case, Door, Ending
 from .scenes.fetches import fetch
 from .scenes.quota_files import ODD
 

@@ -13,21 +13,21 @@ from typing import TYPE_CHECKING
 import trio
 
 from .campaign import Campaign, Result, replayed
+from .cases.http import http_case
+from .cases.kafka import answer_case, request_case
 from .findings import Finding
-from .http_cases import http_case
 from .invariant import Bounds
-from .kafka_cases import answer_case, request_case
-from .modes import MODES
 from .scenes import SCENES, QuotaFiles
-from .stage import open_stage
+from .stage.modes import MODES
+from .stage.stage import open_stage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from .cases import Case
+    from .cases.case import Case
     from .findings import Kept
-    from .modes import Mode
-    from .stage import Program, Stage
+    from .stage.modes import Mode
+    from .stage.stage import Program, Stage
 
 FAMILIES: dict[str, Callable[[int, int], Case]] = {
     "requests": request_case,

@@ -1,6 +1,6 @@
 """The lab's command line: clusters to play with, moves to measure. `python -m lab --help`.
 
-Thin: options in, values to `lab.cluster` and `lab.mover`, tables or JSON out.
+Thin: options in, values to `lab.cluster.cluster` and `lab.moves.mover`, tables or JSON out.
 Invariant: standard output carries only the answer; progress and errors go to standard error. Exit status 1
 means the lab failed, 3 that a move ended with replicas that differ, 130 that it was stopped.
 """
@@ -18,24 +18,24 @@ from rich.console import Console
 from rich.table import Table
 
 from . import stopping
-from .addresses import KAFKA_PORT
-from .cluster import Cluster, cluster
+from .brokers.fetch_jars import fetch_jars
+from .brokers.releases import EVERY_RELEASE
+from .cluster.cluster import Cluster, cluster
+from .cluster.plan import ClusterPlan
 from .cluster_options import BINARIES, PROTOCOLS, RATE, SIZE, cluster_options, cluster_plan, security_option
-from .cluster_plan import ClusterPlan
 from .errors import LabError
-from .fetching import fetch_jars
-from .measure import fetch_versions
-from .mover import Mover
-from .moves import HOWS, SIDES, How, Move, MoveResult, Side
-from .records import BIG, SMALL
-from .releases import EVERY_RELEASE
+from .host.addresses import KAFKA_PORT
+from .measuring.figures import fetch_versions
+from .moves.move import HOWS, SIDES, How, Move, MoveResult, Side
+from .moves.mover import Mover
 from .reporting import ProgressLine, moves_table
-from .sidecars import SidecarPlan
+from .sidecars.sidecars import SidecarPlan
+from .wire.records import BIG, SMALL
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
-    from .releases import Release
+    from .brokers.releases import Release
 
 DIFFERENT_REPLICAS = 3
 _VERSION_SECONDS = 10.0

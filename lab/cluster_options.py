@@ -14,11 +14,11 @@ import click
 from proxy.errors import InvalidValueError
 from proxy.quotas.units import parse_rate, parse_size
 
-from .cluster_plan import ClusterPlan
+from .brokers.jars import version_numbers
+from .brokers.releases import EVERY_RELEASE, RELEASES, release
+from .brokers.security import Security
+from .cluster.plan import ClusterPlan
 from .errors import LabError
-from .jars import version_numbers
-from .releases import EVERY_RELEASE, RELEASES, release
-from .security import Security
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

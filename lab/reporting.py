@@ -13,13 +13,13 @@ from rich.table import Table
 
 from proxy.quotas.units import format_bytes
 
-from .moves import MIB
+from .moves.move import MIB
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from types import TracebackType
 
-    from .moves import MoveResult, Progress
+    from .moves.move import MoveResult, Progress
 
 
 class ProgressLine:
@@ -52,7 +52,7 @@ class ProgressLine:
         self._shown = text
 
     def tell(self, progress: Progress) -> None:
-        """For `lab.mover.Mover`."""
+        """For `lab.moves.mover.Mover`."""
         name = progress.phase
         if progress.bytes_to_move and self._status:
             name += (

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     import socketserver
     from collections.abc import Iterator
 
-    from lab.authority import Authority
+    from lab.brokers.authority import Authority
 
 
 @contextmanager

@@ -14,8 +14,8 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lab.addresses import held_ports
-from lab.processes import Process, accepts_connections, dies_with_us, kill_all
+from lab.host.addresses import held_ports
+from lab.host.processes import Process, accepts_connections, dies_with_us, kill_all
 
 from .follower import Order, encode
 from .peer import MissingError, Peer, Place

@@ -9,7 +9,7 @@ import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lab.sidecars import UNLIMITED, throttle_sidecar_script
+from lab.sidecars.sidecars import UNLIMITED, throttle_sidecar_script
 
 from .loads import BULK, LEADER_ID, REPLICA_ID, TOPIC
 from .peer import Peer, Place

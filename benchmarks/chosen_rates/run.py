@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import trio
 
-from lab.scenes import fill_topic, topic, until_equal, until_moved
-from lab.sidecars import SidecarPlan
+from lab.moves.scenes import fill_topic, topic, until_equal, until_moved
+from lab.sidecars.sidecars import SidecarPlan
 
 from .scene import FOLLOWER, LEADER, MB, MOVED, Clock, open_stage, producing
 from .shapes import LOADS, free_share
@@ -19,7 +19,7 @@ from .ways import BY_SIDECARS, MOVES, quotas
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from lab.live import Acknowledged
+    from lab.load.live_producer import Acknowledged
 
     from .scene import Stage
 

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import trio
 
-from lab.cluster import cluster
-from lab.cluster_plan import ClusterPlan
-from lab.live import LiveProducer
-from lab.records import Shape
-from lab.releases import release
-from lab.rooms import open_rooms
-from lab.scenes import topic
+from lab.brokers.releases import release
+from lab.cluster.cluster import cluster
+from lab.cluster.plan import ClusterPlan
+from lab.host.namespaces import open_rooms
+from lab.load.live_producer import LiveProducer
+from lab.moves.scenes import topic
+from lab.wire.records import Shape
 
 from .shapes import FLAT
 
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable
     from contextlib import AbstractAsyncContextManager
 
-    from lab.cluster import Cluster
-    from lab.rooms import Rooms
-    from lab.sidecars import SidecarPlan
+    from lab.cluster.cluster import Cluster
+    from lab.host.namespaces import Rooms
+    from lab.sidecars.sidecars import SidecarPlan
 
     from .shapes import Load, Part
 

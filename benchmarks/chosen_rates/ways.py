@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from lab.admin import FOLLOWER_RATE, LEADER_RATE
-from lab.scenes import native_quotas, sidecar_quotas
+from lab.cluster.admin import FOLLOWER_RATE, LEADER_RATE
+from lab.moves.scenes import native_quotas, sidecar_quotas
 
 from .autothrottle import INTERVAL_SECONDS, WINDOW_SECONDS, Autothrottle
 from .scene import BROKERS, FOLLOWER, LEADER, MB, MOVED

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lab.authority import Authority
-from lab.processes import dies_with_us
+from lab.brokers.authority import Authority
+from lab.host.processes import dies_with_us
 
 from ..byte_path.peer import MissingError
 from ..document_part import DocumentPart

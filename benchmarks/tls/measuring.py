@@ -16,8 +16,8 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
-from lab.addresses import free_ports
-from lab.processes import dies_with_us
+from lab.host.addresses import free_ports
+from lab.host.processes import dies_with_us
 
 from ..byte_path.loads import SMALL
 from ..byte_path.usage import memory, tree, usage

@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lab.addresses import free_ports
-from lab.sidecars import throttle_sidecar_script
+from lab.host.addresses import free_ports
+from lab.sidecars.sidecars import throttle_sidecar_script
 
 from ..byte_path.envoy import envoy_program
 from ..byte_path.peer import program

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, ClassVar
 
 import trio
 
-from ..delivery import send_all
+from ..cases.delivery import send_all
 from .fetches import fetch, many_partitions
 from .scene import Scene
 
 if TYPE_CHECKING:
-    from ..stage import Stage
+    from ..stage.stage import Stage
 
 HOLD_SECONDS = 3.0
 SEND_SECONDS = 2.0

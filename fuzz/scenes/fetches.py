@@ -9,7 +9,7 @@ from protocol.fetch.tables import request_layout
 from protocol.wire.apis import API_FETCH, is_flexible
 from protocol.wire.layout import TAGS
 
-from ..pairs import replica_state
+from ..cases.known_frames import replica_state
 
 _HEAD = struct.Struct(">ihhih")
 _CLIENT = b"greedy"

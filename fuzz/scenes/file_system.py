@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from ..stage import Stage
+    from ..stage.stage import Stage
 
 NOTICED_SECONDS = 1.3
 """A watch looks at the way to the file each second."""

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, ClassVar
 
 import trio
 
-from ..delivery import READ_BYTES, send_all
+from ..cases.delivery import READ_BYTES, send_all
 from .fetches import fetch, many_partitions
 from .scene import Scene
 
 if TYPE_CHECKING:
-    from ..stage import Stage
+    from ..stage.stage import Stage
 
 CONNECTIONS = 8
 SECONDS = 6.0

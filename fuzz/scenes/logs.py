@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, ClassVar
 
 import trio
 
-from ..cases import Case, Door, Ending
-from ..delivery import Attack
+from ..cases.case import Case, Door, Ending
+from ..cases.delivery import Attack
 from .fetches import fetch
 from .scene import Scene
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ..stage import Stage
+    from ..stage.stage import Stage
 
 PIPE_BYTES = 4096
 _NO_LENGTH = b"\xff\xff\xff\xfc" + bytes(40)

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, ClassVar
 
 import trio
 
-from ..delivery import READ_BYTES, send_all
+from ..cases.delivery import READ_BYTES, send_all
 from .fetches import made_up_topics
 from .scene import Scene
 
 if TYPE_CHECKING:
-    from ..stage import Stage
+    from ..stage.stage import Stage
 
 BYTES = 96 * 1024 * 1024
 FRAME_TOPICS = 8_000

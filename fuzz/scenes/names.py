@@ -10,16 +10,16 @@ import trio
 from protocol.metadata import METADATA_VERSION, metadata_response_layout
 from protocol.wire.layout import TAGS
 
-from ..cases import generator
-from ..delivery import READ_BYTES, send_all
-from ..mutations import mutated
+from ..cases.case import generator
+from ..cases.delivery import READ_BYTES, send_all
+from ..cases.mutations import mutated
 from .fetches import fetch
 from .scene import Scene
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ..stage import Stage
+    from ..stage.stage import Stage
 
 TOPICS, PARTITIONS = 5000, 10
 PAUSE_SECONDS = 0.3

@@ -11,15 +11,15 @@ import trio
 
 from lab.errors import LabError
 
-from ..cases import Case, Door, generator
+from ..cases.case import Case, Door, generator
+from ..cases.mutations import mutated
 from ..errors import NotRecoveredError
-from ..mutations import mutated
 from .scene import Scene
 
 if TYPE_CHECKING:
     from random import Random
 
-    from ..stage import Sidecar, Stage
+    from ..stage.stage import Sidecar, Stage
 
 RELOAD_SECONDS = 3.0
 RECOVERY_SECONDS = 10.0

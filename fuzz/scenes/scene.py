@@ -6,8 +6,8 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, ClassVar
 
 if TYPE_CHECKING:
-    from ..cases import Case
-    from ..stage import Stage
+    from ..cases.case import Case
+    from ..stage.stage import Stage
 
 
 class Scene(ABC):

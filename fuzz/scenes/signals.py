@@ -11,7 +11,7 @@ from .quota_files import recovered
 from .scene import Scene
 
 if TYPE_CHECKING:
-    from ..stage import Stage
+    from ..stage.stage import Stage
 
 HARMLESS = (
     signal.SIGHUP, signal.SIGUSR1, signal.SIGALRM, signal.SIGPIPE, signal.SIGWINCH, signal.SIGCONT,

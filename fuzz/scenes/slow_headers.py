@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, ClassVar
 
 import trio
 
-from ..delivery import send_all
+from ..cases.delivery import send_all
 from .scene import Scene
 
 if TYPE_CHECKING:
-    from ..stage import Stage
+    from ..stage.stage import Stage
 
 PAUSE_SECONDS = 0.0005
 _HEAD = struct.Struct(">ihhih")

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 import trio
 
-from ..cluster import Cluster, cluster
-from ..cluster_plan import ClusterPlan
-from ..compare import compare
-from ..fetching import fetch_jars
-from ..load import fill
-from ..measure import Event, events
-from ..security import Security
-from ..sidecars import SidecarPlan, quotas_toml
+from ..brokers.fetch_jars import fetch_jars
+from ..brokers.security import Security
+from ..cluster.cluster import Cluster, cluster
+from ..cluster.plan import ClusterPlan
+from ..load.fill import fill
+from ..measuring.compare_replicas import compare
+from ..measuring.figures import Event, events
+from ..sidecars.sidecars import SidecarPlan, quotas_toml
 from .stage import Check, journal_settings
 
 if TYPE_CHECKING:

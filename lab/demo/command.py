@@ -117,7 +117,7 @@ def _stage(kafka: str, security: str) -> Callable[..., AbstractAsyncContextManag
             from .own import own_stage
 
             return own_stage
-        from ..security import Security
+        from ..brokers.security import Security
         from .brokers import brokers_stage
     except ModuleNotFoundError as error:
         raise click.ClickException(missing_extra("throttle-sidecar demo", error)) from error

@@ -18,9 +18,9 @@ import trio
 from ..embedded.follower import EmbeddedFollower
 from ..embedded.leader import EmbeddedLeader
 from ..errors import LabError
-from ..measure import Event
-from ..processes import Process, wait_until
-from ..sidecars import throttle_sidecar_script
+from ..host.processes import Process, wait_until
+from ..measuring.figures import Event
+from ..sidecars.sidecars import throttle_sidecar_script
 from .stage import Check, journal_settings
 
 if TYPE_CHECKING:

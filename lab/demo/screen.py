@@ -14,7 +14,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from ..measure import within
+from ..measuring.figures import within
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from ..measure import Event
+    from ..measuring.figures import Event
 
 
 @dataclass(frozen=True, slots=True)

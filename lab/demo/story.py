@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 import trio
 
 from ..errors import LabError
-from ..measure import Event, within, worst_window
+from ..measuring.figures import Event, within, worst_window
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

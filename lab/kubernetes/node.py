@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING
 
 import trio
 
+from ..brokers.jars import required_command
 from ..errors import LabError
-from ..jars import required_command
-from ..processes import Process, accepts_connections, kill_all, wait_until
+from ..host.processes import Process, accepts_connections, kill_all, wait_until
 from .control_groups import ControlGroup
 from .control_plane import ControlPlane, control_plane
 from .network import node_network

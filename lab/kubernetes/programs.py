@@ -18,8 +18,8 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from ..brokers.jars import cache_directory, required_command
 from ..errors import LabError
-from ..jars import cache_directory, required_command
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -13,7 +13,7 @@ from benchmarks.tls.ends import BULK, CIPHER, Follower, follower_context, openss
 from benchmarks.tls.measuring import Found, medians
 from benchmarks.tls.reporting import table
 from benchmarks.tls.ways import NAME
-from lab.authority import Authority
+from lab.brokers.authority import Authority
 from tests.benchmarks.orphans import left_behind
 
 if TYPE_CHECKING:

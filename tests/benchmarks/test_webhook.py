@@ -16,9 +16,9 @@ import pytest
 import trio
 
 from benchmarks.webhook import CONNECTIONS, POD, Load, until_listening
-from lab.authority import Authority
+from lab.brokers.authority import Authority
 from lab.errors import LabError
-from lab.processes import Process
+from lab.host.processes import Process
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -15,8 +15,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from lab.brokers.jars import cache_directory
 from lab.errors import LabError
-from lab.jars import cache_directory
 
 from .systems import BASE, System
 

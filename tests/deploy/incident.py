@@ -19,15 +19,15 @@ from typing import TYPE_CHECKING, Protocol
 import trio
 
 from deploy.grafana.panels import ROWS
-from lab.alert_rules import hurried
-from lab.processes import kill_all
-from lab.prometheus import Prometheus
-from lab.sidecars import UNLIMITED
+from lab.host.processes import kill_all
+from lab.measuring.alert_rules import hurried
+from lab.measuring.prometheus import Prometheus
+from lab.sidecars.sidecars import UNLIMITED
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
-    from lab.prometheus import Alert, Target
+    from lab.measuring.prometheus import Alert, Target
 
 PROMETHEUS = Path(__file__).parents[2] / "deploy" / "prometheus"
 RULES = ("recording.rules.yaml", "alerts.rules.yaml")

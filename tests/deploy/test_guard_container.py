@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import trio
 
-from lab.processes import Process, kill_all, wait_until
-from lab.rooms import SIDECAR_UID, Rooms, open_rooms
-from lab.sidecars import throttle_sidecar_script
+from lab.host.namespaces import SIDECAR_UID, Rooms, open_rooms
+from lab.host.processes import Process, kill_all, wait_until
+from lab.sidecars.sidecars import throttle_sidecar_script
 from tests.operating.guard.test_namespaces import CLIENT, SERVER
 
 from .test_helm import config_map, pod

@@ -16,12 +16,12 @@ import pytest
 import trio
 import yaml
 
-from lab.cluster import Cluster, start_cluster
-from lab.cluster_plan import ClusterPlan
-from lab.moves import MIB, Move
-from lab.open_move import open_move
-from lab.rooms import open_rooms
-from lab.sidecars import SidecarPlan
+from lab.cluster.cluster import Cluster, start_cluster
+from lab.cluster.plan import ClusterPlan
+from lab.host.namespaces import open_rooms
+from lab.moves.move import MIB, Move
+from lab.moves.open_move import open_move
+from lab.sidecars.sidecars import SidecarPlan
 
 from .containers import BARE_BASE_IMAGE, BASE_IMAGE, GRACE_SECONDS, IMAGE, REDIRECT_IMAGE, Containers
 from .test_kubernetes import config_map
@@ -30,7 +30,7 @@ from .test_kubernetes import pod as rendered_pod
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from lab.rooms import Rooms
+    from lab.host.namespaces import Rooms
 
 pytestmark = [pytest.mark.image, pytest.mark.timeout(900)]
 

@@ -12,9 +12,9 @@ import trio
 
 from lab.embedded.follower import EmbeddedFollower
 from lab.embedded.leader import EmbeddedLeader
-from lab.processes import Process, kill_all, wait_until
-from lab.prometheus import Target
-from lab.sidecars import throttle_sidecar_script
+from lab.host.processes import Process, kill_all, wait_until
+from lab.measuring.prometheus import Target
+from lab.sidecars.sidecars import throttle_sidecar_script
 from tests.deploy.exporter import exporter
 from tests.deploy.incident import LEFT_BEHIND, LOOP_LAGGING, PINNED, RELOAD_FAILED, play, watched
 

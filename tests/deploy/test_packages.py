@@ -16,11 +16,11 @@ import trio
 
 from deploy.commit import ROOT
 from deploy.packages.building import PYTHONS
-from lab.cluster import start_cluster
-from lab.cluster_plan import ClusterPlan
-from lab.moves import MIB, Move
-from lab.open_move import open_move
-from lab.sidecars import SidecarPlan
+from lab.cluster.cluster import start_cluster
+from lab.cluster.plan import ClusterPlan
+from lab.moves.move import MIB, Move
+from lab.moves.open_move import open_move
+from lab.sidecars.sidecars import SidecarPlan
 
 from .containers import BASE_IMAGE, Containers
 

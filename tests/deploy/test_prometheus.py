@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from lab.errors import LabError
-from lab.prometheus import promtool
+from lab.measuring.prometheus import promtool
 from proxy.observing.metrics import METRICS
 
 ROOT = Path(__file__).parents[2]

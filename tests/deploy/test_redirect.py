@@ -20,12 +20,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 import trio
 
-from lab.addresses import KAFKA_PORT, REDIRECT_PORT
 from lab.embedded.leader import EmbeddedLeader
 from lab.errors import LabError
-from lab.processes import Process, wait_until
-from lab.rooms import Rooms, open_rooms
-from lab.sidecars import throttle_sidecar_script
+from lab.host.addresses import KAFKA_PORT, REDIRECT_PORT
+from lab.host.namespaces import Rooms, open_rooms
+from lab.host.processes import Process, wait_until
+from lab.sidecars.sidecars import throttle_sidecar_script
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator

@@ -11,22 +11,22 @@ import pytest
 
 from fuzz.campaign import Campaign, replayed
 from fuzz.invariant import MIB, Bounds
-from fuzz.modes import MODES
 from fuzz.rows import http_cases, kafka_cases, quota_cases
 from fuzz.scenes import FileSystem, Signals
 from fuzz.scenes.file_system import CHANGES
 from fuzz.scenes.logs import DeadLog, FullLog
 from fuzz.scenes.quota_files import recovered
-from fuzz.stage import Program, open_stage
-from lab.sidecars import throttle_sidecar_script
+from fuzz.stage.modes import MODES
+from fuzz.stage.stage import Program, open_stage
+from lab.sidecars.sidecars import throttle_sidecar_script
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from fuzz.cases import Case
+    from fuzz.cases.case import Case
     from fuzz.scenes import Scene
-from fuzz.stage import Stage
+from fuzz.stage.stage import Stage
 
 PATIENT = Bounds(stall_seconds=8.0, memory_bytes=300 * MIB)
 SIDECAR = Program(throttle_sidecar_script())

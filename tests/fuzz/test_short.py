@@ -8,8 +8,8 @@ import pytest
 
 from fuzz.invariant import MIB, Bounds
 from fuzz.running import Order, run
-from fuzz.stage import Program
-from lab.sidecars import throttle_sidecar_script
+from fuzz.stage.stage import Program
+from lab.sidecars.sidecars import throttle_sidecar_script
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import yaml
 
-from lab.authority import Authority
+from lab.brokers.authority import Authority
 from tests.kubernetes.test_overlays import DEFINITION
 
 from .deployed import MANIFESTS

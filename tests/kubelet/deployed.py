@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 import psutil
 import yaml
 
-from lab.addresses import HTTP_PORT, hosts_file
-from lab.admin import Admin
-from lab.compare import compare
-from lab.load import fill
-from lab.log_lines import RELEVANT, complaints
-from lab.records import SMALL
-from lab.releases import release
+from lab.brokers.log_lines import RELEVANT, complaints
+from lab.brokers.releases import release
+from lab.cluster.admin import Admin
+from lab.host.addresses import HTTP_PORT, hosts_file
+from lab.load.fill import fill
+from lab.measuring.compare_replicas import compare
+from lab.wire.records import SMALL
 from tests.deploy.containers import IMAGE, REDIRECT_IMAGE
 
 from .images import BROKER_IMAGE, KAFKA
@@ -29,9 +29,9 @@ from .volumes import local_volume
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from lab.compare import Comparison
     from lab.kubernetes.control_plane import ControlPlane
     from lab.kubernetes.node import Node
+    from lab.measuring.compare_replicas import Comparison
 
 MANIFESTS = Path(__file__).parents[2] / "deploy" / "kubernetes"
 BROKERS = (0, 1, 2)

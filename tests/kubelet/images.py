@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import lab.kubernetes
-from lab.jars import kafka_jars, required_command
+from lab.brokers.jars import kafka_jars, required_command
 from lab.kubernetes.node_files import SANDBOX_IMAGE
 from tests.deploy.containers import BASE_IMAGE, IMAGE, REDIRECT_IMAGE
 

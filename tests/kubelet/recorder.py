@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from lab.measure import Event, worst_window
+from lab.measuring.figures import Event, worst_window
 
 if TYPE_CHECKING:
     from types import TracebackType

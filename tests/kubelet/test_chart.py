@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 import yaml
 
-from lab.moves import MIB
+from lab.moves.move import MIB
 from tests.deploy.containers import IMAGE, REDIRECT_IMAGE
 from tests.deploy.helm_cases import CHART, brokers
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lab.moves import MIB
+from lab.moves.move import MIB
 from tests.system.expectations import WORST_SECOND
 
 from . import certificates

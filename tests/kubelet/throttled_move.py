@@ -9,7 +9,7 @@ import time
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, NamedTuple
 
-from lab.moves import MIB
+from lab.moves.move import MIB
 
 from .deployed import BROKERS
 from .recorder import NetworkCard

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from lab.authority import Authority
-from lab.processes import Process, accepts_connections, kill_all
-from lab.sidecars import throttle_sidecar_script
+from lab.brokers.authority import Authority
+from lab.host.processes import Process, accepts_connections, kill_all
+from lab.sidecars.sidecars import throttle_sidecar_script
 from operating.injection.injecting import ASKS, MARK
 from tests.deploy.helm_cases import CHART, brokers
 from tests.operating.injection.pods import pod

@@ -4,10 +4,10 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from lab.moves import Progress
+from lab.moves.move import Progress
 from lab.reporting import ProgressLine, moves_table
 
-from .test_moves import move, result
+from .moves.test_move import move, result
 
 if TYPE_CHECKING:
     import pytest

@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING
 import pytest
 import trio
 
-from lab.cluster import start_cluster
-from lab.cluster_plan import ClusterPlan
-from lab.moves import MIB, Move
-from lab.open_move import OpenMove, open_move
-from lab.rooms import open_rooms
-from lab.sidecars import SidecarPlan
+from lab.cluster.cluster import start_cluster
+from lab.cluster.plan import ClusterPlan
+from lab.host.namespaces import open_rooms
+from lab.moves.move import MIB, Move
+from lab.moves.open_move import OpenMove, open_move
+from lab.sidecars.sidecars import SidecarPlan
 from tests.deploy.containers import Containers
 from tests.deploy.systems import BARE
 from tests.deploy.test_packages import build
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from lab.cluster import Cluster
+    from lab.cluster.cluster import Cluster
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(900)]
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lab.authority import Authority
+from lab.brokers.authority import Authority
 from operating.asking import CERTIFICATE_FILE, TOKEN_FILE, DistrustError, RefusedError, ask, send
 from operating.overriding.members import members
 from proxy.errors import ConfigurationError, UnreachableError

@@ -13,7 +13,7 @@ from subprocess import PIPE
 
 import pytest
 
-from lab.addresses import held_ports
+from lab.host.addresses import held_ports
 
 from .commands.conftest import PROXY, QUOTAS
 

@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple, Self, get_args
 
-from lab.jars import java_command, kafka_jars
+from lab.brokers.jars import java_command, kafka_jars
 from protocol.fetch.tables import REQUEST, RESPONSE, request_layout, response_layout
 from protocol.kafka_json import Engine, is_default, request_json, response_json
 from protocol.wire.apis import API_FETCH

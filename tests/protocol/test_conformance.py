@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 from construct import Int8sb, Int16sb, Int32sb, Int64sb
 
-from lab.jars import kafka_jars
+from lab.brokers.jars import kafka_jars
 from protocol import metadata, reassignments
 from protocol.fetch import tables as fetch
 from protocol.wire import headers

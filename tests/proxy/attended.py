@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from fuzz import pairs
+from fuzz.cases import known_frames
 from fuzz.scenes.fetches import fetch
-from fuzz.stranger import empty_answer
+from fuzz.stage.hostile_leader import empty_answer
 from protocol.wire.apis import API_METADATA, API_VERSIONS
 from protocol.wire.framing import with_length
 from protocol.wire.headers import peek_request
@@ -100,9 +100,9 @@ class Victim:
     async def fetches(self) -> None:
         """Once. Raises AssertionError if it is cut off, or one byte is wrong."""
         number = next(self.ids)
-        expected = pairs.answer(self.version, number)
+        expected = known_frames.answer(self.version, number)
         with trio.fail_after(PATIENT_SECONDS):
-            await self.stream.send_all(pairs.request(self.version, number))
+            await self.stream.send_all(known_frames.request(self.version, number))
             assert await read_exactly(self.stream, len(expected)) == expected
 
 
@@ -117,8 +117,8 @@ async def lead(stream: trio.SocketStream) -> None:
 def _said(frame: bytes) -> bytes:
     head = peek_request(frame, 0, len(frame))
     assert head is not None
-    if head.client_id == pairs.CLIENT_ID:
-        return pairs.answer(head.api_version, head.correlation_id)
+    if head.client_id == known_frames.CLIENT_ID:
+        return known_frames.answer(head.api_version, head.correlation_id)
     if head.api_key == API_VERSIONS:
         return metadata_to(13)
     if head.api_key == API_METADATA:

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from lab.authority import Authority
+from lab.brokers.authority import Authority
 from lab.embedded.leader import EmbeddedLeader
-from lab.exposition import parse_exposition
+from lab.sidecars.exposition import parse_exposition
 from protocol.wire.framing import with_length
 from proxy.config.settings import load_settings
 from tests.proxy.conversation import fetch_frame

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from lab.live import LIVE, LiveProducer
+from lab.load.live_producer import LIVE, LiveProducer
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping, Sequence
 
-    from lab.cluster import Cluster
+    from lab.cluster.cluster import Cluster
 
 _WARM_UP_SECONDS = 2.5
 """A follower's fetcher takes a moment to find a new topic, and its leader, which refuses records meanwhile, to hear of

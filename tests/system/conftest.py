@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING
 import pytest
 import trio
 
-from lab.cluster import Cluster, start_cluster
-from lab.cluster_plan import ClusterPlan
-from lab.mover import Mover
-from lab.moves import MIB, Move
-from lab.sidecars import SidecarPlan
+from lab.cluster.cluster import Cluster, start_cluster
+from lab.cluster.plan import ClusterPlan
+from lab.moves.move import MIB, Move
+from lab.moves.mover import Mover
+from lab.sidecars.sidecars import SidecarPlan
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from benchmarks.cases import Case
-    from lab.moves import MoveResult
+    from lab.moves.move import MoveResult
 
 WARM_UP = Move("unthrottled", bytes_per_partition=MIB, followers=(102, 103))
 """Brokers that have just started take 0.54 to 0.72 s from the request of their first move to its first byte, without

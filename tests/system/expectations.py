@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lab.measure import LONG_WINDOW_SECONDS, SHORT_WINDOW_SECONDS, worst_window
+from lab.measuring.figures import LONG_WINDOW_SECONDS, SHORT_WINDOW_SECONDS, worst_window
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lab.measure import Event
-    from lab.open_move import OpenMove, Outcome
+    from lab.measuring.figures import Event
+    from lab.moves.open_move import OpenMove, Outcome
 
 WORST_SECOND, WORST_WINDOW = 1.3, 1.05
 EFFECT_SECONDS = 0.25

@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import trio
 
-from lab.cluster_plan import ClusterPlan
-from lab.measure import Answer
-from lab.open_move import open_move
-from lab.sidecars import SidecarPlan
+from lab.cluster.plan import ClusterPlan
+from lab.measuring.figures import Answer
+from lab.moves.open_move import open_move
+from lab.sidecars.sidecars import SidecarPlan
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from lab.cluster import Cluster
-    from lab.measure import Sample
-    from lab.moves import Move
-    from lab.releases import Release
+    from lab.brokers.releases import Release
+    from lab.cluster.cluster import Cluster
+    from lab.measuring.figures import Sample
+    from lab.moves.move import Move
 
 JOURNAL = "journal"
 _FINISH_SECONDS = 150.0

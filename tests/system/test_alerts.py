@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 import pytest
 import trio
 
-from lab.addresses import EXPORTER_PORT, HTTP_PORT
-from lab.cluster import Cluster, start_cluster
-from lab.cluster_plan import ClusterPlan
-from lab.moves import MIB, Move
-from lab.open_move import OpenMove, open_move
-from lab.prometheus import Target
-from lab.sidecars import SidecarPlan
+from lab.cluster.cluster import Cluster, start_cluster
+from lab.cluster.plan import ClusterPlan
+from lab.host.addresses import EXPORTER_PORT, HTTP_PORT
+from lab.measuring.prometheus import Target
+from lab.moves.move import MIB, Move
+from lab.moves.open_move import OpenMove, open_move
+from lab.sidecars.sidecars import SidecarPlan
 from tests.deploy.incident import (
     LEFT_BEHIND,
     LOOP_LAGGING,

@@ -14,7 +14,7 @@ import pytest
 from benchmarks.chosen_rates.run import run
 from benchmarks.chosen_rates.scene import MB, open_stage
 from benchmarks.chosen_rates.ways import LEAST
-from lab.sidecars import SidecarPlan
+from lab.sidecars.sidecars import SidecarPlan
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,18 +10,18 @@ from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.serialization import load_pem_private_key, pkcs12
 
-from lab.addresses import SECURED_PORT
-from lab.cluster import start_cluster
-from lab.cluster_plan import ClusterPlan
-from lab.releases import release
-from lab.security import PASSWORD, USER, Security
+from lab.brokers.releases import release
+from lab.brokers.security import PASSWORD, USER, Security
+from lab.cluster.cluster import start_cluster
+from lab.cluster.plan import ClusterPlan
+from lab.host.addresses import SECURED_PORT
 from operating.moves.cluster import Connection, connect
 from proxy.errors import ClusterError
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from lab.cluster import Cluster
+    from lab.cluster.cluster import Cluster
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(120)]
 MODULE = "org.apache.kafka.common.security"

@@ -15,22 +15,22 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 import trio
 
-from lab.addresses import KAFKA_PORT, hosts_file
-from lab.cluster import cluster, start_cluster
-from lab.cluster_plan import ClusterPlan
-from lab.jars import java_command, kafka_jars
-from lab.moves import MIB, Move
-from lab.open_move import open_move
-from lab.releases import release
-from lab.scenes import topic, until_equal
-from lab.sidecars import SidecarPlan
+from lab.brokers.jars import java_command, kafka_jars
+from lab.brokers.releases import release
+from lab.cluster.cluster import cluster, start_cluster
+from lab.cluster.plan import ClusterPlan
+from lab.host.addresses import KAFKA_PORT, hosts_file
+from lab.moves.move import MIB, Move
+from lab.moves.open_move import open_move
+from lab.moves.scenes import topic, until_equal
+from lab.sidecars.sidecars import SidecarPlan
 
 from .expectations import FIRST_CONTACT_BYTES, assert_all_kept, assert_intact
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from lab.cluster import Cluster
+    from lab.cluster.cluster import Cluster
 
 CLIENTS = Path(__file__).parent / "clients"
 LEADER, FOLLOWER = 101, 102

@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING
 import pytest
 import trio
 
-from lab.moves import MIB, Move, Side
-from lab.open_move import OpenMove, open_move
+from lab.moves.move import MIB, Move, Side
+from lab.moves.open_move import OpenMove, open_move
 
 from .expectations import assert_intact
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable
 
-    from lab.cluster import Cluster
+    from lab.cluster.cluster import Cluster
 
 EARLY, IN_TIME = 0.9, 1.0
 A_SECOND = 1 / 14

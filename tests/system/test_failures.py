@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Literal
 import pytest
 import trio
 
-from lab.measure import fetches_per_second
-from lab.moves import MIB, Move, Side
-from lab.open_move import OpenMove, open_move
+from lab.measuring.figures import fetches_per_second
+from lab.moves.move import MIB, Move, Side
+from lab.moves.open_move import OpenMove, open_move
 
 from .busy import assert_undisturbed, busy_partitions
 from .expectations import FIRST_CONTACT_BYTES, assert_all_kept, assert_intact, assert_kept, mean, ratios
 
 if TYPE_CHECKING:
-    from lab.cluster import Cluster
+    from lab.cluster.cluster import Cluster
 
 QUOTA = 4 * MIB
 EARLY = 8 * MIB

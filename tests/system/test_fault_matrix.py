@@ -20,16 +20,16 @@ import psutil
 import pytest
 import trio
 
-from lab.addresses import KAFKA_PORT
-from lab.cluster import Cluster, start_cluster
-from lab.cluster_plan import ClusterPlan
-from lab.following import missing
-from lab.log_lines import SHRINKS
-from lab.moves import MIB, Move
-from lab.open_move import OpenMove, Outcome, open_move
-from lab.releases import release
-from lab.rooms import Rooms, open_rooms
-from lab.sidecars import SidecarPlan
+from lab.brokers.log_lines import SHRINKS
+from lab.brokers.releases import release
+from lab.cluster.cluster import Cluster, start_cluster
+from lab.cluster.plan import ClusterPlan
+from lab.host.addresses import KAFKA_PORT
+from lab.host.namespaces import Rooms, open_rooms
+from lab.load.following_producer import missing
+from lab.moves.move import MIB, Move
+from lab.moves.open_move import OpenMove, Outcome, open_move
+from lab.sidecars.sidecars import SidecarPlan
 
 from .busy import busy_partitions
 from .expectations import assert_all_kept, ratios
@@ -40,8 +40,8 @@ from .faults.table import FAULTS
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from lab.live import LiveProducer
-    from lab.sidecars import Sidecar
+    from lab.load.live_producer import LiveProducer
+    from lab.sidecars.sidecars import Sidecar
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(420)]
 

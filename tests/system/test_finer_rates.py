@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING
 import pytest
 import trio
 
-from lab.cluster import cluster
-from lab.cluster_plan import ClusterPlan
-from lab.moves import MIB, Move
-from lab.open_move import open_move
-from lab.releases import release
-from lab.sidecars import SidecarPlan
+from lab.brokers.releases import release
+from lab.cluster.cluster import cluster
+from lab.cluster.plan import ClusterPlan
+from lab.moves.move import MIB, Move
+from lab.moves.open_move import open_move
+from lab.sidecars.sidecars import SidecarPlan
 
 from .expectations import assert_intact, assert_kept, mean, ratios
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lab.cluster import Cluster
+    from lab.cluster.cluster import Cluster
 
 RATE = 8 * MIB
 PEER = 1 * MIB

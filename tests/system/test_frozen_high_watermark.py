@@ -10,14 +10,14 @@ from __future__ import annotations
 import pytest
 import trio
 
-from lab.cluster import Cluster, cluster
-from lab.cluster_plan import ClusterPlan
+from lab.brokers.releases import release
+from lab.cluster.cluster import Cluster, cluster
+from lab.cluster.plan import ClusterPlan
 from lab.errors import LabError
-from lab.live import LIVE, LiveProducer
-from lab.moves import MIB
-from lab.releases import release
-from lab.scenes import fill_topic, sidecar_quotas, topic, until, until_equal, until_in_sync
-from lab.sidecars import SidecarPlan, lists_toml
+from lab.load.live_producer import LIVE, LiveProducer
+from lab.moves.move import MIB
+from lab.moves.scenes import fill_topic, sidecar_quotas, topic, until, until_equal, until_in_sync
+from lab.sidecars.sidecars import SidecarPlan, lists_toml
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(300)]
 

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from benchmarks.goodput import BROKERS, FIRST, SIDECARS, Batches
-from lab.cluster import cluster
-from lab.cluster_plan import ClusterPlan
-from lab.mover import Mover
-from lab.releases import release
-from lab.sidecars import SidecarPlan
+from lab.brokers.releases import release
+from lab.cluster.cluster import cluster
+from lab.cluster.plan import ClusterPlan
+from lab.moves.mover import Mover
+from lab.sidecars.sidecars import SidecarPlan
 
 if TYPE_CHECKING:
-    from lab.moves import MoveResult
+    from lab.moves.move import MoveResult
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(240)]
 

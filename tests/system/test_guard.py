@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING
 import pytest
 import trio
 
-from lab.cluster import Cluster, start_cluster
-from lab.cluster_plan import ClusterPlan
-from lab.compare import compare
-from lab.measure import within
-from lab.moves import MIB, Move, Side
-from lab.open_move import open_move
-from lab.processes import Process, wait_until
-from lab.releases import release
-from lab.rooms import Rooms, open_rooms
-from lab.sidecars import SidecarPlan, throttle_sidecar_script
+from lab.brokers.releases import release
+from lab.cluster.cluster import Cluster, start_cluster
+from lab.cluster.plan import ClusterPlan
+from lab.host.namespaces import Rooms, open_rooms
+from lab.host.processes import Process, wait_until
+from lab.measuring.compare_replicas import compare
+from lab.measuring.figures import within
+from lab.moves.move import MIB, Move, Side
+from lab.moves.open_move import open_move
+from lab.sidecars.sidecars import SidecarPlan, throttle_sidecar_script
 
 from .busy import busy_partitions
 from .expectations import assert_intact, mean
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
     from pathlib import Path
 
-    from lab.compare import Comparison
-    from lab.sidecars import Sidecar
+    from lab.measuring.compare_replicas import Comparison
+    from lab.sidecars.sidecars import Sidecar
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(420)]
 

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import trio
 
-from lab.cluster import Cluster, cluster
-from lab.cluster_plan import ClusterPlan
-from lab.moves import MIB, Move
-from lab.open_move import open_move
-from lab.releases import release
-from lab.security import Security
-from lab.sidecars import SidecarPlan
+from lab.brokers.releases import release
+from lab.brokers.security import Security
+from lab.cluster.cluster import Cluster, cluster
+from lab.cluster.plan import ClusterPlan
+from lab.moves.move import MIB, Move
+from lab.moves.open_move import open_move
+from lab.sidecars.sidecars import SidecarPlan
 
 from .busy import assert_undisturbed, busy_partitions
 from .expectations import WORST_SECOND, WORST_WINDOW, assert_intact, mean, ratios
@@ -28,8 +28,8 @@ from .expectations import WORST_SECOND, WORST_WINDOW, assert_intact, mean, ratio
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lab.live import LiveProducer
-    from lab.sidecars import Sidecar
+    from lab.load.live_producer import LiveProducer
+    from lab.sidecars.sidecars import Sidecar
 
 LEADER, FOLLOWER = 101, 102
 QUOTA = 4 * MIB

@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING
 import pytest
 import trio
 
-from lab.measure import fetches_per_second
-from lab.moves import MIB, How, Move, Side
-from lab.open_move import open_move
+from lab.measuring.figures import fetches_per_second
+from lab.moves.move import MIB, How, Move, Side
+from lab.moves.open_move import open_move
 
 from .expectations import assert_intact
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lab.cluster import Cluster
-    from lab.sidecars import Sidecar
+    from lab.cluster.cluster import Cluster
+    from lab.sidecars.sidecars import Sidecar
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(600)]
 

@@ -12,18 +12,18 @@ from typing import TYPE_CHECKING, Literal
 import pytest
 import trio
 
-from lab.live import LiveProducer
-from lab.mover import Mover
-from lab.moves import MIB, Move
-from lab.records import Shape
-from lab.scenes import fill_topic, native_quotas, sidecar_quotas, topic, until, until_equal, until_moved
-from lab.sidecars import lists_toml
+from lab.load.live_producer import LiveProducer
+from lab.moves.move import MIB, Move
+from lab.moves.mover import Mover
+from lab.moves.scenes import fill_topic, native_quotas, sidecar_quotas, topic, until, until_equal, until_moved
+from lab.sidecars.sidecars import lists_toml
+from lab.wire.records import Shape
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from lab.cluster import Cluster
-    from lab.moves import How, Latencies, Side
+    from lab.cluster.cluster import Cluster
+    from lab.moves.move import How, Latencies, Side
 
 
 LEADER, FOLLOWER = 101, 102

@@ -15,20 +15,20 @@ from typing import TYPE_CHECKING
 import pytest
 import trio
 
-from lab.cluster import start_cluster
-from lab.cluster_plan import ClusterPlan
-from lab.following import FollowingProducer, missing
-from lab.measure import Asked, events
-from lab.moves import MIB
-from lab.records import Shape
-from lab.scenes import fill_topic, sidecar_quotas, topic, until, until_equal, until_moved
-from lab.sidecars import SidecarPlan, lists_toml
+from lab.cluster.cluster import start_cluster
+from lab.cluster.plan import ClusterPlan
+from lab.load.following_producer import FollowingProducer, missing
+from lab.measuring.figures import Asked, events
+from lab.moves.move import MIB
+from lab.moves.scenes import fill_topic, sidecar_quotas, topic, until, until_equal, until_moved
+from lab.sidecars.sidecars import SidecarPlan, lists_toml
+from lab.wire.records import Shape
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 
-    from lab.cluster import Cluster
-    from lab.measure import Sample
+    from lab.cluster.cluster import Cluster
+    from lab.measuring.figures import Sample
 
 pytestmark = [pytest.mark.timeout(600)]
 

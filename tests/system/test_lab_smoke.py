@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 import pytest
 import trio
 
-from lab.admin import wait_end_offsets
-from lab.cluster import cluster
-from lab.cluster_plan import ClusterPlan
-from lab.mover import Mover
-from lab.moves import MIB, Move
-from lab.releases import release
-from lab.scenes import fill_topic, topic, until_committed, until_equal
+from lab.brokers.releases import release
+from lab.cluster.admin import wait_end_offsets
+from lab.cluster.cluster import cluster
+from lab.cluster.plan import ClusterPlan
+from lab.moves.move import MIB, Move
+from lab.moves.mover import Mover
+from lab.moves.scenes import fill_topic, topic, until_committed, until_equal
 
 if TYPE_CHECKING:
-    from lab.cluster import Cluster
+    from lab.cluster.cluster import Cluster
 
 pytestmark = pytest.mark.brokers
 

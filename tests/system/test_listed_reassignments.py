@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING
 import pytest
 import trio
 
-from lab.addresses import KAFKA_PORT
-from lab.cluster import start_cluster
-from lab.cluster_plan import ClusterPlan
-from lab.load import fill
-from lab.native import throttle_natively
-from lab.releases import release
+from lab.brokers.releases import release
+from lab.cluster.cluster import start_cluster
+from lab.cluster.plan import ClusterPlan
+from lab.host.addresses import KAFKA_PORT
+from lab.load.fill import fill
+from lab.moves.native_quotas import throttle_natively
 from protocol.metadata import ReplicaCount, replica_counts
 from proxy.cluster.broker_client import Broker, ask_metadata
 from proxy.cluster.topic_questions import added_at, without_added
 from proxy.config.settings import Address
 
 if TYPE_CHECKING:
-    from lab.cluster import Cluster
+    from lab.cluster.cluster import Cluster
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(120)]
 

@@ -14,9 +14,9 @@ import pytest
 import trio
 
 from lab.kubernetes.mounts import MountedConfigMap
-from lab.moves import MIB, Move, Side
-from lab.open_move import OpenMove, open_move
-from lab.sidecars import UNLIMITED
+from lab.moves.move import MIB, Move, Side
+from lab.moves.open_move import OpenMove, open_move
+from lab.sidecars.sidecars import UNLIMITED
 
 from .busy import assert_undisturbed, busy_partitions
 from .expectations import EFFECT_SECONDS, assert_all_kept, assert_intact, mean
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from lab.cluster import Cluster
-    from lab.sidecars import Sidecar
+    from lab.cluster.cluster import Cluster
+    from lab.sidecars.sidecars import Sidecar
 
 SIDES: tuple[Side, ...] = ("leader", "follower", "both")
 RELOADS = 1000

@@ -16,18 +16,18 @@ import trio
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from admission.simple_rate import SimpleRate
-from lab.jmx import JmxWatch, Reading
-from lab.measure import Answer
-from lab.moves import MIB
-from lab.scenes import fill_topic, native_quotas, sidecar_quotas, topic, until_equal, until_moved
-from lab.sidecars import lists_toml
+from lab.brokers.jmx import JmxWatch, Reading
+from lab.measuring.figures import Answer
+from lab.moves.move import MIB
+from lab.moves.scenes import fill_topic, native_quotas, sidecar_quotas, topic, until_equal, until_moved
+from lab.sidecars.sidecars import lists_toml
 from proxy.observing.metrics import METRICS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lab.cluster import Cluster
-    from lab.measure import Sample
+    from lab.cluster.cluster import Cluster
+    from lab.measuring.figures import Sample
 
 LEADER, FOLLOWER = 101, 102
 QUOTA = 4 * MIB

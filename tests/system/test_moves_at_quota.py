@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from benchmarks.cases import CASES, Case
-from lab.mover import Mover
+from lab.moves.mover import Mover
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lab.cluster import Cluster
-    from lab.moves import MoveResult
+    from lab.cluster.cluster import Cluster
+    from lab.moves.move import MoveResult
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(600)]
 

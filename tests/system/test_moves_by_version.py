@@ -18,23 +18,23 @@ import trio
 
 from benchmarks.cases import SHORT_BOUNDS, VERSION_BOUNDS, VERSION_SIDES, Bounds, at_every_version
 from benchmarks.moves import VERSION_RESULTS
-from lab.cluster import cluster, start_cluster
-from lab.cluster_plan import ClusterPlan
-from lab.jars import version_numbers
-from lab.mover import Mover
-from lab.moves import MIB, Move
-from lab.releases import EVERY_RELEASE, Release, release
-from lab.scenes import topic, until
-from lab.sidecars import UNLIMITED, SidecarPlan
+from lab.brokers.jars import version_numbers
+from lab.brokers.releases import EVERY_RELEASE, Release, release
+from lab.cluster.cluster import cluster, start_cluster
+from lab.cluster.plan import ClusterPlan
+from lab.moves.move import MIB, Move
+from lab.moves.mover import Mover
+from lab.moves.scenes import topic, until
+from lab.sidecars.sidecars import UNLIMITED, SidecarPlan
 
 from .busy import assert_undisturbed, busy_partitions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from lab.cluster import Cluster
-    from lab.moves import MoveResult
-    from lab.sidecars import Sidecar
+    from lab.cluster.cluster import Cluster
+    from lab.moves.move import MoveResult
+    from lab.sidecars.sidecars import Sidecar
 
 BROKERS = (101, 102)
 BUSY_FETCHES_PER_SECOND = 150

@@ -11,21 +11,21 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import trio
 
-from lab import admin as keys
-from lab.cluster import start_cluster
-from lab.cluster_plan import ClusterPlan
-from lab.identifiers import new_kafka_uuid
-from lab.load import fill
-from lab.native import throttle_natively
-from lab.releases import release
-from lab.sidecars import throttle_sidecar_script
+from lab.brokers.releases import release
+from lab.cluster import admin as keys
+from lab.cluster.cluster import start_cluster
+from lab.cluster.plan import ClusterPlan
+from lab.load.fill import fill
+from lab.moves.native_quotas import throttle_natively
+from lab.sidecars.sidecars import throttle_sidecar_script
+from lab.wire.identifiers import new_kafka_uuid
 from operating.moves.cluster import Connection, connect
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from lab.cluster import Cluster
+    from lab.cluster.cluster import Cluster
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(180)]
 MIB = 1 << 20

@@ -27,7 +27,7 @@ from tests.system.test_operator_session import (
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from lab.cluster import Cluster
+    from lab.cluster.cluster import Cluster
     from tests.system.operator_terminal import Terminal
 
 pytestmark = pytest.mark.brokers

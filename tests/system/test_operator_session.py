@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 import pytest
 import trio
 
-from lab.jvm import LOGGING, jvm_command
-from lab.load import fill
-from lab.sidecars import UNLIMITED
+from lab.brokers.jvm import LOGGING, jvm_command
+from lab.load.fill import fill
+from lab.sidecars.sidecars import UNLIMITED
 from operating.asking import ask, send
 from tests.system.operator_terminal import Terminal
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from lab.cluster import Cluster
-    from lab.sidecars import Sidecar
+    from lab.cluster.cluster import Cluster
+    from lab.sidecars.sidecars import Sidecar
 
 pytestmark = pytest.mark.brokers
 MIB = 1 << 20

@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import trio
 
-from lab.cluster import start_cluster
-from lab.cluster_plan import ClusterPlan
-from lab.load import fill
-from lab.native import throttle_natively
-from lab.releases import release
-from lab.sidecars import SidecarPlan, throttle_sidecar_script
+from lab.brokers.releases import release
+from lab.cluster.cluster import start_cluster
+from lab.cluster.plan import ClusterPlan
+from lab.load.fill import fill
+from lab.moves.native_quotas import throttle_natively
+from lab.sidecars.sidecars import SidecarPlan, throttle_sidecar_script
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from lab.cluster import Cluster
+    from lab.cluster.cluster import Cluster
 
 pytestmark = pytest.mark.system
 MIB = 1 << 20

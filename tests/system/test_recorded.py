@@ -11,9 +11,9 @@ import pytest
 import trio
 
 from admission.simple_rate import SimpleRate
-from lab.cluster import cluster
-from lab.moves import MIB, Move
-from lab.releases import release
+from lab.brokers.releases import release
+from lab.cluster.cluster import cluster
+from lab.moves.move import MIB, Move
 from pipeline.jobs.audit import seconds_with_quota, summary
 from pipeline.jobs.moves import moves
 from pipeline.jobs.rates import LEVELS, per_second, windowed

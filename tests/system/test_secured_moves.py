@@ -15,19 +15,19 @@ import pytest
 import trio
 
 from benchmarks.cases import VERSION_BOUNDS, at_every_version
-from lab.cluster import cluster, start_cluster
-from lab.cluster_plan import ClusterPlan
-from lab.mover import Mover
-from lab.moves import MIB, Move
-from lab.releases import Release, release
-from lab.security import Security
-from lab.sidecars import SidecarPlan
+from lab.brokers.releases import Release, release
+from lab.brokers.security import Security
+from lab.cluster.cluster import cluster, start_cluster
+from lab.cluster.plan import ClusterPlan
+from lab.moves.move import MIB, Move
+from lab.moves.mover import Mover
+from lab.sidecars.sidecars import SidecarPlan
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
 
-    from lab.cluster import Cluster
-    from lab.moves import MoveResult, Progress, Side
+    from lab.cluster.cluster import Cluster
+    from lab.moves.move import MoveResult, Progress, Side
 
 BROKERS = (101, 102)
 ROWS = [release(protocol=protocol) for protocol in ("0.10.1", "2.8", "3.9", "4.1", "4.3")]

@@ -14,16 +14,16 @@ import pytest
 import trio
 
 from benchmarks.cases import VERSION_BOUNDS
-from lab.cluster import cluster, start_cluster
-from lab.cluster_plan import ClusterPlan
-from lab.log_lines import RELEVANT, complaints
-from lab.measure import Asked
-from lab.mover import Mover
-from lab.moves import MIB, Move
-from lab.open_move import OpenMove, open_move
-from lab.releases import release
-from lab.scenes import until, until_equal
-from lab.sidecars import SidecarPlan
+from lab.brokers.log_lines import RELEVANT, complaints
+from lab.brokers.releases import release
+from lab.cluster.cluster import cluster, start_cluster
+from lab.cluster.plan import ClusterPlan
+from lab.measuring.figures import Asked
+from lab.moves.move import MIB, Move
+from lab.moves.mover import Mover
+from lab.moves.open_move import OpenMove, open_move
+from lab.moves.scenes import until, until_equal
+from lab.sidecars.sidecars import SidecarPlan
 
 from .busy import assert_undisturbed, busy_partitions
 from .expectations import FIRST_CONTACT_BYTES, assert_all_kept, assert_intact
@@ -31,7 +31,7 @@ from .expectations import FIRST_CONTACT_BYTES, assert_all_kept, assert_intact
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from lab.cluster import Cluster
+    from lab.cluster.cluster import Cluster
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(240)]
 

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 import pytest
 import trio
 
-from lab.cluster import cluster
-from lab.moves import MIB, Move
-from lab.open_move import open_move
-from lab.releases import release
+from lab.brokers.releases import release
+from lab.cluster.cluster import cluster
+from lab.moves.move import MIB, Move
+from lab.moves.open_move import open_move
 from pipeline.journals.decompress import lines
 
 from .busy import assert_undisturbed, busy_partitions
@@ -27,8 +27,8 @@ from .recordings import collect_journals, plan
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from lab.cluster import Cluster
-    from lab.open_move import OpenMove
+    from lab.cluster.cluster import Cluster
+    from lab.moves.open_move import OpenMove
 
 SECONDS = float(os.environ.get("SOAK_SECONDS", "120"))
 LEADER, FOLLOWER = 101, 102

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import pyspark
 import pytest
 
-from lab.processes import dies_with_us
+from lab.host.processes import dies_with_us
 from pipeline.jars import jars
 from pipeline.journals.generate import Cluster
 from tests.pipeline.printed import role_rows

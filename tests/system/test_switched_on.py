@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 import pytest
 import trio
 
-from lab.measure import within
-from lab.moves import MIB, Move, Side
-from lab.open_move import open_move
+from lab.measuring.figures import within
+from lab.moves.move import MIB, Move, Side
+from lab.moves.open_move import open_move
 
 from .expectations import EFFECT_SECONDS, assert_all_kept, assert_intact, mean, ratios
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lab.cluster import Cluster
+    from lab.cluster.cluster import Cluster
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(600)]
 

@@ -15,21 +15,21 @@ import psutil
 import pytest
 import trio
 
-from lab.cluster import cluster
-from lab.cluster_plan import ClusterPlan
-from lab.live import LIVE, LiveProducer
-from lab.load import fill
-from lab.measure import Answer, Asked
-from lab.moves import MIB
-from lab.releases import release
-from lab.scenes import sidecar_quotas, topic, until_equal, until_in_sync, until_moved
-from lab.sidecars import SidecarPlan
+from lab.brokers.releases import release
+from lab.cluster.cluster import cluster
+from lab.cluster.plan import ClusterPlan
+from lab.load.fill import fill
+from lab.load.live_producer import LIVE, LiveProducer
+from lab.measuring.figures import Answer, Asked
+from lab.moves.move import MIB
+from lab.moves.scenes import sidecar_quotas, topic, until_equal, until_in_sync, until_moved
+from lab.sidecars.sidecars import SidecarPlan
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from lab.cluster import Cluster
-    from lab.taps import Taps
+    from lab.cluster.cluster import Cluster
+    from lab.measuring.taps import Taps
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(240)]
 

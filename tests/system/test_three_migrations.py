@@ -12,10 +12,10 @@ import pytest
 import trio
 from pyspark.sql import functions as F
 
-from lab.cluster import cluster
-from lab.moves import MIB, Move
-from lab.records import Shape
-from lab.releases import RELEASES
+from lab.brokers.releases import RELEASES
+from lab.cluster.cluster import cluster
+from lab.moves.move import MIB, Move
+from lab.wire.records import Shape
 from pipeline.jobs.moves import moves_of
 from pipeline.journals.ingest import ingest
 from pipeline.model.backtest import of_links, of_plan

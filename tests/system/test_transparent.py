@@ -8,22 +8,22 @@ from typing import TYPE_CHECKING
 import pytest
 import trio
 
-from lab.addresses import KAFKA_PORT, SECURED_PORT
-from lab.cluster import Cluster, start_cluster
-from lab.cluster_plan import ClusterPlan
-from lab.moves import MIB, Move
-from lab.open_move import open_move
-from lab.releases import release
-from lab.rooms import Rooms, open_rooms
-from lab.security import Security
-from lab.sidecars import SidecarPlan
+from lab.brokers.releases import release
+from lab.brokers.security import Security
+from lab.cluster.cluster import Cluster, start_cluster
+from lab.cluster.plan import ClusterPlan
+from lab.host.addresses import KAFKA_PORT, SECURED_PORT
+from lab.host.namespaces import Rooms, open_rooms
+from lab.moves.move import MIB, Move
+from lab.moves.open_move import open_move
+from lab.sidecars.sidecars import SidecarPlan
 
 from .expectations import assert_all_kept, assert_intact, mean, ratios
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from lab.sidecars import Sidecar
+    from lab.sidecars.sidecars import Sidecar
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(420)]
 

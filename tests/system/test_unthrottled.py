@@ -10,7 +10,7 @@ from __future__ import annotations
 import pytest
 
 from benchmarks.unthrottled import SCENES, measure
-from lab.moves import MIB
+from lab.moves.move import MIB
 
 GIGABIT = 125_000_000
 """Bytes per second."""

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 import pytest
 import trio
 
-from lab.cluster import Cluster, cluster
-from lab.cluster_plan import ClusterPlan
-from lab.measure import Asked, events
-from lab.moves import MIB
-from lab.releases import Release, release
-from lab.scenes import fill_topic, native_quotas, topic, until, until_equal, until_moved
+from lab.brokers.releases import Release, release
+from lab.cluster.cluster import Cluster, cluster
+from lab.cluster.plan import ClusterPlan
+from lab.measuring.figures import Asked, events
+from lab.moves.move import MIB
+from lab.moves.scenes import fill_topic, native_quotas, topic, until, until_equal, until_moved
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 import pytest
 import trio
 
-from lab.admin import wait_end_offsets
-from lab.cluster import Cluster, cluster
-from lab.cluster_plan import ClusterPlan
-from lab.measure import Answer
-from lab.mover import Mover
-from lab.moves import MIB, Move
-from lab.releases import EVERY_RELEASE, Release, release
-from lab.scenes import fill_topic, topic, until, until_committed, until_equal
+from lab.brokers.releases import EVERY_RELEASE, Release, release
+from lab.cluster.admin import wait_end_offsets
+from lab.cluster.cluster import Cluster, cluster
+from lab.cluster.plan import ClusterPlan
+from lab.measuring.figures import Answer
+from lab.moves.move import MIB, Move
+from lab.moves.mover import Mover
+from lab.moves.scenes import fill_topic, topic, until, until_committed, until_equal
 
 from .busy import assert_undisturbed, busy_partitions
 

@@ -12,7 +12,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lab.jars import cache_directory
+from lab.brokers.jars import cache_directory
 
 from ..peer import MissingError, Peer, Place
 

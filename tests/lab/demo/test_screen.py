@@ -12,7 +12,7 @@ from lab.demo.command import NEXT
 from lab.demo.screen import Screen
 from lab.demo.stage import Check
 from lab.demo.story import MIB, Ending, Phase
-from lab.measure import Event
+from lab.measuring.figures import Event
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -11,7 +11,7 @@ from lab.demo import story
 from lab.demo.stage import Check
 from lab.demo.story import MIB, Script, play
 from lab.errors import LabError
-from lab.measure import Event
+from lab.measuring.figures import Event
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

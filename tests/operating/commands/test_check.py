@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lab.authority import Authority
+from lab.brokers.authority import Authority
 from proxy.files import slow_disks as answering
 
 from ...proxy.hanging_disk import hanging_disk

@@ -9,7 +9,7 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
-from lab.authority import Authority
+from lab.brokers.authority import Authority
 
 if TYPE_CHECKING:
     from pathlib import Path

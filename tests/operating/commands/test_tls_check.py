@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from click.testing import CliRunner
 
-from lab.authority import Authority
+from lab.brokers.authority import Authority
 from operating.cli import cli
 
 if TYPE_CHECKING:

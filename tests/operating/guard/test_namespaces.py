@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 import trio
 
-from lab.processes import Process, kill_all, wait_until
-from lab.rooms import Rooms, open_rooms
-from lab.sidecars import throttle_sidecar_script
+from lab.host.namespaces import Rooms, open_rooms
+from lab.host.processes import Process, kill_all, wait_until
+from lab.sidecars.sidecars import throttle_sidecar_script
 from operating.guard.rules import AROUND_MARK
 
 if TYPE_CHECKING:

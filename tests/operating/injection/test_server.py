@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import trio
 
-from lab.authority import Authority
+from lab.brokers.authority import Authority
 from operating.injection.server import INJECT, Webhook, WebhookSettings
 from proxy.config.settings_values import Address
 from proxy.errors import ConfigurationError

@@ -10,7 +10,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.serialization import load_pem_private_key, pkcs12
 
-from lab.authority import Authority
+from lab.brokers.authority import Authority
 from operating.moves.client_security import tls_context
 from proxy.errors import ConfigurationError
 

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lab.authority import Authority
+from lab.brokers.authority import Authority
 from proxy.cluster.broker_client import Broker
 from proxy.cluster.known_brokers import MOST_MET, KnownBrokers
 from proxy.config.settings import Address, load_settings

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import pytest
 import trio
 
-from lab.addresses import held_ports
-from lab.processes import wait_until
+from lab.host.addresses import held_ports
+from lab.host.processes import wait_until
 
 from .test_processes import LIMIT_SECONDS, STEP_SECONDS, Sidecar
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
-    from lab.processes import Process
+    from lab.host.processes import Process
 
 API_VERSIONS = struct.pack(">ihhihc", 11, 18, 0, 1, 1, b"x")
 """A request, from the client `x`; its length is before it."""

@@ -15,7 +15,7 @@ import trio
 
 from lab.embedded.follower import EmbeddedFollower, FetcherSettings
 from lab.embedded.leader import EmbeddedLeader, unsecured
-from lab.processes import Process, wait_until
+from lab.host.processes import Process, wait_until
 from operating.asking import ask, send
 
 from ..tls.stage import MUTUAL_TLS, NAME, Keys

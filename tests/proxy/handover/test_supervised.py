@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from lab.processes import Process
+from lab.host.processes import Process
 
 from .test_processes import Sidecar
 

@@ -12,7 +12,7 @@ import pytest
 import trio
 import trio.testing
 
-from lab.authority import Authority
+from lab.brokers.authority import Authority
 from proxy.config.settings_values import Address
 from proxy.config.tls_ciphers import KEY_AGREEMENT
 from proxy.config.tls_settings import ClientAuth, LegSettings, StoreSettings

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from lab.authority import Authority
+from lab.brokers.authority import Authority
 from proxy.cluster.known_brokers import KnownBrokers
 from proxy.config.settings import load_settings
 from proxy.config.settings_values import Address

@@ -7,7 +7,7 @@ import socket
 import pytest
 import trio
 
-from lab.addresses import held_ports
+from lab.host.addresses import held_ports
 from proxy.config.settings import Address
 from proxy.network.listening import CannotListenError, open_listeners
 from proxy.relay.segments import SHORT_BYTES

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import pytest
 import trio
 
-from lab.addresses import held_ports
+from lab.host.addresses import held_ports
 from proxy.config.settings import Address
 from proxy.network.redirected import SO_ORIGINAL_DST, Redirected, Refusal, RefusedError, original_destination
 

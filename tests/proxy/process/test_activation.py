@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lab.addresses import held_ports
-from lab.sidecars import throttle_sidecar_script
+from lab.host.addresses import held_ports
+from lab.sidecars.sidecars import throttle_sidecar_script
 from proxy.config.settings_values import Address
 from proxy.errors import ConfigurationError
 from proxy.process.activation import PassedSockets

@@ -15,7 +15,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 import trio
 
-from lab.addresses import held_ports
+from lab.host.addresses import held_ports
 from proxy.quotas.query_signals import QuerySignal
 from proxy.rates import querying
 from proxy.rates.query_state import GRACE_SECONDS

@@ -24,9 +24,9 @@ import pytest
 import trio
 import trio.testing
 
-from lab.addresses import held_ports
 from lab.embedded.follower import EmbeddedFollower, FetcherSettings
 from lab.embedded.leader import EmbeddedLeader
+from lab.host.addresses import held_ports
 from protocol.wire.framing import with_length
 from proxy.config.reload import QuotaWatch
 from proxy.config.settings import load_settings

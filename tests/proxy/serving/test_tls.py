@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 import trio
 
-from lab.authority import Authority
+from lab.brokers.authority import Authority
 from protocol.fetch.request import parse_fetch_request
 from protocol.wire.framing import with_length
 from proxy.config.settings import load_settings

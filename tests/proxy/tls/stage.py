@@ -12,7 +12,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, load_pem_private_key
 
-from lab.authority import Authority
+from lab.brokers.authority import Authority
 from proxy.config.tls_settings import ClientAuth, LegSettings, StoreSettings
 from proxy.relay.tls_transport import TlsSocket
 from proxy.relay.transport import PlainSocket

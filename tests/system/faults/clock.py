@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from lab.sidecars import restarted_by
+from lab.sidecars.sidecars import restarted_by
 
 from .scene import QUOTA
 

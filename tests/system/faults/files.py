@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from lab.scenes import until
+from lab.moves.scenes import until
 
 from .scene import QUOTA
 

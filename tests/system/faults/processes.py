@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from lab.addresses import HTTP_PORT
-from lab.sidecars import restarted_by
+from lab.host.addresses import HTTP_PORT
+from lab.sidecars.sidecars import restarted_by
 
 from .scene import LEADER
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
 
-    from lab.sidecars import Sidecar
+    from lab.sidecars.sidecars import Sidecar
 
     from .scene import Scene
 

@@ -6,16 +6,16 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from lab.moves import MIB
+from lab.moves.move import MIB
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
     from pathlib import Path
 
-    from lab.cluster import Cluster
-    from lab.open_move import OpenMove
-    from lab.rooms import Rooms
-    from lab.sidecars import Sidecar
+    from lab.cluster.cluster import Cluster
+    from lab.host.namespaces import Rooms
+    from lab.moves.open_move import OpenMove
+    from lab.sidecars.sidecars import Sidecar
 
 LEADER, FOLLOWER = 101, 102
 QUOTA = 4 * MIB

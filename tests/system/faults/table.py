@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from lab.moves import MIB
+from lab.moves.move import MIB
 
 from .clock import clock_stepped
 from .files import journals_disk_full, quota_flipped, quota_zero, quotas_file_spoilt

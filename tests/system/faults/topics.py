@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import trio
 
 from lab.errors import LabError
-from lab.moves import MIB
-from lab.scenes import fill_topic, topic, until, until_equal
+from lab.moves.move import MIB
+from lab.moves.scenes import fill_topic, topic, until, until_equal
 
 from .scene import FOLLOWER, LEADER
 

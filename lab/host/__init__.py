@@ -1,0 +1,1 @@
+"""The machine under a cluster: addresses, child processes, and network namespaces."""

@@ -1,0 +1,1 @@
+"""Load on a cluster: topics filled fast, and producers whose latencies are kept."""

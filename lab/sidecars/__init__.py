@@ -1,0 +1,1 @@
+"""The sidecars of a cluster: their configuration, their processes, and what they say over HTTP."""
