@@ -32,10 +32,7 @@ PURE = (
     "journal_schema",
     "proxy/throttle",
     "proxy/quotas",
-    *(
-        f"proxy/rates/{name}.py"
-        for name in ("auto", "by_deadline", "choice", "host", "query_state", "role_rate", "signals")
-    ),
+    *(f"proxy/rates/{name}.py" for name in ("auto", "by_deadline", "choice", "host", "role_rate", "signals")),
     "protocol",
     "proxy/roles.py",
     "proxy/statistics.py",

@@ -6,7 +6,7 @@ Invariant: as in `panels`.
 
 from __future__ import annotations
 
-from .panel import ONE, PREFIX, ROLE, Panel, Query, Row
+from .panel import PREFIX, ROLE, Panel, Query, Row
 
 RATES = Row(
     "Rates that set themselves",
@@ -36,13 +36,6 @@ RATES = Row(
             "short",
             "1 for the signal that keeps a rate that does not hurt from being more; none while it is being raised.",
             (Query(f"{PREFIX}auto_limited_by{{{ROLE}}} == 1", "{{instance}} {{role}} {{signal}}"),),
-        ),
-        Panel(
-            "Signals lost",
-            "short",
-            "1 where a signal that quotas.toml names has no value: rates that go by it are at their least.",
-            (Query(f"{PREFIX}auto_signal_lost{{{ONE}}}", "{{instance}} {{signal}}"),),
-            alert="ReplicationThrottleAutoSignalLost",
         ),
         Panel(
             "Lag in bytes",

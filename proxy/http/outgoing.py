@@ -1,4 +1,4 @@
-"""Openers of URLs, for what asks others over HTTP: a command asks a sidecar, a sidecar asks Prometheus.
+"""Openers of URLs, for what asks others over HTTP: a command asks a sidecar.
 
 Blocking. Invariants: a redirect is never followed, since a token or a certificate is for one server alone. Without a
 context no authorities are loaded, which are some 150 certificates: no TLS is spoken then. An answer is waited for no

@@ -63,8 +63,6 @@ class Sources:
     """The quota in force; of a rate that sets itself what was chosen."""
     bounds: Callable[[Role], Iterable[Bound]] = lambda _: ()
     """The budgets of peers and topics inside a role's."""
-    lost_signals: Callable[[], Mapping[str, str]] = dict
-    """Why signals that the operator named are lost, by name; an empty text for one that is not."""
     chosen: Callable[[Role], Choice | None] = lambda _: None
     """What was chosen last; None for a role whose rate the file says."""
     quota_source: Callable[[], Source] = lambda: Source.FILE

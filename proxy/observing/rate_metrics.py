@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..quotas.query_signals import Signal
+from ..rates.signals import Signal
 from ..roles import Role
 from .metric_row import PREFIX, Metric, Read, Sources, per_role
 
@@ -43,12 +43,8 @@ def _limited_by(sources: Sources) -> list[tuple[tuple[str, ...], float]]:
         ((role.value, str(signal)), float(choice.signal == signal))
         for role, choice in chosen.items()
         if choice is not None and choice.auto
-        for signal in (*Signal, *sources.lost_signals())
+        for signal in Signal
     ]
-
-
-def _lost(sources: Sources) -> list[tuple[tuple[str, ...], float]]:
-    return [((name,), float(bool(why))) for name, why in sources.lost_signals().items()]
 
 
 RATE_METRICS = (
@@ -65,14 +61,6 @@ RATE_METRICS = (
         ("role", "signal"),
         "1 for the signal that keeps a rate that does not hurt from being more; 0 for the others.",
         _limited_by,
-    ),
-    Metric(
-        PREFIX + "auto_signal_lost",
-        "gauge",
-        ("signal",),
-        "1 for a signal of [auto.signals] without a good value for 15 s: rates are at `min`, or at what a deadline "
-        "needs; else 0.",
-        _lost,
     ),
     Metric(
         PREFIX + "deadline_timestamp_seconds",

@@ -47,8 +47,6 @@ class Task(enum.StrEnum):
     """Puts changed quotas in force for what this broker fetches as a follower."""
     RATES = "rates"
     """Chooses rates that set themselves, about once a second."""
-    AUTO_SIGNALS = "auto_signals"
-    """Asks for the signals that rates go by and that the operator named."""
     CLUSTER = "cluster"
     """Asks brokers about topics, racks, replicas in sync and links."""
     QUOTA_CHECKS = "quota_checks"

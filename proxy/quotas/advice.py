@@ -42,11 +42,6 @@ def advise(quota_file: QuotaFile, broker_id: int, now: datetime, *, roles: Colle
         warnings += _about_role(role, quotas.of(role), broker_id, served=role in roles)
         warnings += _about_finer(role, quotas.of(role))
         warnings += _about_deadline(role, quotas.of(role), now)
-    if quota_file.signals and not any(
-        source.auto for each in quota_file.sections() for source in each.sources.values()
-    ):
-        names = ", ".join(signal.name for signal in quota_file.signals)
-        warnings.append(f"auto.signals: {names}: no rate goes by it (auto = true), so it is not asked for")
     return warnings
 
 

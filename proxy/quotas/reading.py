@@ -16,7 +16,6 @@ from ..files.toml_reading import parse_toml
 from ..suggestions import did_you_mean
 from .keys import GLOB_WILDCARD, RACK, TOPIC_OR_GLOB, flattened, is_broker_id, quoted
 from .priorities import parse_priorities
-from .query_signals import parse_signals
 from .section_reading import UNTIL, Draft, Of, parse_until
 from .sections import DEFAULT, RATE_KEYS, Layer, QuotaFile, Section
 from .units import shown
@@ -34,15 +33,16 @@ MOST_PATH_CHARACTERS, MOST_REASON_CHARACTERS = 500, 1500
 of 202 KB made a message of 20 MB."""
 MOST_GLOBS = 500
 """The most globs of a file: every topic name that is met may have to be compared with each of them."""
-AUTO = "auto"
 MOST_RATES = 100
 """In one layer, at most this many topics and globs may have a rate of their own, at most this many peers, and at most
 this many racks: a fetch of replicas that are behind looks at the budget of each of its topics."""
 _LAYER_KEYS = ("brokers", "peers", "racks", "topics", "mode")
 PRIORITIES = "priorities"
-_FILE_KEYS = (*_LAYER_KEYS, AUTO, PRIORITIES)
+_FILE_KEYS = (*_LAYER_KEYS, PRIORITIES)
 _REMOVED = {
     "schedules": "schedules were removed; instead, a cron job that runs `throttle-sidecar set KEY VALUE --for 8h`",
+    "auto": "signals by queries were removed; the sidecar measures whether catch-up hurts; instead, have an alert of "
+    "your own run `throttle-sidecar set KEY VALUE --for 10m`",
 }
 """Keys of earlier versions, with what replaces them."""
 _HASH_DIGITS = 12
@@ -97,15 +97,14 @@ class _Reader:
 
     def _read(self, document: Toml, content: bytes) -> QuotaFile:
         for key in document.keys() - set(_FILE_KEYS):
-            expected = "brokers, peers, racks, topics, mode, auto or priorities"
+            expected = "brokers, peers, racks, topics, mode or priorities"
             unknown = f"unknown key; expected {expected}{did_you_mean(key, _FILE_KEYS)}"
             self._refuse(key, _REMOVED.get(key, unknown))
         base = self._layer(document)
-        signals = parse_signals(document.get(AUTO, {}), self._refuse)
         priorities = parse_priorities(document.get(PRIORITIES, {}), self._refuse)
         if self._problems:
             raise ConfigurationError(self._problems)
-        return QuotaFile(base, hash_of(content), signals, priorities)
+        return QuotaFile(base, hash_of(content), priorities)
 
     def _refuse(self, path: str, reason: str) -> None:
         place, told = beginning(path, MOST_PATH_CHARACTERS), beginning(reason, MOST_REASON_CHARACTERS)

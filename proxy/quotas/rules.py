@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from datetime import datetime
 
-    from .query_signals import QuerySignal
     from .rate_source import RateSource
     from .sections import Layer, QuotaFile, Section
 
@@ -155,8 +154,6 @@ class Quotas:
     """Short SHA-256 of the file's bytes."""
     next_change: datetime | None = None
     """When to work this out again: the earliest `until` ahead."""
-    signals: tuple[QuerySignal, ...] = ()
-    """Those that the operator names, for rates with `auto`."""
     priorities: Priorities = DEFAULT_PRIORITIES
     """Who goes first of the replicas that are behind."""
     until: Mapping[Role, datetime] = field(default_factory=dict)
@@ -181,7 +178,6 @@ def effective(quota_file: QuotaFile, broker_id: int, now: datetime) -> Quotas:
         follower=found[Role.FOLLOWER].quota(),
         enforce=mode is None or mode.enforce is not False,
         hash=quota_file.hash,
-        signals=quota_file.signals,
         priorities=quota_file.priorities,
         next_change=min(_changes(quota_file, broker_id, now), default=None),
         until={role: end for role, end in ends.items() if end is not None},

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from datetime import datetime
 
-    from .query_signals import QuerySignal
     from .rate_source import RateSource
     from .replicas import ReplicaList
 
@@ -96,8 +95,6 @@ class QuotaFile:
     base: Layer
     hash: str
     """Short SHA-256 of the file's bytes."""
-    signals: tuple[QuerySignal, ...] = ()
-    """The operator's own signals, which tell rates with `auto` whether catch-up hurts."""
     priorities: Priorities = DEFAULT_PRIORITIES
     """Who goes first of the replicas that are behind."""
     overrides: tuple[Layer, ...] = ()

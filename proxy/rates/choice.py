@@ -29,8 +29,6 @@ class HeldBy(enum.StrEnum):
     """Something is behind, and nobody knows by how many bytes."""
     PASSED = "deadline_passed"
     """What is behind now is to be done as soon as it can."""
-    SIGNAL_LOST = "signal_lost"
-    """One that the operator named has no value any more."""
     FULL = "full"
     """No more goes through, or nobody wants more."""
     NOTHING = "nothing"
@@ -57,8 +55,6 @@ class Observed(NamedTuple):
     """What was sent to the role's brokers in all since the last look."""
     readings: Sequence[Reading] = ()
     """What says whether it hurts."""
-    lost: str = ""
-    """Which signal that the operator named has had no value for too long, and why."""
 
 
 class Choice(NamedTuple):

@@ -20,7 +20,6 @@ from ..changes import Changes
 from ..roles import Role
 from .choice import HeldBy, Observed
 from .host_watch import HostWatch
-from .querying import Querying
 from .role_rate import RoleRate
 from .signals import Signals
 
@@ -93,7 +92,7 @@ class RateController:
     ) -> None:
         """`changed` is called for each role whose quota has changed, with the reason: ``change`` (of the file, or by
         the clock), ``rate`` (another rate was chosen) or ``pressed`` (the same, before a second was over). `served`:
-        the roles that have traffic; for another no rate is chosen, and no signal is asked for."""
+        the roles that have traffic; for another no rate is chosen."""
         self._watch = watch
         self._applied = dict.fromkeys(Role, watch.current)
         self._looked_at = -math.inf
@@ -110,16 +109,10 @@ class RateController:
         self._changed = changed
         self._log = log
         self._host = HostWatch()
-        self.querying = Querying(log)
-        """Asks for the signals that the operator named, while a rate goes by them."""
 
     def choice(self, role: Role) -> Choice | None:
         """Return the last choice; None while the quotas give the rate themselves."""
         return self._roles[role].choice if role in self._roles else None
-
-    def lost_signals(self) -> dict[str, str]:
-        """Why a signal that the operator named is lost, by its name; an empty text for one that is not."""
-        return self.querying.lost(trio.current_time())
 
     async def apply_changes(self, role: Role) -> None:
         """Put each new snapshot of the quotas in force for this role. The roles have a task each: an error in one
@@ -183,8 +176,6 @@ class RateController:
 
     def step(self, now: float, *, fresh: bool = True) -> None:
         """Choose both roles' rates, and put them in force. `now`: by the monotonic clock."""
-        steers = any(source is not None and source.auto for source in self._sources())
-        self.querying.want(self._watch.current.signals if steers else (), now)
         for role in self._roles:
             if self._choose(role, now, fresh=fresh):
                 self._changed(role, "rate")
@@ -239,14 +230,12 @@ class RateController:
             used_bytes_per_second=used / seconds if seconds > 0 else 0.0,
             carried_bytes_per_second=carried / seconds if seconds > 0 else 0.0,
             readings=readings,
-            lost="; ".join(why for why in self.querying.lost(now).values() if why),
         )
 
     def _readings(self, steered: _Steered, now: float) -> list[Reading]:
         times = steered.throttle.timings.take(steered.throttle.links, now)
         at_least = _is_at_least(steered.throttle)
-        of_role = steered.signals.read(times, now, at_least=at_least, host=self._host.reading)
-        return [*of_role, *self.querying.readings()]
+        return steered.signals.read(times, now, at_least=at_least, host=self._host.reading)
 
     def _pauses(self, steered: _Steered, now: float) -> list[Reading]:
         return steered.signals.read_pauses(steered.throttle.timings.take_last_pauses(), now)

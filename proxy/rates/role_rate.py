@@ -68,8 +68,7 @@ class RoleRate:
         above = least.held_by == HeldBy.NOTHING_BEHIND or does_not_hurt.bytes_per_second >= least.bytes_per_second
         if above:
             return told
-        words = f"{least.words}; {observed.lost}" if does_not_hurt.held_by == HeldBy.SIGNAL_LOST else least.words
-        return least._replace(words=words, signal=does_not_hurt.signal, auto=True, may_hurt=True)
+        return least._replace(signal=does_not_hurt.signal, auto=True, may_hurt=True)
 
     def _by_deadline(self, source: RateSource, observed: Observed, held: float, need: Need) -> Choice:
         wanted, held_by = _wanted(source, need, held)
@@ -91,9 +90,6 @@ class RoleRate:
             self._auto, self._behind_at = AutoRate(), None
             words = "nothing is behind"
             return Choice(source.least, HeldBy.NOTHING_BEHIND, words, lag_bytes=observed.lag_bytes, auto=True)
-        if observed.lost:
-            self._auto = AutoRate()
-            return Choice(source.least, HeldBy.SIGNAL_LOST, observed.lost, lag_bytes=observed.lag_bytes, auto=True)
         used = observed.used_bytes_per_second
         beside = max(observed.carried_bytes_per_second - used, 0.0)
         verdict = self._auto.choose(source, observed.readings, held, used=used, beside=beside, now=now)

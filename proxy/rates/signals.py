@@ -15,11 +15,11 @@ Pure: time is an argument. Invariant: a pressure is a number of at least 0.
 
 from __future__ import annotations
 
+import enum
 import math
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from ..quotas.query_signals import Signal
 from ..throttle.timings import LEAST_ANSWER_RISE_SECONDS, LEAST_PAUSE_RISE_SECONDS, tolerated_rise
 
 if TYPE_CHECKING:
@@ -35,6 +35,16 @@ NETWORK_SHARE = 0.85
 FELL_BEHIND_SECONDS = 5.0
 """How long the pressure stays after a replica fell out of sync."""
 FELL_BEHIND_PRESSURE = 2.0
+
+
+class Signal(enum.StrEnum):
+    """The value is the metric label `signal`."""
+
+    IN_SYNC_FOLLOWERS = "in_sync_followers"
+    CATCH_UP_READS = "catch_up_reads"
+    IN_SYNC_REPLICAS = "in_sync_replicas"
+    IO_PRESSURE = "io_pressure"
+    NETWORK = "network"
 
 
 class Reading(NamedTuple):

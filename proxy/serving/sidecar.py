@@ -192,11 +192,10 @@ class Sidecar:
         )
 
     def _warnings(self) -> list[str]:
-        """Return what an operator should know of connections, keys, signals, the journal and overrides."""
+        """Return what an operator should know of connections, keys, the journal and overrides."""
         problem = None if self.journal is None else self.journal.problem
         told = [] if problem is None else [f"journal: it is not written, lines are dropped: {problem}"]
-        lost = filter(None, self._rate_controller.lost_signals().values())
-        return [*self.accept_limiter.warnings, *self.legs.warnings, *lost, *told, *self._overrides.warnings()]
+        return [*self.accept_limiter.warnings, *self.legs.warnings, *told, *self._overrides.warnings()]
 
     def _sources(self, statistics: Statistics) -> Sources:
         return Sources(
@@ -206,7 +205,6 @@ class Sidecar:
             quota_keeping=self._keeper.writes,
             quotas=lambda: self._watch.current,
             overrides=lambda: self._overrides.current,
-            lost_signals=self._rate_controller.lost_signals,
             served=self._served,
             limit_bytes_per_second=lambda role: self._throttles[role].quota.bytes_per_second,
             bounds=lambda role: () if (finer := self._throttles[role].finer) is None else finer.bounds.values(),
@@ -248,7 +246,6 @@ class Sidecar:
             Task.QUOTAS_LEADER: partial(self._rate_controller.apply_changes, Role.LEADER),
             Task.QUOTAS_FOLLOWER: partial(self._rate_controller.apply_changes, Role.FOLLOWER),
             Task.RATES: self._rate_controller.run,
-            Task.AUTO_SIGNALS: self._rate_controller.querying.run,
             Task.CLUSTER: self.follow_cluster,
             Task.HEARTBEAT: self.heartbeat.run,
             Task.CARETAKER: self._caretaker.run,

@@ -43,7 +43,7 @@ LONGEST_SECONDS = 600.0
 LEAST_AWAITS = 80
 """There were 90 when this was written; fewer would mean that something is not used any more. For some there is no
 occasion: they go on only when they are cancelled."""
-NOT_KEPT_HERE = {Task.POLLER, Task.TLS_FILES, Task.HANDOVER, Task.AUTO_SIGNALS, Task.CONTROL}
+NOT_KEPT_HERE = {Task.POLLER, Task.TLS_FILES, Task.HANDOVER, Task.CONTROL}
 """The poller starts again by itself, there is no TLS and no control socket, no other process takes over, and no signal
 is asked for."""
 

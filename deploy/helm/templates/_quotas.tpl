@@ -3,8 +3,8 @@ keys that no section has, rates that are none. Helm 3 reads no TOML. What stands
 {{- define "throttle.check-quotas" -}}
 {{- $role := "(leader|follower)\\.replication\\.throttled" }}
 {{- $sections := printf "(brokers|topics)\\.(.+\\.)?(%s\\.(rate(\\.(finish_by|within|timezone|auto|min|max))?|replicas)|until)|(peers|racks)\\.(.+\\.)?(%s\\.rate|until)|mode\\.(enforce|until)" $role $role }}
-{{- $known := printf "^(%s|auto\\.signals\\..+\\.(url|query|target)|priorities\\.(order|min\\.insync\\.replicas|default\\.replication\\.factor))$" $sections }}
-{{- $tables := "^((brokers|topics|peers|racks|mode)(\\..+)?|auto(\\..+)?|priorities(\\..+)?)$" }}
+{{- $known := printf "^(%s|priorities\\.(order|min\\.insync\\.replicas|default\\.replication\\.factor))$" $sections }}
+{{- $tables := "^((brokers|topics|peers|racks|mode)(\\..+)?|priorities(\\..+)?)$" }}
 {{- $rate := "^(\"unlimited\"|'unlimited'|[0-9][0-9_]*|[\"'][0-9]+(\\.[0-9]+)? *(|B|[kK]B|KiB|MB|MiB|GB|GiB|TB|TiB)(/s)?[\"']|\\{.*)\\s*(#.*)?$" }}
 {{- $text := regexReplaceAll "(?s)\"\"\".*?\"\"\"|'''.*?'''" .Values.quotas.initial "\"\"" }}
 {{- $text = regexReplaceAll "=\\s*\\[[^\\]]*\\]" $text "= []" }}
@@ -15,7 +15,7 @@ keys that no section has, rates that are none. Helm 3 reads no TOML. What stands
 {{- else if regexMatch "^\\[.*\\]\\s*(#.*)?$" $line }}
 {{- $table = regexReplaceAll "^\\[+\\s*([^#]*?)\\s*\\]+\\s*(#.*)?$" $line "${1}" | replace "\"" "" | replace "'" "" }}
 {{- if not (regexMatch $tables $table) }}
-{{- fail (printf "quotas.initial: [%s]: unknown table; expected brokers, peers, racks, topics, mode, auto or priorities" $table) }}
+{{- fail (printf "quotas.initial: [%s]: unknown table; expected brokers, peers, racks, topics, mode or priorities" $table) }}
 {{- end }}
 {{- else if regexMatch "^[A-Za-z0-9_.\"'*? -]+=\\s*\\S" $line }}
 {{- $key := regexFind "^[^=]+" $line | replace "\"" "" | replace "'" "" | nospace }}

@@ -69,14 +69,3 @@ def test_nor_in_a_fleet(sidecar: Callable[..., Result], tmp_path: Path, written:
         assert result.exit_code == 1
         assert f"sidecars[0].url: expected a URL like http://kafka-101:9404, {said}" in result.output
         assert "heim" not in result.output
-
-
-@pytest.mark.parametrize("url", ["http://admin:geheim@prometheus:9090", "http://admin:ge/heim@prometheus:9090"])
-def test_nor_in_a_signal_of_quotas_toml(sidecar: Callable[..., Result], config: Path, url: str) -> None:
-    signal = f'[auto.signals.p99]\nurl = "{url}"\nquery = "x"\ntarget = 1\n'
-    (config.parent / "quotas.toml").write_text(signal)
-    result = sidecar("check", "--config", config)
-    assert result.exit_code == 1
-    assert 'auto.signals.p99.url: expected a URL like "http://prometheus:9090", found "http://…@' in result.output
-    assert "heim" not in result.output
-    assert "'ge'" not in result.output

@@ -11,8 +11,6 @@ import pytest
 
 from operating.asking import ask
 from proxy.http.outgoing import opener
-from proxy.quotas.query_signals import QuerySignal
-from proxy.rates.querying import ask_prometheus
 from tests.serving import serving
 
 if TYPE_CHECKING:
@@ -56,4 +54,3 @@ def test_plain_http_reads_no_certificates(server: str, monkeypatch: pytest.Monke
     monkeypatch.setenv("SSL_CERT_FILE", "/nowhere/ca.pem")
     monkeypatch.setattr(ssl, "create_default_context", lambda **_: pytest.fail("certificates were read"))
     assert ask(server, "/throttle") == b"here"
-    assert ask_prometheus(QuerySignal("p99", server, "up", 1.0)) == b"here"

@@ -18,9 +18,9 @@ from proxy.observing.pages import lists_openmetrics
 from proxy.process.supervision import Task
 from proxy.quotas import Change, Deadline, Quotas, RateSource, RoleQuota
 from proxy.quotas.finer_rates import Entity
-from proxy.quotas.query_signals import Signal
 from proxy.rates.choice import Choice, HeldBy, Observed
 from proxy.rates.role_rate import RoleRate
+from proxy.rates.signals import Signal
 from proxy.roles import Role
 from proxy.statistics import RoleStatistics, Statistics
 from proxy.throttle.doubts import Doubt, Reason
@@ -207,24 +207,23 @@ def test_a_change_of_the_mode_is_one_of_both_roles() -> None:
     assert roles == {"leader", "follower"}
 
 
-LOST = "p99: no good value for 20 s"
 WITHIN_AN_HOUR = RateSource(800 * MIB, MIB, Deadline(within=timedelta(hours=1)), auto=True)
 
 
 @pytest.mark.parametrize(
-    ("source", "rate", "held_by", "words", "auto_rates"),
+    ("source", "rate", "held_by", "auto_rates"),
     [
-        (WITHIN_AN_HOUR, 360e9 / 3480, HeldBy.DEADLINE, f"the least that ends by 2026-11-01 01:00:00 UTC; {LOST}", []),
-        (replace(WITHIN_AN_HOUR, deadline=None), MIB, HeldBy.SIGNAL_LOST, LOST, [MIB]),
+        (WITHIN_AN_HOUR, 360e9 / 3480, HeldBy.DEADLINE, []),
+        (replace(WITHIN_AN_HOUR, deadline=None), MIB, HeldBy.NOTHING, [MIB]),
     ],
     ids=["what the deadline needs", "min"],
 )
-def test_without_its_signal_a_rate_is_at_min_or_at_what_a_deadline_needs(
-    source: RateSource, rate: float, held_by: HeldBy, words: str, auto_rates: list[float]
+def test_without_signals_a_rate_is_at_min_or_at_what_a_deadline_needs(
+    source: RateSource, rate: float, held_by: HeldBy, auto_rates: list[float]
 ) -> None:
     """A rate that the deadline needs is not one that was found to hurt nobody."""
-    observed = Observed(behind=1, lag_messages=1000, lag_bytes=360e9, lost=LOST)
+    observed = Observed(behind=1, lag_messages=1000, lag_bytes=360e9)
     found = RoleRate().choose(source, observed, MIB, since=SOON, wall=SOON, now=0.0)
-    assert (found.bytes_per_second, found.held_by, found.words) == (pytest.approx(rate), held_by, words)
+    assert (found.bytes_per_second, found.held_by) == (pytest.approx(rate), held_by)
     shown = scrape(replace(sources(), chosen=lambda role: found if role is Role.LEADER else None))
     assert [value for (name, _), value in shown.items() if name.endswith("auto_rate_bytes_per_second")] == auto_rates

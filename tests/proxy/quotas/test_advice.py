@@ -91,14 +91,3 @@ def test_a_deadline_that_has_passed() -> None:
     assert advise(quota_file, 101, before) == []
     passed = "leader: the time by 2026-01-01 06:00:00 UTC has passed: whatever falls behind goes at up to "
     assert advise(quota_file, 101, after) == [passed + "5.00 MiB/s (5242880 B/s)"]
-
-
-def test_a_signal_that_no_rate_goes_by() -> None:
-    signal = '[auto.signals.p99]\nurl = "http://prometheus"\nquery = "p99"\ntarget = 1\n[brokers.default]\n'
-    rate = 'leader.replication.throttled.replicas = "*"\nleader.replication.throttled.rate = '
-    now = datetime(2026, 1, 1, tzinfo=UTC)
-    assert advise(parse_quotas(f'{signal}{rate}"5MiB/s"'.encode()), 101, now) == [
-        "auto.signals: p99: no rate goes by it (auto = true), so it is not asked for"
-    ]
-    auto = '{ auto = true, min = "1MiB/s", max = "5MiB/s" }'
-    assert advise(parse_quotas(f"{signal}{rate}{auto}".encode()), 101, now) == []

@@ -73,7 +73,7 @@ def test_the_hash_is_of_the_bytes() -> None:
         ("a = 1\nb =", "not TOML: Invalid value (at"),
         (
             "rate = 5",
-            "quotas.toml: rate: unknown key; expected brokers, peers, racks, topics, mode, auto",
+            "quotas.toml: rate: unknown key; expected brokers, peers, racks, topics, mode or priorities",
         ),
         ("[racks.'a\"b']", 'racks."a"b": expected a rack (broker.rack) without quotes and backslashes'),
         (
@@ -86,6 +86,7 @@ def test_the_hash_is_of_the_bytes() -> None:
         ("[racks.b]\nleader.replication.throttled.rate = {}", "a rate that sets itself belongs to a broker"),
         ("schedules = 5", "schedules: schedules were removed; instead, a cron job that runs `throttle-sidecar set"),
         ("a = 1\n[[schedules]]\nx = 1\n[[schedules]]", "KEY VALUE --for 8h` (line 2)"),
+        ("[auto.signals.p99]\nurl = 'x'", "auto: signals by queries were removed; the sidecar measures whether"),
         ("[brokers.1]\nschedules = []", "brokers.1.schedules: unknown key"),
         ("brokers = 5", "quotas.toml: brokers: expected a table, found 5"),
         ("[brokers]\n1 = 5", "quotas.toml: brokers.1: expected a table, found 5"),
@@ -135,7 +136,7 @@ def test_the_hash_is_of_the_bytes() -> None:
         ("[mode]\nenforced = true", "mode.enforced: unknown key; expected enforce or until (did you mean enforce?)"),
         (
             "[broker.101]\nx = 1",
-            "auto or priorities (did you mean brokers?)",
+            "mode or priorities (did you mean brokers?)",
         ),
         ("[brokers.1]\nleader.rate = 1", "(did you mean leader.replication.throttled.rate?)"),
         ("[brokers.1]\nleader.replication.throtled.rate = 1", "(did you mean leader.replication.throttled.rate?)"),
@@ -172,7 +173,7 @@ LONG = "a" * 100_000
     [
         f'[topics."{LONG}"]\n' + "".join(f"key{n} = 1\n" for n in range(120)),
         f'[topics."{LONG}.{LEADER_RATE}"]\n"{LONG}.{LEADER_RATE}" = 1\n',
-        f'[brokers."{LONG}"]\n[peers."{LONG}"]\n[racks."{LONG}"]\n[auto.signals."{LONG}"]\n[auto."{LONG}"]\n',
+        f'[brokers."{LONG}"]\n[peers."{LONG}"]\n[racks."{LONG}"]\n',
         f'[priorities]\n"{LONG}" = 1\norder = ["{LONG}"]\n',
         f'[brokers.1]\n{LEADER_RATE} = {{ "{LONG}" = 1 }}\n[mode]\n"{LONG}" = 1\n["{LONG}"]\n',
         f'["{LONG}"]\n["{LONG}"]\n',

@@ -40,10 +40,10 @@ class Sidecar:
     held: float = 0.0
     chosen: list[Choice] = field(default_factory=list)
 
-    def step(self, times: Times, used: float, now: float, more: list[Reading], lost: str) -> None:
+    def step(self, times: Times, used: float, now: float, more: list[Reading]) -> None:
         at_least = self.held <= self.source.least
         readings = [*self.signals.read(times, now, at_least=at_least, host=None), *more]
-        seen = Observed(5, 1000, 1e15, used_bytes_per_second=used, readings=readings, lost=lost)
+        seen = Observed(5, 1000, 1e15, used_bytes_per_second=used, readings=readings)
         wall = BEGINNING + timedelta(seconds=now)
         choice = self.rate.choose(self.source, seen, self.held, since=BEGINNING, wall=wall, now=now)
         self.held = choice.bytes_per_second
@@ -62,7 +62,6 @@ class Bottleneck:
     seed: int = 7
     more: Callable[[float, float], list[Reading]] = lambda _, __: []
     """Other signals, by the second and the share of the capacity that is asked for."""
-    lost: Callable[[float], str] = lambda _: ""
     sidecars: list[Sidecar] = field(default_factory=list)
     totals: list[float] = field(default_factory=list)
     shares: list[float] = field(default_factory=list)
@@ -83,7 +82,6 @@ class Bottleneck:
                     used,
                     float(second),
                     self.more(second, share),
-                    self.lost(second),
                 )
         return self
 

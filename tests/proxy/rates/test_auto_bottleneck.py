@@ -7,10 +7,9 @@ import math
 
 import pytest
 
-from proxy.quotas.query_signals import Signal
 from proxy.quotas.rate_source import Deadline, RateSource
 from proxy.rates.choice import HeldBy
-from proxy.rates.signals import Reading
+from proxy.rates.signals import Reading, Signal
 
 from .bottleneck import BEGINNING, MIB, Bottleneck
 
@@ -114,11 +113,3 @@ def test_a_deadline_is_the_floor() -> None:
     assert choice.bytes_per_second == pytest.approx(1e15 / (84 * 86400), rel=0.05)
     free = Bottleneck(lambda _: 100 * MIB, source=source).run(60)
     assert free.totals[-1] > 3 * choice.bytes_per_second
-
-
-def test_a_signal_that_vanishes_is_the_least_until_it_is_back() -> None:
-    found = Bottleneck(lambda _: 200 * MIB, lost=lambda second: "p99 is lost" if 100 <= second < 150 else "").run(200)
-    assert min(found.totals[60:100]) > 500 * MIB
-    assert set(found.totals[101:151]) == {10 * MIB}
-    assert found.sidecars[0].chosen[120].held_by is HeldBy.SIGNAL_LOST
-    assert found.usage(180, 200) >= USAGE

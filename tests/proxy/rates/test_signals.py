@@ -6,9 +6,8 @@ import math
 
 import pytest
 
-from proxy.quotas.query_signals import Signal
 from proxy.rates.host import HostReading
-from proxy.rates.signals import RELEARN_SECONDS, OwnBest, Signals
+from proxy.rates.signals import RELEARN_SECONDS, OwnBest, Signal, Signals
 from proxy.throttle.timings import BrokerTimes, Times
 
 

@@ -377,16 +377,11 @@ follower.replication.throttled.replicas = "*"
 [peers.102]
 leader.replication.throttled.rate = "2MiB/s"
 until = 2100-01-01T00:00:00Z
-[auto.signals.p99]
-url = "http://127.0.0.1:1"
-query = "x"
-target = 1
 """
 
 
 async def test_a_role_that_is_left_out_has_nothing_for_an_alert_to_find(tmp_path: Path) -> None:
-    """quotas.toml may have a quota for it, as for every broker; nothing passes here that it could hold for. For a rate
-    that sets itself in that role alone, a signal was asked for and told to be lost."""
+    """quotas.toml may have a quota for it, as for every broker; nothing passes here that it could hold for."""
     (tmp_path / "quotas.toml").write_text(LEADER_ALONE)
     path = tmp_path / "proxy.toml"
     path.write_text(
