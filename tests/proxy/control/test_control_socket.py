@@ -28,9 +28,22 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
-AS_ANOTHER_USER = """
-import os, socket, sys
+ANOTHER_USER = """
+import os
 os.setgroups([]), os.setgid(65532), os.setuid(65532)
+"""
+ROOT_OF_ANOTHER_CONTAINER = """
+import ctypes, os
+os.setgroups([]), os.setgid(65532), os.setuid(65532)
+if ctypes.CDLL(None, use_errno=True).unshare(0x10000000):  # CLONE_NEWUSER
+    raise OSError(ctypes.get_errno(), "no namespace of users can be made here")
+ctypes.CDLL(None).prctl(4, 1)  # PR_SET_DUMPABLE: /proc/self is its own again
+open("/proc/self/setgroups", "w").write("deny")
+open("/proc/self/uid_map", "w").write("0 65532 1")
+open("/proc/self/gid_map", "w").write("0 65532 1")
+assert os.getuid() == 0
+"""
+CONNECT = """
 with socket.socket(socket.AF_UNIX) as client:
     try:
         client.connect(sys.argv[1])
@@ -57,9 +70,17 @@ async def served(directory: Path, log: RecordedLog) -> AsyncIterator[None]:
             nursery.cancel_scope.cancel()
 
 
-def as_another_user(path: str) -> str:
-    command = [sys.executable, "-I", "-c", AS_ANOTHER_USER, path]
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+def connects(who: str, path: str, *within: str) -> str:
+    command = [*within, sys.executable, "-I", "-c", f"import socket, sys\n{who}{CONNECT}", path]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def open_to_all(tmp_path: Path) -> None:
+    for folder in (tmp_path, *tmp_path.parents):
+        if folder.stat().st_uid == os.geteuid() and folder.name.startswith(("pytest", "test", "popen")):
+            folder.chmod(0o755)
 
 
 async def test_it_answers_our_own_user_without_a_token(tmp_path: Path, log: RecordedLog) -> None:
@@ -68,25 +89,39 @@ async def test_it_answers_our_own_user_without_a_token(tmp_path: Path, log: Reco
     assert stat.S_IMODE(control_path(tmp_path / "101").stat().st_mode) == 0o600
 
 
-async def test_another_user_cannot_connect(tmp_path: Path, log: RecordedLog) -> None:
-    for folder in (tmp_path, *tmp_path.parents):
-        if folder.stat().st_uid == os.geteuid() and folder.name.startswith(("pytest", "test", "popen")):
-            folder.chmod(0o755)
+STRANGERS = {"another user": ANOTHER_USER, "root of another container": ROOT_OF_ANOTHER_CONTAINER}
+"""Root of a container's namespace of users is who made that namespace."""
+
+
+@pytest.mark.parametrize("who", STRANGERS.values(), ids=STRANGERS.keys())
+async def test_a_stranger_cannot_connect(tmp_path: Path, log: RecordedLog, who: str) -> None:
+    open_to_all(tmp_path)
     async with served(tmp_path / "101", log):
-        said = await trio.to_thread.run_sync(as_another_user, str(control_path(tmp_path / "101")))
+        said = await trio.to_thread.run_sync(connects, who, str(control_path(tmp_path / "101")))
     assert said == "PermissionError"
 
 
-async def test_another_user_who_gets_to_the_socket_is_refused(tmp_path: Path, log: RecordedLog) -> None:
-    for folder in (tmp_path, *tmp_path.parents):
-        if folder.stat().st_uid == os.geteuid() and folder.name.startswith(("pytest", "test", "popen")):
-            folder.chmod(0o755)
+@pytest.mark.parametrize("who", STRANGERS.values(), ids=STRANGERS.keys())
+async def test_a_stranger_who_gets_to_the_socket_is_refused(tmp_path: Path, log: RecordedLog, who: str) -> None:
+    open_to_all(tmp_path)
     async with served(tmp_path / "101", log):
         (tmp_path / "101").chmod(0o755)
         control_path(tmp_path / "101").chmod(0o666)
-        said = await trio.to_thread.run_sync(as_another_user, str(control_path(tmp_path / "101")))
+        said = await trio.to_thread.run_sync(connects, who, str(control_path(tmp_path / "101")))
     assert said in ("b'closed'", "ConnectionResetError", "BrokenPipeError")
     assert "of user 65532" in str(log.lines)
+
+
+async def test_a_container_without_the_directory_finds_no_socket(tmp_path: Path, log: RecordedLog) -> None:
+    """In the same network namespace, as in a pod, and as root: an abstract socket would be there."""
+    directory = tmp_path / "101"
+    elsewhere = ("unshare", "--mount", "sh", "-ec", 'mount -t tmpfs none "$0"; exec "$@"', str(directory))
+    async with served(directory, log):
+        before = await trio.to_thread.run_sync(connects, "", str(control_path(directory)))
+        said = await trio.to_thread.run_sync(connects, "", str(control_path(directory)), *elsewhere)
+        names = [line.split()[-1] for line in (await trio.Path("/proc/net/unix").read_text()).splitlines()]
+    assert (before[:17], said) == ("b'HTTP/1.1 200 OK", "FileNotFoundError")
+    assert not [name for name in names if name.startswith("@") and "throttle" in name]
 
 
 def test_the_socket_of_a_dead_sidecar_is_replaced(tmp_path: Path, log: RecordedLog) -> None:

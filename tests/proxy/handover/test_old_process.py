@@ -19,7 +19,7 @@ from proxy.handover.messages import SCHEMA, Alive, Begin, Confirmed, ConnectionS
 from proxy.handover.old_process import OldProcess
 from tests.open_files import open_files
 
-from ..control.test_control_socket import as_another_user
+from ..control.test_control_socket import ANOTHER_USER, connects
 from ..recorded_log import RecordedLog
 from ..relay.wire import Wire, answer, entry, relayed
 from .old_server import BROKER, OldServer, socket_path
@@ -247,7 +247,7 @@ async def test_another_user_cannot_connect_and_one_who_could_is_refused(monkeypa
     async with offering(monkeypatch, proving=LIMIT_SECONDS, silence=LIMIT_SECONDS, connections=0) as scene:
         (await taker(scene.path)).close()
         await scene.failed()
-        ask = partial(trio.to_thread.run_sync, as_another_user, str(scene.path))
+        ask = partial(trio.to_thread.run_sync, connects, ANOTHER_USER, str(scene.path))
         scene.path.parent.chmod(0o755)
         assert await ask() == "PermissionError"
         scene.path.chmod(0o666)
