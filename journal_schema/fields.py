@@ -1,4 +1,4 @@
-"""What a field of a journal line is: its name, JSON type, meaning and the schema version it came with.
+"""A field of a journal line: its name, JSON type, meaning and the schema version it came with.
 
 Knows no line. Invariant: within a schema version a field keeps its type and its meaning. A field that is added within
 a version is optional, so that readers written before it go on working.

@@ -178,7 +178,7 @@ TRAFFIC_IDENTITY = ("broker", "run", "tick", "role", "peer", "throttled", "in_sy
 
 
 def all_fields() -> tuple[Field, ...]:
-    """Every field once, the common ones first. All others are optional, since no kind has all of them."""
+    """Return every field once, the common ones first. All others are optional, since no kind has all of them."""
     found = {field.name: field for field in COMMON}
     for fields in KINDS.values():
         for field in fields:

@@ -1,4 +1,4 @@
-"""Which replicas partitions have, or shall have: the JSON of kafka-reassign-partitions as values.
+"""Assignments, the replicas that partitions have or shall have: kafka-reassign-partitions' JSON as values.
 
 Reads what ``--reassignment-json-file`` takes, and also the whole output of ``--generate`` or ``--execute``, in which
 the current assignment and the proposed one follow each other under a heading, even if a formatter has put it on several
@@ -44,7 +44,7 @@ Assignment = Mapping[TopicPartition, tuple[int, ...]]
 
 
 class Heading(Enum):
-    """What Kafka's tool prints above each of its two assignments."""
+    """The heading that Kafka's tool prints above each of its two assignments."""
 
     CURRENT = "Current partition replica assignment"
     PROPOSED = "Proposed partition reassignment configuration"
@@ -74,7 +74,7 @@ def text_of(content: bytes, source: str) -> str:
 
 
 def read_assignment(text: str, source: str, *, wanted: Heading = Heading.PROPOSED) -> Document:
-    """The replicas that one document gives.
+    """Return the replicas that one document gives.
 
     Args:
         text: plain JSON, or the output of kafka-reassign-partitions.
@@ -98,7 +98,7 @@ def read_assignment(text: str, source: str, *, wanted: Heading = Heading.PROPOSE
 
 
 def has_heading(text: str, wanted: Heading) -> bool:
-    """Whether this is the tool's output with such an assignment in it."""
+    """True if this is the tool's output with such an assignment in it."""
     return any(line.strip() == wanted.value for line in text.splitlines())
 
 
@@ -188,7 +188,7 @@ class _Reader:
 
 
 def _is_name(value: Any) -> bool:
-    """Half of a character, which JSON can name, can stand in no file and be told to no broker."""
+    """True if this is a text that files and brokers can hold: JSON can also name half of a character."""
     return isinstance(value, str) and value != "" and not any("\ud800" <= each <= "\udfff" for each in value)
 
 

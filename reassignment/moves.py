@@ -1,4 +1,4 @@
-"""What a reassignment moves, and who throttles what meanwhile: Kafka's MoveMap.
+"""The move map of a reassignment, Kafka's own algorithm: which replicas send and which fetch.
 
 Follows ReassignPartitionsCommand (trunk): calculateProposedMoveMap, calculateLeaderThrottles and
 calculateFollowerThrottles. Every replica that exists may lead, so each throttles as leader; those to be added throttle
@@ -32,7 +32,7 @@ class Ongoing(NamedTuple):
 
 
 class PartitionMove(NamedTuple):
-    """How one partition moves.
+    """The replicas that send one partition and those that fetch it.
 
     sources: the replicas that hold the data, the preferred leader first.
     destinations: the replicas that are added, and therefore fetch all of it.
@@ -48,7 +48,7 @@ Lists = Mapping[str, tuple[tuple[int, int], ...]]
 
 
 def move_map(proposed: Assignment, current: Assignment, ongoing: Mapping[TopicPartition, Ongoing]) -> MoveMap:
-    """What moves once `proposed` is executed, together with everything that is moving already.
+    """Return all that moves once `proposed` is executed, together with everything that is moving already.
 
     Kafka's tool writes the throttled replicas of a topic as one list, so the list must name the reassignments under way
     too, or it would end their throttle. Of a partition that is being moved, the sources are the replicas from before
@@ -82,7 +82,7 @@ def move_map(proposed: Assignment, current: Assignment, ongoing: Mapping[TopicPa
 
 
 def moving(moves: MoveMap) -> MoveMap:
-    """The moves that send data. A new order of the same replicas sends none, and neither do fewer replicas.
+    """Return the moves that send data. A new order of the same replicas sends none, and neither do fewer replicas.
 
     Kafka's tool lists the leaders of those partitions too. In a sidecar's quotas file that would throttle a replica of
     theirs that happens to catch up, although the move does not concern it.
@@ -91,7 +91,7 @@ def moving(moves: MoveMap) -> MoveMap:
 
 
 def throttled_replicas(moves: MoveMap) -> dict[RoleName, Lists]:
-    """The lists ``leader.`` and ``follower.replication.throttled.replicas`` of every topic in `moves`.
+    """Return the lists ``leader.`` and ``follower.replication.throttled.replicas`` of every topic in `moves`.
 
     Entries are sorted by number: 2 comes before 10, where Kafka's tool, which sorts text, has 10 first.
     """
@@ -102,12 +102,12 @@ def throttled_replicas(moves: MoveMap) -> dict[RoleName, Lists]:
 
 
 def written(entries: tuple[tuple[int, int], ...]) -> str:
-    """``partition:broker,…``"""
+    """Return the entries as ``partition:broker,…``."""
     return ",".join(f"{partition}:{broker}" for partition, broker in entries)
 
 
 def brokers(moves: MoveMap) -> set[int]:
-    """Every broker that takes part."""
+    """Return every broker that takes part."""
     return {broker for move in moves.values() for broker in (*move.sources, *move.destinations)}
 
 

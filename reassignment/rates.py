@@ -1,4 +1,4 @@
-"""Which throttle rates are possible for a move, and which one ends it in time.
+"""Throttle rates for a move: which are possible, and which one ends it in time.
 
 Pure arithmetic; the sizes may come from journals or from brokers. KIP-73 gives the bounds. A throttle T must be more
 than IN, the bytes per second that a broker fetches anyway, or catching up never ends. It must be less than N - IN/R,
@@ -28,7 +28,7 @@ STEP = 1024
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """How large a partition is and how fast it grows.
+    """The size of a partition, and how fast it grows.
 
     Args:
         leader: the broker that sends it; None for the first of the move's sources.
@@ -44,14 +44,14 @@ class Size:
 
 
 class Deadline(NamedTuple):
-    """So many seconds in which this fraction of the data is to be moved."""
+    """The seconds in which a fraction of the data is to be moved."""
 
     seconds: float
     fraction: float = 1.0
 
 
 class Load(NamedTuple):
-    """What a move asks of one broker in one role.
+    """The load that a move puts on one broker in one role.
 
     move_bytes: what the broker has to send, or to fetch.
     written_bytes_per_second: what producers write meanwhile to the partitions that move, and has to be moved as well.
@@ -70,11 +70,11 @@ class Load(NamedTuple):
         return max(self.inflow_bytes_per_second, self.written_bytes_per_second)
 
     def high(self, capacity: Capacity) -> float:
-        """N - IN/R: at this rate or more clients have nothing left."""
+        """Return N - IN/R: at this rate or more clients have nothing left."""
         return capacity.bytes_per_second - self.inflow_bytes_per_second / capacity.replication_factor
 
     def needed(self, deadline: Deadline) -> float:
-        """The smallest rate that keeps the deadline although producers go on writing."""
+        """Return the smallest rate that keeps the deadline although producers go on writing."""
         return self.move_bytes * deadline.fraction / deadline.seconds + self.written_bytes_per_second
 
 
@@ -86,13 +86,13 @@ class Capacity(NamedTuple):
 
 
 def source(partition: TopicPartition, move_sources: tuple[int, ...], sizes: Mapping[TopicPartition, Size]) -> int:
-    """The broker that sends a partition: its leader if that is known, else the first of the sources."""
+    """Return the broker that sends a partition: its leader if that is known, else the first of the sources."""
     size = sizes.get(partition)
     return move_sources[0] if size is None or size.leader is None else size.leader
 
 
 def loads(moves: MoveMap, sizes: Mapping[TopicPartition, Size], inflow: Mapping[int, float]) -> tuple[Load, ...]:
-    """What `moves` ask of each broker that sends or fetches, by broker and role.
+    """Return the load of each broker that sends or fetches, by broker and role.
 
     A partition whose size is not known counts as empty.
 
@@ -117,13 +117,13 @@ def loads(moves: MoveMap, sizes: Mapping[TopicPartition, Size], inflow: Mapping[
 
 
 def rate_to_set(load: Load, deadline: Deadline) -> int:
-    """The smallest admissible rate that keeps the deadline, rounded up to whole KiB per second; at least one KiB."""
+    """Return the smallest admissible rate that keeps the deadline, in whole KiB per second; at least one KiB."""
     least = max(load.needed(deadline), math.nextafter(load.low, math.inf), 1.0)
     return math.ceil(least / STEP) * STEP
 
 
 def problems(found: Iterable[Load], deadline: Deadline, capacity: Capacity, *, slack: float = 1.0) -> list[str]:
-    """Why no rate is admissible, or none that keeps the deadline: one line for each broker and role.
+    """Return why no rate is admissible, or none that keeps the deadline: one line for each broker and role.
 
     slack: whoever asked for the deadline allowed this many times as long; the time that is told counts it in.
     """
@@ -146,7 +146,7 @@ def problems(found: Iterable[Load], deadline: Deadline, capacity: Capacity, *, s
 def standing_in(
     moves: MoveMap, sizes: Mapping[TopicPartition, Size], rates: Mapping[tuple[int, RoleName], int]
 ) -> dict[tuple[int, RoleName], int]:
-    """`rates`, and a rate for each broker that would lead a moving partition if the partition's leader failed.
+    """Return `rates` and a rate for each broker that would lead a moving partition if its leader failed.
 
     Such a broker is in the list of throttled replicas already; without a rate of its own it would send as fast as it
     can. It gets the largest rate of the leaders in whose place it may send.

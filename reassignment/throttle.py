@@ -37,7 +37,7 @@ class Throttle:
         return sorted({broker for broker, _ in self.rates})
 
     def of_broker(self, broker: int) -> Throttle:
-        """What concerns one broker."""
+        """Return the part that concerns one broker."""
         return Throttle(
             {key: rate for key, rate in self.rates.items() if key[0] == broker},
             {role: _only(lists, broker) for role, lists in self.lists.items()},
@@ -45,7 +45,7 @@ class Throttle:
         )
 
     def settings(self) -> list[tuple[str, str, str, Value]]:
-        """(table, name, key, value) of the quotas file, in its order: ``("brokers", "101", …rate, "20MiB/s")``."""
+        """Return (table, name, key, value) in the file's order: ``("brokers", "101", …rate, "20MiB/s")``."""
         settings: list[tuple[str, str, str, Value]] = [
             ("brokers", str(broker), f"{role}.replication.throttled.rate", self._rate(self.rates[broker, role]))
             for broker in self.brokers()
@@ -67,12 +67,12 @@ class Throttle:
 
 
 def throttle(moves: MoveMap, rates: Rates) -> Throttle:
-    """These rates, with the lists of the replicas that send or fetch data."""
+    """Return the throttle with these rates and the lists of the replicas that send or fetch data."""
     return Throttle(rates, throttled_replicas(moving(moves)))
 
 
 def quotas_toml(found: Throttle, *, comment: str, until: datetime | str | None = None) -> str:
-    """A whole quotas file.
+    """Return a whole quotas file.
 
     Args:
         found: at least one rate.
@@ -98,7 +98,7 @@ def _toml(value: Value) -> str:
 
 
 def _rate(bytes_per_second: int) -> int | str:
-    """With the largest unit in which the rate is a whole number; else the plain number of bytes per second."""
+    """Return the rate in the largest unit in which it is a whole number; else as plain bytes per second."""
     for unit, size in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10), ("MB", 10**6)):
         if bytes_per_second and bytes_per_second % size == 0:
             return f"{bytes_per_second // size}{unit}/s"

@@ -1,0 +1,144 @@
+"""Docstrings begin with a complete sentence: in the imperative for functions, subject-first for modules and classes.
+
+Folders that were converted are listed; of the docstrings of each, at most 5 % may begin with a fragment. A function's
+first word has to be one of `VERBS`, so that nothing passes by accident: whoever needs another verb adds it.
+"""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ROOT = Path(__file__).parents[1]
+CONVERTED = (
+    "journal_schema",
+    "reassignment",
+)
+MOST_FRAGMENTS = 0.05
+_VERBS = """
+    abort accept account acknowledge acquire add adjust advance allocate allow announce answer append apply arm ask
+    assert assign attach await back begin bind block bound break bring build bundle calculate call cancel carry change
+    charge check choose clean clear close collect combine compare compile complete compress compute configure connect
+    consume convert copy count create cut damage decide declare decode decompress delete deliver derive describe detach
+    detect dial disable discard display divide do drain draw drop dump emit enable encode encrypt end enforce ensure
+    enter estimate evaluate exchange exclude execute exit expand expect explain explode export extract fail feed fetch
+    fill filter find finish fire flush fold follow forget format forward free freeze generate get give grant group grow
+    guard hand handle hash hide hold ignore import include increase infer initialise inject insert install interpolate
+    interrupt iterate join judge keep kill label land launch leave let limit link list listen load locate lock log look
+    lower make map mark match measure merge model modify mount move name narrow negotiate normalise note notify observe
+    offer open order overwrite pack pad paint parse pass patch pause peek pick plan plot poll pop post predict prepare
+    print probe process produce promise prove provide publish pull push put query quote raise ramp rank read rebuild
+    recompute reconnect record reduce refill refresh refuse register reject release reload remember remove rename render
+    repeat replace replay report request require reserve reset resolve respond restart restore resume retry return reuse
+    revert rewrite roll rotate round run sample save scale scan schedule score scrape search seek select send separate
+    serve set settle share show shrink shut sign signal simulate skip sleep slice solve sort spend split spread stage
+    stand start stop store stream strip subscribe substitute subtract sum summarise suspend swap sweep switch take tap
+    tell terminate test throttle throw time toggle trace track translate trim trust try turn undo unload unlock unpack
+    unwrap update upgrade use validate verify view visit wait wake walk want warn watch weigh withhold work wrap write
+    yield zoom
+"""
+VERBS = frozenset(_VERBS.split())
+"""Imperatives with which a function's docstring may begin."""
+TRUE_IF = ("True if ", "True when ", "True while ", "True until ", "True unless ")
+"""How a predicate's docstring may begin."""
+_OPENERS = """
+    about above after again all although and any anybody anyone are as at be because before behind being below beside
+    besides between but by can could do does either else ends even for from had has have he hence here how i if in
+    inside instead into is it its last less like little many may might more most much must neither never nobody none
+    nor not nothing now of often on only or other otherwise out outside over rather same shall she should since so some
+    somebody someone something still such than that their then there therefore these they this those though through
+    till to together too under unless unlike until up was we were what whatever when whenever where whether which while
+    who whoever whom whose why will with within without would yes yet you
+"""
+OPENERS = frozenset(_OPENERS.split())
+"""Words with which no module's or class's docstring begins: a sentence that does has no subject yet, or hides it."""
+Documented = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def first_sentence(docstring: str) -> str:
+    paragraph = " ".join(docstring.strip().partition("\n\n")[0].split())
+    return paragraph.partition(". ")[0] + "." if ". " in paragraph else paragraph
+
+
+def is_fragment(node: Documented, docstring: str) -> bool:
+    """True if the first sentence of this docstring is none, by its first word and its last character."""
+    sentence = first_sentence(docstring)
+    words = sentence.split()
+    first = words[0].strip("`'\"*,:;.").lower()
+    if len(words) < 3 or not sentence.rstrip("`").endswith((".", ":", "!", "?")):
+        return True
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+        return first not in VERBS and not sentence.startswith(TRUE_IF)
+    return first in OPENERS
+
+
+def is_attribute(node: ast.AST) -> bool:
+    """True if a function is read as an attribute, whose docstring is a noun phrase."""
+    decorators = [ast.unparse(each) for each in getattr(node, "decorator_list", ())]
+    return any(each in ("property", "cached_property", "functools.cached_property") for each in decorators)
+
+
+def docstrings(source: str) -> Iterator[tuple[Documented, str]]:
+    """Yield the modules, classes and functions of a file that have a docstring, but for properties."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, Documented) and not is_attribute(node):
+            docstring = ast.get_docstring(node)
+            if docstring and docstring.strip():
+                yield node, docstring
+
+
+def fragments(folder: str) -> tuple[list[str], int]:
+    """Return the places of docstrings that begin with a fragment, and how many docstrings there are."""
+    found, total = [], 0
+    for path in sorted((ROOT / folder).rglob("*.py")):
+        for node, docstring in docstrings(path.read_text("utf-8")):
+            total += 1
+            if is_fragment(node, docstring):
+                line = getattr(node, "lineno", 1)
+                found.append(f"{path.relative_to(ROOT)}:{line} {first_sentence(docstring)}")
+    return found, total
+
+
+@pytest.mark.parametrize("folder", CONVERTED)
+def test_docstrings_begin_with_a_sentence(folder: str) -> None:
+    found, total = fragments(folder)
+    assert total > 0
+    assert len(found) <= MOST_FRAGMENTS * total, "\n".join(found)
+
+
+FUNCTION = "def f():\n    '''{}'''\n"
+CLASS = "class C:\n    '''{}'''\n"
+
+
+@pytest.mark.parametrize(
+    ("source", "docstring", "fragment"),
+    [
+        (FUNCTION, "Return the bytes granted to each partition.", False),
+        (FUNCTION, "True if this request is held.", False),
+        (FUNCTION, "Of one process.", True),
+        (FUNCTION, "What a direction needs before it can go on.", True),
+        (FUNCTION, "None: there is none.", True),
+        (FUNCTION, "The bytes granted to each partition.", True),
+        (FUNCTION, "Return the bytes granted", True),
+        (FUNCTION, "Returns bytes that were granted.", True),
+        (CLASS, "A token bucket that may go into debt.", False),
+        (CLASS, "Raised when a frame cannot be parsed.", False),
+        (CLASS, "Until cancelled, that is.", True),
+        (CLASS, "Token bucket.", True),
+        ("'''{}'''\n", "What moved, seen from outside.", True),
+        ("'''{}'''\n", "Taps on the wire, and logs on disk.", False),
+    ],
+)
+def test_a_fragment_is_found(source: str, docstring: str, fragment: bool) -> None:
+    ((node, found),) = docstrings(source.format(docstring))
+    assert is_fragment(node, found) is fragment
+
+
+def test_a_property_is_an_attribute() -> None:
+    assert list(docstrings("class C:\n    @property\n    def rate(self):\n        '''Bytes per second.'''\n")) == []
