@@ -116,7 +116,6 @@ bench: needs.bench setup  ## Measure the codec, and the sidecar beside the proxi
 	rm -f $(RUNS)
 	$(RUN)python -m benchmarks.codec
 	$(BYTE_PATH) --json $(RUNS)
-	$(BYTE_PATH) --json $(RUNS) --connections 8 --rounds 3
 	$(BYTE_PATH) --json $(RUNS) --connections 64 --rounds 3
 	$(BYTE_PATH) --json $(RUNS) --kafka-buffers --rounds 3
 	$(BYTE_PATH).scaling partitions --json $(RUNS)

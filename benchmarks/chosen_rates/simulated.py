@@ -8,7 +8,6 @@ What `auto` makes of a link, in simulation: how much of what the load leaves is 
 from __future__ import annotations
 
 import statistics
-from collections import Counter
 from pathlib import Path
 from typing import NamedTuple
 
@@ -23,7 +22,7 @@ MOVED_SECONDS = 9.0
 """What is moved would take the link so long without a load: 90 MB at 10 MB/s."""
 SEEDS = 3
 PART = DocumentPart("simulated rates")
-_HEAD = "| load | link, MB/s | used | done after, s | no move: p99, ms | p99, ms | met | fetches/s | looks held by |"
+_HEAD = "| load | link, MB/s | used | done after, s | no move: p99, ms | p99, ms | met |"
 LEAST_USED, MOST_P99, MOST_P99_SECONDS = 0.8, 1.35, 0.010
 
 
@@ -32,7 +31,6 @@ class Found(NamedTuple):
     p99: float
     seconds: float
     used: float
-    fetches: float
     run: FullLink
 
     @property
@@ -50,9 +48,9 @@ def measure(load: str, link: float, late: float = 0.08, seeds: int = SEEDS, *, s
         alone = FullLink(played, None, seed)
         alone.run(seconds=max(seconds, 30.0))
         used = MOVED_SECONDS / free_share(played.load, seconds)
-        found.append(Found(alone.percentile(0.99), run.percentile(0.99), seconds, used, run.fetches / seconds, run))
-    alone_p99, p99, taken, used, fetches = map(statistics.median, zip(*(each[:5] for each in found), strict=True))
-    return Found(alone_p99, p99, taken, used, fetches, found[0].run)
+        found.append(Found(alone.percentile(0.99), run.percentile(0.99), seconds, used, run))
+    alone_p99, p99, taken, used = map(statistics.median, zip(*(each[:4] for each in found), strict=True))
+    return Found(alone_p99, p99, taken, used, found[0].run)
 
 
 @click.command(context_settings={"show_default": True})
@@ -82,8 +80,6 @@ def main(
 
 
 def _line(load: str, link: float, found: Found) -> str:
-    assert found.run.catching is not None
-    kept = Counter(str(choice.held_by) for _, choice in found.run.catching.trace)
     cells = [
         load,
         f"{link / MB:g}",
@@ -92,8 +88,6 @@ def _line(load: str, link: float, found: Found) -> str:
         f"{found.alone_p99 * 1000:.1f}",
         f"{found.p99 * 1000:.1f}",
         "yes" if found.is_met else "no",
-        f"{found.fetches:.0f}",
-        ", ".join(f"{name} {count}" for name, count in kept.most_common(2)),
     ]
     return f"| {' | '.join(cells)} |"
 
