@@ -155,7 +155,7 @@ def _keeps(path: Path, content: bytes, starts: Mapping[str, float]) -> bool:
 
 
 def _read(path: Path) -> _State | None:
-    """What is kept, if it is whole."""
+    """Return what is kept, if it is complete."""
     if not os.path.lexists(path):
         return None
     content = read_bytes(path, most_bytes=_MOST_STATE_BYTES)
@@ -172,7 +172,7 @@ def _read(path: Path) -> _State | None:
 
 @contextmanager
 def _being_written(path: Path) -> Iterator[tuple[int, Path]]:
-    """The one file that becomes `path`, locked: sidecars that share a quotas.toml share it as well."""
+    """Open the temporary file that becomes `path`, locked: sidecars that share a quotas.toml share it as well."""
     name = written_first(path)
     while True:
         descriptor = os.open(name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
@@ -192,7 +192,7 @@ def _being_written(path: Path) -> Iterator[tuple[int, Path]]:
 
 
 def _is_still(descriptor: int, name: Path) -> bool:
-    """Whoever had the lock before has renamed the file away."""
+    """Return False if the lock's former holder has renamed the file."""
     try:
         return os.path.samestat(os.fstat(descriptor), name.lstat())
     except FileNotFoundError:

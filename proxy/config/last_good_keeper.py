@@ -49,7 +49,7 @@ class LastGoodKeeper:
         overwrites newer quotas."""
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Write the quotas after each reload, until cancelled."""
         content = None
         while True:
             with trio.move_on_after(math.inf if self.error is None else RETRY_SECONDS):

@@ -36,7 +36,7 @@ KEYS = (
 
 @dataclass(frozen=True, slots=True)
 class LoginSettings:
-    """Who logs in at the broker that is asked for names."""
+    """The login at brokers that the sidecar asks."""
 
     mechanism: str
     username: str
@@ -47,7 +47,7 @@ class LoginSettings:
 
 
 def read_login(tables: object, *, base: Path, problems: Problems) -> LoginSettings | None:
-    """What `[names]` says; None without a mechanism. What is wrong goes to `problems`, never a password."""
+    """Return the login of `[names]`; None without a mechanism. Problems are added to `problems`, never a password."""
     if not isinstance(tables, dict):
         problems.add("names", f"expected a table, found {shown(tables)}")
         return None

@@ -65,7 +65,7 @@ class ReloadResult(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class ReloadOutcome:
-    """What came of reading the file once more."""
+    """The result of reading the file again."""
 
     result: ReloadResult
     error: str | None = None
@@ -79,7 +79,7 @@ class ReloadOutcome:
 
 @dataclass(slots=True)
 class ReloadStatistics:
-    """Of one process."""
+    """Counters of reloads of one process."""
 
     outcomes: Counter[ReloadResult] = field(default_factory=Counter)
     last_reload_successful: bool = True
@@ -213,11 +213,11 @@ class QuotaWatch:
         return self._written
 
     def observe(self, observer: Callable[[ReloadOutcome], None]) -> None:
-        """Have `observer` told of every time the file is read again."""
+        """Call `observer` each time the file has been read again."""
         self._observer = observer
 
     def now(self) -> datetime:
-        """By the clock that quotas go by."""
+        """Return the time of the clock that quotas go by."""
         return self._clock()
 
     async def reload(self, reason: str) -> ReloadOutcome:
@@ -238,7 +238,7 @@ class QuotaWatch:
         return told
 
     async def follow_file(self) -> None:
-        """Reads the file again whenever it changes, until cancelled."""
+        """Read the file again whenever it changes, until cancelled."""
         await follow(self._path, self._look, self._watch_failed)
 
     async def _look(self) -> bool:

@@ -67,14 +67,14 @@ class Policy(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class BrokerSettings:
-    """Of ``[broker]``."""
+    """The settings of ``[broker]``."""
 
     id: BrokerId
 
 
 @dataclass(frozen=True, slots=True)
 class QuotaSettings:
-    """Of ``[quotas]``."""
+    """The settings of ``[quotas]``."""
 
     file: Path = Path("quotas.toml")
     policy: Policy = Policy.STRICT
@@ -96,7 +96,7 @@ class QuotaSettings:
 
 @dataclass(frozen=True, slots=True)
 class ControlSettings:
-    """``[control]``: where the private sockets are."""
+    """The settings of ``[control]``: the directory of the private sockets."""
 
     directory: Path | None = None
     """None: there are none. A command takes `proxy.control.directory.default_directory` in its place."""
@@ -104,7 +104,7 @@ class ControlSettings:
 
 @dataclass(frozen=True, slots=True)
 class JournalSettings:
-    """Of ``[journal]``."""
+    """The settings of ``[journal]``."""
 
     directory: Path
     rotate_every_seconds: Annotated[Seconds, Key("rotate_every")] = 600.0
@@ -137,7 +137,7 @@ class Settings:
 
     @property
     def tls(self) -> tuple[RoleTls, ...]:
-        """Of the roles that are served, and of HTTP if it is encrypted."""
+        """The legs of the roles that are served, and of HTTP if it is encrypted."""
         roles = tuple(table.tls for table in (self.ingress, self.egress) if table is not None)
         return roles if self.http.tls is None else (*roles, RoleTls(listen=self.http.tls))
 
@@ -155,7 +155,7 @@ class Settings:
 
 
 def load_settings(path: Path, overrides: Sequence[str] = (), environ: Mapping[str, str] = {}) -> Settings:
-    """Reads proxy.toml, then the environment's ``THROTTLE_…`` keys, then ``key.path=value`` overrides.
+    """Read proxy.toml, then the environment's ``THROTTLE_…`` keys, then ``key.path=value`` overrides.
 
     Blocking. Raises ConfigurationError with every problem found.
     """

@@ -37,7 +37,7 @@ def read_document(path: Path) -> Toml:
 
 
 def override(document: Toml, overrides: Sequence[str], environ: Mapping[str, str]) -> dict[str, str]:
-    """Replaces single keys of `document` in place; returns where each came from, by key path.
+    """Replace single keys of `document` in place; return where each came from, by key path.
 
     Raises ConfigurationError for an override that is not ``key.path=value`` or leads nowhere.
     """
