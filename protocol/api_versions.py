@@ -22,7 +22,7 @@ RESPONSE = Struct("correlation_id" / Int32sb, "error_code" / Int16sb, "api_keys"
 
 
 def api_versions_request(correlation_id: int, *, client_id: str) -> bytes:
-    """The frame, its length prefix not included. It has no body."""
+    """Return the frame, its length prefix not included. It has no body."""
     head = {
         "api_key": API_VERSIONS,
         "api_version": VERSION,
@@ -33,7 +33,7 @@ def api_versions_request(correlation_id: int, *, client_id: str) -> bytes:
 
 
 def newest_version(frame: bytes, api_key: int, ours: range) -> int:
-    """The newest version of a request that the broker which answered ``frame`` knows, of those that are ours.
+    """Return the newest version of a request that the broker which answered ``frame`` knows, of those that are ours.
 
     Raises ProtocolError if there is none, and for whatever is no such response, to the last byte.
     """

@@ -55,7 +55,7 @@ _RESPONSE = _Message(RESPONSE, response_layout, ("responses", "partitions"))
 
 
 def request_json(frame: Bytes, engine: Engine = "construct") -> Json:
-    """The Fetch request ``frame`` as ``{apiKey, apiVersion, correlationId, clientId, body}``.
+    """Return the Fetch request ``frame`` as ``{apiKey, apiVersion, correlationId, clientId, body}``.
 
     Raises ProtocolError for whatever is not a Fetch request of a supported version, to the last byte.
     """
@@ -75,7 +75,7 @@ def request_json(frame: Bytes, engine: Engine = "construct") -> Json:
 
 
 def response_json(frame: Bytes, api_version: int, engine: Engine = "construct") -> Json:
-    """The Fetch response ``frame`` of that version, in the same form; its clientId is None.
+    """Return the Fetch response ``frame`` of that version, in the same form; its clientId is None.
 
     Raises ProtocolError for whatever is not such a response, to the last byte, or a version not supported.
     """
@@ -103,7 +103,7 @@ def _frame_json(message: _Message, version: int, ids: tuple[int, str | None], va
 
 
 def _object(table: Sequence[Field], version: int, struct: Struct, values: Mapping[str, Any]) -> Json:
-    """The struct as an object: the fields of the version, in the order of the table."""
+    """Return the struct as an object: the fields of the version, in the order of the table."""
     tags = struct.subcons[-1] if TAGS in values else None
     tagged = bare(tags).values(values[TAGS]) if tags is not None else {}
     members: Json = {}
@@ -130,7 +130,7 @@ def _member(field: Field, version: int, codec: Construct, value: Any) -> tuple[s
 
 
 def is_default(field: Field, value: Any) -> bool:
-    """Whether a tagged field need not have been there, the way Kafka sees it."""
+    """Return True if a tagged field need not have been there, the way Kafka sees it."""
     default = default_of(field)
     if not isinstance(field.codec, StructOf):
         return bool(value == default)
@@ -145,7 +145,7 @@ def _camel(name: str) -> str:
 
 @functools.cache
 def _walker(message: _Message, version: int) -> Walk:
-    """A walker that tells every field of every partition, and topics without partitions too."""
+    """Return a walker that tells every field of every partition, and topics without partitions too."""
     body = message.layout(version)
     after = body.subcons[body.subcons.index(member(body, message.path[0])) + 1 :]
     columns = tuple(RECORDS_SIZE if isinstance(bare(each), KRecords) else each.name for each in _entry(body, message))
@@ -161,7 +161,7 @@ def _entry(body: Struct, message: _Message) -> list[Construct]:
 
 
 def _walked(message: _Message, version: int, *, data: bytes, body_at: int) -> Json:
-    """What the walker says, in the shape in which Construct says it."""
+    """Return what the walker says, in the shape in which Construct says it."""
     body = message.layout(version)
     rows, head = walk_whole(_walker(message, version), data, body_at, len(data))
     outer, inner = message.path

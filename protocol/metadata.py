@@ -91,20 +91,20 @@ RESPONSE = (
 
 @functools.cache
 def metadata_request_layout(version: int) -> Struct:
-    """The Struct of a request body; ProtocolError for a version this build does not read."""
+    """Return the Struct of a request body; ProtocolError for a version this build does not read."""
     return _layout(REQUEST, version)
 
 
 @functools.cache
 def metadata_response_layout(version: int) -> Struct:
-    """The Struct of a response body; ProtocolError for a version this build does not read."""
+    """Return the Struct of a response body; ProtocolError for a version this build does not read."""
     return _layout(RESPONSE, version)
 
 
 def metadata_request(
     correlation_id: int, topics: Iterable[Topic] | None, *, client_id: str, version: int = METADATA_VERSION
 ) -> bytes:
-    """The frame, its length prefix not included, that asks for these topics, by name or id; None: for all.
+    """Return the frame, its length prefix not included, that asks for these topics, by name or id; None: for all.
 
     It creates none. Raises ProtocolError for a version not in NAMED_METADATA_VERSIONS; ids need one of
     SUPPORTED_METADATA_VERSIONS.
@@ -144,7 +144,8 @@ def topic_names_by_id(frame: Bytes, *, version: int = METADATA_VERSION) -> dict[
 
 
 def partitions_by_topic(frame: Bytes, *, version: int) -> dict[str, frozenset[int]]:
-    """The partitions of each topic in the response ``frame``, by name; none of a topic that the cluster does not have.
+    """Return the partitions of each topic in the response ``frame``, by name; none of a topic that the cluster does not
+    have.
 
     A topic with any other error (not authorised, say) is left out: nothing is known of it. Raises ProtocolError for
     whatever is not such a response, to the last byte.
@@ -164,8 +165,8 @@ class ReplicaCount(NamedTuple):
 
 
 def replica_counts(frame: Bytes, *, version: int) -> dict[Topic, dict[int, ReplicaCount]]:
-    """How many replicas of each partition there are and are in sync, by topic name, and by topic id as well where the
-    response ``frame`` has ids; those with an error are left out.
+    """Return how many replicas of each partition there are and are in sync, by topic name, and by topic id as well
+    where the response ``frame`` has ids; those with an error are left out.
 
     As many as the frame can hold, whose size is the caller's to bound. Raises ProtocolError for whatever is not
     such a response, to the last byte.
@@ -187,7 +188,7 @@ def replica_counts(frame: Bytes, *, version: int) -> dict[Topic, dict[int, Repli
 
 
 def broker_racks(frame: Bytes, *, version: int) -> dict[int, str]:
-    """The rack (broker.rack) of each broker that is alive, by its id; empty of one that is in none.
+    """Return the rack (broker.rack) of each broker that is alive, by its id; empty of one that is in none.
 
     As many as the frame can hold, whose size is the caller's to bound. Raises ProtocolError for whatever is not
     such a response, to the last byte.
@@ -205,7 +206,7 @@ class Links(NamedTuple):
 
 
 def replication_links(frame: Bytes, *, version: int, broker_id: int) -> Links:
-    """The links of a broker, as far as the topics in the response ``frame`` go.
+    """Return the links of a broker, as far as the topics in the response ``frame`` go.
 
     Raises ProtocolError for whatever is not such a response, to the last byte.
     """

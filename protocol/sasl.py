@@ -39,7 +39,7 @@ class SaslRefusedError(ProtocolError):
 
 
 def handshake_request(correlation_id: int, mechanism: str, *, client_id: str) -> bytes:
-    """The frame, its length prefix not included, that names the mechanism."""
+    """Return the frame, its length prefix not included, that names the mechanism."""
     return _request(
         API_SASL_HANDSHAKE, HANDSHAKE_VERSION, correlation_id, client_id, built(_HANDSHAKE, {"mechanism": mechanism})
     )
@@ -53,13 +53,13 @@ def read_handshake(frame: bytes, mechanism: str) -> None:
 
 
 def authenticate_request(correlation_id: int, auth_bytes: bytes, *, client_id: str) -> bytes:
-    """The frame, its length prefix not included, that carries what the mechanism says."""
+    """Return the frame, its length prefix not included, that carries what the mechanism says."""
     body = built(_AUTHENTICATE, {"auth_bytes": auth_bytes})
     return _request(API_SASL_AUTHENTICATE, AUTHENTICATE_VERSION, correlation_id, client_id, body)
 
 
 def read_authenticate(frame: bytes) -> bytes:
-    """What the broker's mechanism answers.
+    """Return what the broker's mechanism answers.
 
     Raises SaslRefusedError if it does not accept who logs in, ProtocolError for whatever is no such response.
     """

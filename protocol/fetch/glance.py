@@ -37,12 +37,12 @@ class SessionAt(NamedTuple):
 
 @functools.cache
 def session_at(version: int) -> int | None:
-    """Where the body of a request of this version has its session id; None before v7."""
+    """Return where the body of a request of this version has its session id; None before v7."""
     return offset_bytes(request_layout(version), "session_id") if version >= FIRST_VERSION_WITH_SESSIONS else None
 
 
 def peek_session(head: RequestHead, buffer: Bytes, end: int) -> SessionAt | None:
-    """The session that the request names; None before v7, or if it is not all before ``end``."""
+    """Return the session that the request names; None before v7, or if it is not all before ``end``."""
     offset = session_at(head.api_version)
     if offset is None or end - head.body_at < offset + _SESSION.size:
         return None
@@ -50,7 +50,7 @@ def peek_session(head: RequestHead, buffer: Bytes, end: int) -> SessionAt | None
 
 
 def glance_replica_id(head: RequestHead, buffer: Bytes, end: int) -> int | None:
-    """The replica id of a whole request that ends at ``end``; None if a glance does not find one.
+    """Return the replica id of a whole request that ends at ``end``; None if a glance does not find one.
 
     From v15 on the replica id is in a tagged field at the end of the request (KIP-903), which a consumer's has not.
     """

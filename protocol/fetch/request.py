@@ -87,7 +87,7 @@ def _places(version: int) -> _Places:
 
 
 def peek_replica_id(head: RequestHead, buffer: Bytes, end: int | None = None) -> int | None:
-    """The replica id of a Fetch v0 to v14 request: negative for consumers. None if there is none to be seen.
+    """Return the replica id of a Fetch v0 to v14 request: negative for consumers. None if there is none to be seen.
 
     ``buffer`` is the one that ``head`` was peeked in; nothing at or beyond ``end`` (default: its length) is
     read. From v15 on it stands among the last bytes of the request: see `glance_replica_id`.
@@ -100,7 +100,7 @@ def peek_replica_id(head: RequestHead, buffer: Bytes, end: int | None = None) ->
 
 
 def parse_fetch_request(frame: Bytes) -> FetchRequest:
-    """The request that ``frame`` is, to its last byte.
+    """Return the request that ``frame`` is, to its last byte.
 
     Raises ProtocolError for anything else: another API, a version not in SUPPORTED_FETCH_VERSIONS, malformed or
     trailing bytes.
@@ -142,7 +142,7 @@ def _replica_id(version: int, fields: Mapping[str, Any]) -> int:
 
 
 def entry_bytes(frame: Bytes, entry: RequestEntry) -> bytes:
-    """What the follower wrote of this partition, to be kept for an Asked in a later request."""
+    """Return what the follower wrote of this partition, to be kept for an Asked in a later request."""
     return bytes(frame[entry.entry_at : entry.entry_end])
 
 
@@ -153,7 +153,7 @@ def rebuild_fetch_request(
     *,
     max_wait_ms: int,
 ) -> bytes:
-    """The frame that asks for exactly these (entry, partition_max_bytes), in this order; no length prefix.
+    """Return the frame that asks for exactly these (entry, partition_max_bytes), in this order; no length prefix.
 
     ``request`` is ``frame`` parsed, and the entries are its own. Everything else is copied. Consecutive
     entries of one topic share a block. With all entries, their own partition_max_bytes and max_wait_ms, the
@@ -184,7 +184,7 @@ def rebuild_session_request(
     session_epoch: int,
     max_wait_ms: int,
 ) -> bytes:
-    """The frame (v7 or later) that lists exactly these partitions and forgets those; no length prefix.
+    """Return the frame (v7 or later) that lists exactly these partitions and forgets those; no length prefix.
 
     ``request`` is ``frame`` parsed. What is asked may be of an earlier frame, of the same version. Everything
     else is copied from ``frame``, unknown tagged fields too.

@@ -88,7 +88,7 @@ def _template(version: int) -> _Template:
 
 @functools.cache
 def topic_count_at(version: int) -> int:
-    """Where a response frame has the count of its topics, its length prefix not counted.
+    """Return where a response frame has the count of its topics, its length prefix not counted.
 
     An int32 below v12. From there on a varint (see read_topic_count), and here if the header has no tagged
     fields, which brokers never put there.
@@ -97,7 +97,7 @@ def topic_count_at(version: int) -> int:
 
 
 def read_topic_count(version: int, buffer: Bytes, at: int, end: int) -> TopicCount | None:
-    """The count of topics that stands at ``at``; None if it is not all there before ``end``.
+    """Return the count of topics that stands at ``at``; None if it is not all there before ``end``.
 
     Raises ProtocolError if it cannot be one.
     """
@@ -110,12 +110,12 @@ def read_topic_count(version: int, buffer: Bytes, at: int, end: int) -> TopicCou
 
 
 def records_length(version: int, size_bytes: int) -> bytes:
-    """What stands right before records of that size; an entry without records has this of 0."""
+    """Return what stands right before records of that size; an entry without records has this of 0."""
     return write_uvarint(size_bytes + 1) if is_flexible(API_FETCH, version) else _INT32.pack(size_bytes)
 
 
 def records_length_bytes(version: int, kept: Bytes, size_bytes: int) -> int:
-    """How many bytes at the end of ``kept`` say that records of this size (more than 0) follow.
+    """Return how many bytes at the end of ``kept`` say that records of this size (more than 0) follow.
 
     In flexible versions a leader may write the length as a longer varint than it needs. The bytes before it cannot be
     taken for a part of it: with each byte more the number would be another one. Raises ProtocolError if none say so.
@@ -131,7 +131,7 @@ def records_length_bytes(version: int, kept: Bytes, size_bytes: int) -> int:
 
 
 def _varint_of(kept: Bytes, at: int, end: int) -> int | None:
-    """The varint that is exactly ``kept[at:end]``; None if that is none."""
+    """Return the varint that is exactly ``kept[at:end]``; None if that is none."""
     try:
         found = read_uvarint(kept, at, end)
     except ProtocolError:
@@ -140,7 +140,7 @@ def _varint_of(kept: Bytes, at: int, end: int) -> int | None:
 
 
 def replayed_topics(version: int, entries: Sequence[ReplayedEntry]) -> tuple[int, bytes]:
-    """(topic blocks, their bytes) to add to the end of a response's topics, to whose count they are added too.
+    """Return (topic blocks, their bytes) to add to the end of a response's topics, to whose count they are added too.
 
     Consecutive entries of one topic share a block. Raises ProtocolError for a version not in
     SUPPORTED_FETCH_VERSIONS.
@@ -160,7 +160,7 @@ def replayed_topics(version: int, entries: Sequence[ReplayedEntry]) -> tuple[int
 def empty_fetch_response(
     version: int, correlation_id: int, entries: Sequence[ReplayedEntry], *, session_id: int = 0
 ) -> bytes:
-    """A whole response frame, its length prefix not included, of these entries; throttle_time_ms is 0.
+    """Return a whole response frame, its length prefix not included, of these entries; throttle_time_ms is 0.
 
     In a session that may be none: nothing has changed. Raises ProtocolError for a version not in
     SUPPORTED_FETCH_VERSIONS.
@@ -170,7 +170,7 @@ def empty_fetch_response(
 
 
 def error_fetch_response(version: int, correlation_id: int, error_code: int, *, session_id: int = 0) -> bytes:
-    """A whole response frame that is nothing but a top-level error, which there is from v7 on (KIP-227).
+    """Return a whole response frame that is nothing but a top-level error, which there is from v7 on (KIP-227).
 
     Raises ValueError for a version without.
     """

@@ -122,13 +122,13 @@ RESPONSE = (
 
 @functools.cache
 def request_layout(version: int) -> Struct:
-    """The Struct of a request body; ProtocolError for a version this build does not read."""
+    """Return the Struct of a request body; ProtocolError for a version this build does not read."""
     return _layout(REQUEST, version)
 
 
 @functools.cache
 def response_layout(version: int) -> Struct:
-    """The Struct of a response body; ProtocolError for a version this build does not read."""
+    """Return the Struct of a response body; ProtocolError for a version this build does not read."""
     return _layout(RESPONSE, version)
 
 

@@ -63,17 +63,17 @@ def _writers(version: int) -> _Writers:
 
 
 def count_bytes(version: int, count: int) -> bytes:
-    """The number of items of an array, as this version of Fetch writes it."""
+    """Return the number of items of an array, as this version of Fetch writes it."""
     return _writers(version).number(count)
 
 
 def topic_bytes(version: int, topic: Topic) -> bytes:
-    """A topic's name (a str, below v13) or id (16 bytes)."""
+    """Return a topic's name (a str, below v13) or id (16 bytes)."""
     return _writers(version).topic(topic)
 
 
 def end_of_block(version: int) -> bytes:
-    """What follows a block's entries: no tagged fields, where there may be any."""
+    """Return what follows a block's entries: no tagged fields, where there may be any."""
     return _writers(version).end
 
 
@@ -85,7 +85,7 @@ def topic_blocks(
     encode: Callable[[T], Iterable[Bytes]],
     tags: Mapping[Topic, bytes] | None = None,
 ) -> tuple[int, list[Bytes]]:
-    """(number of blocks, their bytes in pieces); ``encode`` gives the pieces of one entry.
+    """Return (number of blocks, their bytes in pieces); ``encode`` gives the pieces of one entry.
 
     Consecutive entries of one topic share a block; a topic may come again later (PartitionStates in Kafka does
     the same). ``tags`` are the tagged fields of topics that have any.

@@ -103,7 +103,7 @@ RESPONSE_ROWS = Rows(
 
 @functools.cache
 def request_walker(version: int, row: type = RequestEntry) -> Walk:
-    """The walker of Fetch requests; ProtocolError for an unsupported version.
+    """Return the walker of Fetch requests; ProtocolError for an unsupported version.
 
     It emits rows with the attributes of RequestEntry; or, with ``row=tuple``, plain tuples of the same values,
     which take a third off the walk.
@@ -114,7 +114,7 @@ def request_walker(version: int, row: type = RequestEntry) -> Walk:
 
 @functools.cache
 def response_walker(version: int, row: type = ResponseEntry) -> Walk:
-    """The walker of Fetch responses, in the same way; ProtocolError for an unsupported version."""
+    """Return the walker of Fetch responses, in the same way; ProtocolError for an unsupported version."""
     walk: Walk = compile_walker(response_layout(version), RESPONSE_ROWS._replace(row=row))
     return walk
 
@@ -128,7 +128,7 @@ def prepare_walkers(version: int) -> None:
 
 
 def walk_whole(walk: Walk, buffer: Bytes, at: int, end: int) -> tuple[list[Any], Head]:
-    """(rows, head) of the body that is exactly ``buffer[at:end]``, else ProtocolError."""
+    """Return (rows, head) of the body that is exactly ``buffer[at:end]``, else ProtocolError."""
     rows: list[Any] = []
     head: Head = {}
     if end - at <= STEP_BYTES:

@@ -66,7 +66,7 @@ class Choice:
     probes: Mapping[PartitionKey, int] = field(default_factory=dict)
 
     def limits(self) -> dict[PartitionKey, int]:
-        """The partition_max_bytes to ask with at most."""
+        """Return the partition_max_bytes to ask with at most."""
         return {**self.probes, **self.grants}
 
 
@@ -92,7 +92,7 @@ class LocalAnswer(NamedTuple):
 
 
 def next_epoch(epoch: int) -> int:
-    """The epoch after this one, within a session: MAX_EPOCH is followed by 1 (0 would ask for a new session)."""
+    """Return the epoch after this one, within a session: MAX_EPOCH is followed by 1 (0 would ask for a new session)."""
     return 1 if epoch == MAX_EPOCH else epoch + 1
 
 
@@ -137,7 +137,7 @@ def upstream(
 
 
 def full_upstream(request: SessionRequest[E], choice: Choice, session_id: int) -> Upstream[E]:
-    """What is left of a full request; `session_id` is the session that it closes."""
+    """Return what is left of a full request; `session_id` is the session that it closes."""
     limits = choice.limits()
     listed, omitted = request.listed, choice.omitted
     wanted = [key for key in paced(listed) if key not in omitted] if omitted else list(listed)

@@ -109,7 +109,7 @@ class FetchSession(Generic[E]):
         return upstream(request, unlike, self.partitions, limits, session=session, forgotten=forgotten)
 
     def skip(self) -> LocalAnswer:
-        """The leader is not asked; what it has not heard goes with the next request that is forwarded."""
+        """Return the leader is not asked; what it has not heard goes with the next request that is forwarded."""
         self.follower_epoch = next_epoch(self.follower_epoch)
         return LocalAnswer(0, self.session_id)
 

@@ -76,7 +76,7 @@ class SessionTranslator(Generic[E]):
         return LocalAnswer(FETCH_SESSION_ID_NOT_FOUND, NO_SESSION_ID)
 
     def may_relay(self, session_id: int, session_epoch: int) -> bool:
-        """Tell whether a request may pass unseen, as long as nothing can be throttled; `take` it if not.
+        """Return True if a request may pass unseen, as long as nothing can be throttled; `take` it if not.
 
         Not if its session is translated, or was until it ended here; nor if the connection begins in the middle of a
         session: the process before this one may have translated that.
@@ -89,7 +89,8 @@ class SessionTranslator(Generic[E]):
         return self._passes
 
     def undecoded(self, session: tuple[int, int] | None = None) -> bool:
-        """A request is not understood: end the sessions that it may go on with, and tell whether there may be any.
+        """Return a request is not understood: end the sessions that it may go on with, and tell whether there may be
+        any.
 
         `session` is the id and epoch that it names, where so much of it can be read. If there may be any the request
         must not go on: the leader would take it if the epochs happen to be equal, and if nothing after it is understood
@@ -155,7 +156,7 @@ class Translation(Generic[E]):
         return None if self._known is None else self._known.session
 
     def leaves_nothing(self, omitted: Set[PartitionKey]) -> bool:
-        """Tell whether nothing would be left to ask for: hold the request, or `decide` to have it answered here."""
+        """Return True if nothing would be left to ask for: hold the request, or `decide` to have it answered here."""
         partitions = self.partitions
         return len(omitted) >= len(partitions) > 0 and len(omitted & partitions.keys()) == len(partitions)
 
@@ -193,7 +194,7 @@ class Translation(Generic[E]):
             self._sessions.open(self._known)
 
     def expects(self, key: PartitionKey) -> bool:
-        """Tell whether the leader was asked for this partition; if not, its session is not what it should be: end it.
+        """Return True if the leader was asked for this partition; if not, its session is not what it should be: end it.
 
         To be called with every entry of an answer without error.
         """

@@ -30,8 +30,8 @@ _EMPTY_VALUES = {KArray: [], KString: "", TaggedFields: b"\0"}
 
 
 def compile_walker(body: Struct, rows: Rows) -> Any:
-    """The walker of ``body``, and that of whole bodies as its attribute ``at_once``; TypeError for a shape that walkers
-    do not take, which is a table's fault."""
+    """Return the walker of ``body``, and that of whole bodies as its attribute ``at_once``; TypeError for a shape that
+    walkers do not take, which is a table's fault."""
     walk, walk.at_once = (_made(_Compiler(body, rows, at_once=at_once)) for at_once in (False, True))
     return walk
 
@@ -45,7 +45,7 @@ def _made(compiler: _Compiler) -> Any:
 
 
 def walker_source(body: Struct, rows: Rows, *, at_once: bool = False) -> str:
-    """The Python that compile_walker runs, for people to read."""
+    """Return the Python that compile_walker runs, for people to read."""
     return _Compiler(body, rows, at_once=at_once).source()
 
 
@@ -68,7 +68,7 @@ class _Compiler(EntryWriter):
         self.entry = plan_entry(bare(self.entries).subcon, rows.columns)
 
     def source(self) -> str:
-        """The whole function."""
+        """Return the whole function."""
         index = self.body.subcons.index(self.blocks)
         if self.at_once:
             self.open("def walk(buffer, pos, end, emit, head):")

@@ -52,7 +52,7 @@ class Entry(NamedTuple):
 
 
 def plan_entry(item: Struct, columns: Sequence[str]) -> Entry:
-    """The plan for entries of this struct; TypeError if something other than tagged fields follows records."""
+    """Return the plan for entries of this struct; TypeError if something other than tagged fields follows records."""
     members = item.subcons
     size = next((index + 1 for index, field in enumerate(members) if _is_records(field)), len(members))
     fields, after = members[:size], members[size:]
@@ -72,7 +72,7 @@ def plan_entry(item: Struct, columns: Sequence[str]) -> Entry:
 
 
 def local(field: Construct) -> str:
-    """What a field is called in a walker."""
+    """Return what a field is called in a walker."""
     return "length" if _is_records(field) else f"{field.name}_"
 
 

@@ -54,7 +54,7 @@ class Rows(NamedTuple):
 
 
 def row_maker(row: type) -> type:
-    """A type with the attributes of NamedTuple ``row`` that is called with one tuple, and makes it in C.
+    """Return a type with the attributes of NamedTuple ``row`` that is called with one tuple, and makes it in C.
 
     To make rows is the largest part of walking. NamedTuple's own constructor is written in Python, and
     ``tuple.__new__(row, …)`` packs its arguments twice: this takes three quarters of its time.

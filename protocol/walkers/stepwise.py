@@ -67,13 +67,13 @@ class Cursor:
         self.end = min(end, self.stop)
 
     def take(self, size_bytes: int) -> Bytes:
-        """The next bytes, which must be there."""
+        """Return the next bytes, which must be there."""
         self.pos += size_bytes
         return self.buffer[self.pos - size_bytes : self.pos]
 
 
 def read(codec: Construct, cursor: Cursor, path: str) -> Steps[Any]:
-    """The value of any codec; of records the size (-1: null), and their bytes are still to come.
+    """Return the value of any codec; of records the size (-1: null), and their bytes are still to come.
 
     An array of structs is a list of tuples, and tagged fields are the bytes of their section.
     """
@@ -93,7 +93,7 @@ def read(codec: Construct, cursor: Cursor, path: str) -> Steps[Any]:
 
 
 def read_size(codec: Sized, cursor: Cursor, path: str) -> Steps[int]:
-    """The length or count that such a value begins with: one that the message can hold."""
+    """Return the length or count that such a value begins with: one that the message can hold."""
     if codec.prefix is UVARINT:
         size = (yield from _read_uvarint(cursor)) - 1
     else:
@@ -130,7 +130,7 @@ def skip_fields(body: Struct, cursor: Cursor, path: str) -> Steps[None]:
 
 
 def read_fields(fields: Sequence[Construct], wanted: Sequence[str], cursor: Cursor, path: str) -> Steps[list[Any]]:
-    """The wanted ones of these fields of a struct, in their order."""
+    """Return the wanted ones of these fields of a struct, in their order."""
     values = []
     for field in fields:
         if field.name in wanted:
@@ -194,7 +194,7 @@ def _skip_tags(cursor: Cursor) -> Steps[None]:
 
 
 def _read_tags(cursor: Cursor) -> Steps[bytes]:
-    """The section's bytes, all of them together: a first look finds how long it is."""
+    """Return the section's bytes, all of them together: a first look finds how long it is."""
     ahead = Cursor(cursor.buffer, cursor.pos, cursor.end, cursor.stop)
     steps = _skip_tags(ahead)
     try:
@@ -210,7 +210,8 @@ def _read_tags(cursor: Cursor) -> Steps[bytes]:
 
 
 def read_at_once(steps: Steps[T]) -> T:
-    """What the steps come to where all of the body is there, so that they read or fail, and never ask for more."""
+    """Return what the steps come to where all of the body is there, so that they read or fail, and never ask for
+    more."""
     try:
         next(steps)
     except StopIteration as done:
@@ -224,7 +225,7 @@ Fallback: TypeAlias = "Callable[[Bytes, int, int, int], Steps[tuple[Any, ...]]]"
 
 
 def value_fallback(codec: Construct, path: str) -> Fallback:
-    """One value: ``(pos, end, stop, value)``."""
+    """Return one value: ``(pos, end, stop, value)``."""
 
     def steps(buffer: Bytes, pos: int, end: int, stop: int) -> Steps[tuple[Any, ...]]:
         cursor = Cursor(buffer, pos, end, stop)
@@ -235,7 +236,7 @@ def value_fallback(codec: Construct, path: str) -> Fallback:
 
 
 def count_fallback(array: Sized, path: str) -> Fallback:
-    """How many items an array has: ``(pos, end, stop, count)``."""
+    """Return how many items an array has: ``(pos, end, stop, count)``."""
 
     def steps(buffer: Bytes, pos: int, end: int, stop: int) -> Steps[tuple[Any, ...]]:
         cursor = Cursor(buffer, pos, end, stop)
@@ -257,7 +258,7 @@ def skip_fallback(codec: Construct, path: str) -> Fallback:
 
 
 def head_fallback(name: Construct, array: Sized, path: str) -> Fallback:
-    """A block's name and how many entries it has: ``(pos, end, stop, name, count)``."""
+    """Return a block's name and how many entries it has: ``(pos, end, stop, name, count)``."""
 
     def steps(buffer: Bytes, pos: int, end: int, stop: int) -> Steps[tuple[Any, ...]]:
         cursor = Cursor(buffer, pos, end, stop)
@@ -269,7 +270,7 @@ def head_fallback(name: Construct, array: Sized, path: str) -> Fallback:
 
 
 def entry_fallback(fields: Sequence[Construct], wanted: Sequence[str], path: str) -> Fallback:
-    """An entry up to its records' length or its end: ``(pos, end, stop, where it began, *wanted values)``."""
+    """Return an entry up to its records' length or its end: ``(pos, end, stop, where it began, *wanted values)``."""
 
     def steps(buffer: Bytes, pos: int, end: int, stop: int) -> Steps[tuple[Any, ...]]:
         cursor = Cursor(buffer, pos, end, stop)

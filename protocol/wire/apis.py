@@ -133,7 +133,7 @@ def api_name(api_key: int) -> str:
 
 
 def is_flexible(api_key: int, api_version: int) -> bool:
-    """Whether this request and its response use flexible encoding.
+    """Return True if this request and its response use flexible encoding.
 
     Keys that are not in the table do: every API added since KIP-482 was born flexible.
     """

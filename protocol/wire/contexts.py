@@ -40,10 +40,10 @@ class _Whole(Subconstruct):
 
 
 def parsed(codec: Construct, stream: io.BytesIO) -> Any:
-    """What the stream holds next, by ``codec``. Raises ConstructError, and what codecs of ours raise."""
+    """Return what the stream holds next, by ``codec``. Raises ConstructError, and what codecs of ours raise."""
     return _Whole(codec).parse_stream(stream, **NO_ROOT)
 
 
 def built(codec: Construct, value: Any) -> bytes:
-    """The bytes of ``value``, by ``codec``. Raises ConstructError."""
+    """Return the bytes of ``value``, by ``codec``. Raises ConstructError."""
     return bytes(_Whole(codec).build(value, **NO_ROOT))

@@ -80,14 +80,14 @@ class Correlator(Generic[T]):
         return len(self.pending)
 
     def is_token(self, head: RequestHead | None) -> bool:
-        """Whether a client frame is a SASL token, to go on untouched and be noted by ``sent_token``.
+        """Return True if a client frame is a SASL token, to go on untouched and be noted by ``sent_token``.
 
         ``head`` is what could be peeked of it, None if nothing. Changes nothing.
         """
         return self.state is not State.KAFKA and not is_known(head)
 
     def is_possible(self, api_key: int, api_version: int, size: int) -> bool:
-        """Whether a client's frame of `size` bytes that begins so may be a request, or a SASL token."""
+        """Return True if a client's frame of `size` bytes that begins so may be a request, or a SASL token."""
         could_be_request = api_key >= 0 and 0 <= api_version <= MAX_POSSIBLE_VERSION
         return could_be_request or (self.state is not State.KAFKA and size <= MAX_TOKEN_BYTES)
 
@@ -116,7 +116,7 @@ class Correlator(Generic[T]):
         self.pending.popleft()
 
     def received(self, correlation_id: int | None) -> T | None:
-        """The payload of the request that this response answers; None if it answers a token or nothing known.
+        """Return the payload of the request that this response answers; None if it answers a token or nothing known.
 
         ``correlation_id`` is None for a frame too short to have one. Earlier requests are forgotten:
         brokers answer in order, so they never will be answered.
@@ -140,12 +140,12 @@ class Correlator(Generic[T]):
 
 
 def is_known(head: RequestHead | None) -> bool:
-    """Whether this is the header of an API we know, in a version there could be."""
+    """Return True if this is the header of an API we know, in a version there could be."""
     return head is not None and head.api_key in APIS and head.api_version <= MAX_PLAUSIBLE_VERSION
 
 
 def expects_response(head: RequestHead, buffer: Bytes, end: int) -> bool | None:
-    """Whether the broker answers: always, but for Produce with acks=0.
+    """Return True if the broker answers: always, but for Produce with acks=0.
 
     None if the acks are not all before ``end`` yet. ``buffer`` is the one that ``head`` was peeked in.
     Raises ProtocolError if the acks cannot be found.

@@ -18,7 +18,7 @@ LENGTH_PREFIX_BYTES = LENGTH_PREFIX.size
 
 
 def frame_size(buffer: Bytes, at: int, *, maximum: int) -> int:
-    """Bytes of the frame whose length prefix is ``buffer[at:at + 4]``, the prefix itself not counted.
+    """Return bytes of the frame whose length prefix is ``buffer[at:at + 4]``, the prefix itself not counted.
 
     Raises ProtocolError if the size is negative or above ``maximum``, or if the four bytes are not there.
     """
@@ -32,5 +32,5 @@ def frame_size(buffer: Bytes, at: int, *, maximum: int) -> int:
 
 
 def with_length(frame: bytes) -> bytes:
-    """The frame as it goes over the wire: its length prefix, then the frame."""
+    """Return the frame as it goes over the wire: its length prefix, then the frame."""
     return LENGTH_PREFIX.pack(len(frame)) + frame

@@ -74,18 +74,18 @@ def response_header_version(api_key: int, api_version: int) -> int:
 
 @functools.cache
 def request_header(version: int) -> Struct:
-    """The Struct of this version of the request header."""
+    """Return the Struct of this version of the request header."""
     return layout(REQUEST_HEADER, version, flexible=version >= FLEXIBLE_REQUEST_HEADER)
 
 
 @functools.cache
 def response_header(version: int) -> Struct:
-    """The Struct of this version of the response header."""
+    """Return the Struct of this version of the response header."""
     return layout(RESPONSE_HEADER, version, flexible=version >= FLEXIBLE_RESPONSE_HEADER)
 
 
 def peek_request(buffer: Bytes, start: int, end: int) -> RequestHead | None:
-    """The header of the request that begins at ``start``, just after its length prefix.
+    """Return the header of the request that begins at ``start``, just after its length prefix.
 
     None if ``buffer[start:end]`` does not hold all of it: with the whole frame in hand, that means the
     frame is malformed. Raises ProtocolError if it cannot be a header, whatever follows.
@@ -114,12 +114,12 @@ def peek_request(buffer: Bytes, start: int, end: int) -> RequestHead | None:
 
 
 def request_correlation_id(frame: Bytes) -> int:
-    """The correlation id of the whole request with which ``frame`` begins."""
+    """Return the correlation id of the whole request with which ``frame`` begins."""
     return int(_CORRELATION_ID.unpack_from(frame, REQUEST_CORRELATION_ID_AT)[0])
 
 
 def peek_correlation_id(buffer: Bytes, start: int, end: int) -> int | None:
-    """The correlation id of the response that begins at ``start``, just after its length prefix.
+    """Return the correlation id of the response that begins at ``start``, just after its length prefix.
 
     None if it is not all there.
     """
@@ -129,7 +129,7 @@ def peek_correlation_id(buffer: Bytes, start: int, end: int) -> int | None:
 
 
 def peek_response(buffer: Bytes, start: int, end: int, version: int) -> ResponseHead | None:
-    """The header, of that version, of the response that begins at ``start``, just after its length prefix.
+    """Return the header, of that version, of the response that begins at ``start``, just after its length prefix.
 
     None if ``buffer[start:end]`` does not hold all of it. Raises ProtocolError if it cannot be a header.
     """

@@ -39,7 +39,7 @@ class Field(NamedTuple):
     tag: int | None = None
 
     def is_in(self, version: int) -> bool:
-        """Whether this version of the message has the field."""
+        """Return True if this version of the message has the field."""
         return self.first <= version <= self.last
 
 
@@ -69,7 +69,7 @@ RECORDS = Encodings(KRecords(), KRecords(UVARINT))
 
 
 def layout(fields: Sequence[Field], version: int, *, flexible: bool = False) -> Struct:
-    """The Struct of the fields that exist in ``version``; a flexible one ends in its tagged fields."""
+    """Return the Struct of the fields that exist in ``version``; a flexible one ends in its tagged fields."""
     present = [field for field in fields if field.is_in(version)]
     members = [_member(field, version, flexible=flexible) for field in present if field.tag is None]
     if flexible:
@@ -96,7 +96,7 @@ def _codec(codec: Any, version: int, *, flexible: bool) -> Construct:
 
 
 def default_of(field: Field) -> Any:
-    """The value that the field has in a message that does not contain it."""
+    """Return the value that the field has in a message that does not contain it."""
     codec = field.codec.plain if isinstance(field.codec, Encodings) else field.codec
     if field.default is not NOTHING_SAID:
         return field.default
@@ -111,28 +111,28 @@ def default_of(field: Field) -> Any:
 
 @functools.lru_cache(maxsize=1000)
 def offset_bytes(struct: Struct, name: str) -> int:
-    """How many bytes stand before field ``name`` in the struct, all fields before it being of fixed size."""
+    """Return how many bytes stand before field ``name`` in the struct, all fields before it being of fixed size."""
     before = [field.name for field in struct.subcons].index(name)
     return sum(field.sizeof() for field in struct.subcons[:before])
 
 
 def item_struct(struct: Struct, name: str) -> Struct:
-    """The struct of the items of array field ``name``."""
+    """Return the struct of the items of array field ``name``."""
     return bare(member(struct, name)).subcon
 
 
 def member(struct: Struct, name: str) -> Construct:
-    """The struct's field of that name."""
+    """Return the struct's field of that name."""
     return next(field for field in struct.subcons if field.name == name)
 
 
 def bare(codec: Construct) -> Construct:
-    """The codec without the name it has in a struct."""
+    """Return the codec without the name it has in a struct."""
     return codec.subcon if isinstance(codec, Renamed) else codec
 
 
 def parse_whole(struct: Struct, data: bytes) -> Container:
-    """``data`` as this struct, to the last byte; ProtocolError if it is anything else."""
+    """Return ``data`` as this struct, to the last byte; ProtocolError if it is anything else."""
     stream = io.BytesIO(data)
     try:
         value: Container = parsed(struct, stream)

@@ -45,7 +45,7 @@ class Skipped(NamedTuple):
 
 
 def remaining_bytes(stream: io.BytesIO) -> int:
-    """How many bytes the stream still holds."""
+    """Return how many bytes the stream still holds."""
     at = stream.tell()
     end = stream.seek(0, io.SEEK_END)
     stream.seek(at)
@@ -53,7 +53,7 @@ def remaining_bytes(stream: io.BytesIO) -> int:
 
 
 def minimum_bytes(codec: Construct) -> int:
-    """The fewest bytes a value of this codec takes on the wire."""
+    """Return the fewest bytes a value of this codec takes on the wire."""
     if isinstance(codec, Renamed):
         return minimum_bytes(codec.subcon)
     if isinstance(codec, FormatField):
@@ -234,7 +234,7 @@ class TaggedFields(Construct):
         return fields
 
     def values(self, fields: list[tuple[int, bytes]]) -> dict[str, Any]:
-        """The known ones of the fields, parsed, by name; of a repeated one the last, as in Kafka."""
+        """Return the known ones of the fields, parsed, by name; of a repeated one the last, as in Kafka."""
         found = {}
         for tag, data in fields:
             codec = self.known.get(tag)
@@ -249,7 +249,7 @@ class TaggedFields(Construct):
         return found
 
     def encoded(self, values: Mapping[str, Any]) -> list[tuple[int, bytes]]:
-        """The fields that ``values`` (by name) has for the known tags, in the order of the tags."""
+        """Return the fields that ``values`` (by name) has for the known tags, in the order of the tags."""
         known = sorted(self.known.items())
         return [(tag, built(codec, values[codec.name])) for tag, codec in known if codec.name in values]
 

@@ -18,7 +18,7 @@ MAX_UVARINT_BYTES = 5
 
 
 def read_uvarint(buffer: Bytes, at: int, end: int) -> tuple[int, int] | None:
-    """(value, position after it) of the varint at ``at``, or None if it does not end before ``end``.
+    """Return (value, position after it) of the varint at ``at``, or None if it does not end before ``end``.
 
     Raises ProtocolError if it is longer than five bytes or above 2**32 - 1.
     """
@@ -36,7 +36,7 @@ def read_uvarint(buffer: Bytes, at: int, end: int) -> tuple[int, int] | None:
 
 
 def write_uvarint(value: int) -> bytes:
-    """``value`` (0 to 2**32 - 1) in as few bytes as it takes."""
+    """Return ``value`` (0 to 2**32 - 1) in as few bytes as it takes."""
     encoded = bytearray()
     while value > 0x7F:
         encoded.append(value & 0x7F | 0x80)

@@ -32,7 +32,7 @@ made for each small request. Behind the client id stand the header's tagged fiel
 
 
 def whole_request(buffer: Bytes, at: int, end: int) -> WholeRequest | None:
-    """The request whose length prefix is at ``at``, if all of it, with a client id, is before ``end``."""
+    """Return the request whose length prefix is at ``at``, if all of it, with a client id, is before ``end``."""
     client_id_end = at + REQUEST_START_BYTES
     if client_id_end > end:
         return None
@@ -46,7 +46,8 @@ def whole_request(buffer: Bytes, at: int, end: int) -> WholeRequest | None:
 
 
 def whole_response(buffer: Bytes, at: int, end: int) -> tuple[int, int] | None:
-    """(where it ends, correlation_id) of the response whose length prefix is at ``at``, if all is before ``end``."""
+    """Return (where it ends, correlation_id) of the response whose length prefix is at ``at``, if all is before
+    ``end``."""
     if end - at < RESPONSE_START_BYTES:
         return None
     size, correlation_id = _response_start(buffer, at)

@@ -62,24 +62,25 @@ class LastGood(NamedTuple):
 
 
 def state_beside(quotas_path: Path) -> Path:
-    """Where the last good quotas are kept unless proxy.toml or a service manager says otherwise."""
+    """Return where the last good quotas are kept unless proxy.toml or a service manager says otherwise."""
     return quotas_path.parent / f".{quotas_path.name}.last-good"
 
 
 def state_place(quotas_path: Path, environ: Mapping[str, str]) -> Path:
-    """The same, a service manager's word being heard: systemd names a unit's ``StateDirectory=`` in STATE_DIRECTORY,
-    with colons between several (systemd.exec(5)), and may have left the unit nothing else that it can write."""
+    """Return the same, a service manager's word being heard: systemd names a unit's ``StateDirectory=`` in
+    STATE_DIRECTORY, with colons between several (systemd.exec(5)), and may have left the unit nothing else that it can
+    write."""
     folder = environ.get("STATE_DIRECTORY", "").partition(":")[0]
     return Path(folder) / f"{quotas_path.name}.last-good" if folder else state_beside(quotas_path)
 
 
 def written_first(path: Path) -> Path:
-    """The file beside `path` that becomes it once it is whole."""
+    """Return the file beside `path` that becomes it once it is whole."""
     return path.parent / f"{path.name}.new"
 
 
 def overwrites(path: Path, other: Path) -> str | None:
-    """Which file would take the place of `other`, were the last good quotas kept at `path`; None if none would.
+    """Return which file would take the place of `other`, were the last good quotas kept at `path`; None if none would.
 
     However both are spelt, relatively or through links. None too if a disk hangs: a start must not hang with it.
     """

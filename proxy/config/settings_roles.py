@@ -31,7 +31,7 @@ def _of_host(address: Address) -> str:
 
 
 def _leads_back(listen: Address, upstream: Address) -> bool:
-    """Tell whether whoever listens at `listen` and dials `upstream` dials itself, as far as that can be known without
+    """Return True if whoever listens at `listen` and dials `upstream` dials itself, as far as that can be known without
     looking names up; of names `network.elsewhere` knows it."""
     if listen.port != upstream.port:
         return False

@@ -39,7 +39,8 @@ others."""
 def allowed(
     protocols: Sequence[str], suites: Sequence[str]
 ) -> tuple[tuple[ssl.TLSVersion, ssl.TLSVersion], str | None]:
-    """(lowest and highest version, OpenSSL's list of suites or None for its own choice); empty lists choose nothing.
+    """Return (lowest and highest version, OpenSSL's list of suites or None for its own choice); empty lists choose
+    nothing.
 
     Raises InvalidValueError.
     """

@@ -92,7 +92,8 @@ class FileWatch:
                     kept.pop_all()
 
     async def wait_changed(self) -> bool:
-        """Tell whether the file is still reached through the watched directories; if not, a new watch has to be opened.
+        """Return True if the file is still reached through the watched directories; if not, a new watch has to be
+        opened.
 
         Raises OSError if the way to the file ends: a directory or a link is gone, unreadable, or leads in a circle; or
         if its disk does not answer.

@@ -35,7 +35,7 @@ class Trust:
         self._below = tuple(name.removeprefix("*") for name in lowered if name.startswith("*."))
 
     def is_our_name(self, host: str) -> bool:
-        """Tell whether a Host header names us: an address, localhost, or a name of ours, with any port."""
+        """Return True if a Host header names us: an address, localhost, or a name of ours, with any port."""
         found = _HOST.fullmatch(host)
         if found is None:
             return False
@@ -45,7 +45,7 @@ class Trust:
         return _is_address(name) or name == "localhost" or name in self._names or name.endswith(self._below)
 
     def may_change(self, method: str, *, origin: str, fetch_site: str, host: str) -> bool:
-        """Tell whether a request of this method may come from where it says: from no page, or from one of ours.
+        """Return True if a request of this method may come from where it says: from no page, or from one of ours.
 
         `origin` and `fetch_site` are what Origin and Sec-Fetch-Site say, "" if they are missing.
         """

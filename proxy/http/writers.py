@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 
 def subject_of(certificate: bytes | None) -> str:
-    """The distinguished name in the peer's verified certificate (DER), spelt as in RFC 4514; "" where it has shown
-    none."""
+    """Return the distinguished name in the peer's verified certificate (DER), spelt as in RFC 4514; "" where it has
+    shown none."""
     if certificate is None:
         return ""
     # Loaded where it is needed: most sidecars serve their pages in plaintext on loopback.

@@ -44,7 +44,7 @@ def dial_except_own(listen: Address, reached: tuple[Any, ...], key: str) -> Dial
 
 
 def is_own(listen: Address, reached: tuple[Any, ...], family: int, found: tuple[Any, ...]) -> bool:
-    """Tell whether `found`, an address to dial, is that of the listener."""
+    """Return True if `found`, an address to dial, is that of the listener."""
     if found[1] != reached[1]:
         return False
     if not listen.is_any:

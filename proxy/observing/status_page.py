@@ -265,7 +265,7 @@ def _rate_state(source: RateSource | None, choice: Choice | None) -> RateState |
 
 
 def _change(change: Change) -> Generator[None, None, ChangeState]:
-    """What will hold next, by the clock alone."""
+    """Yield what will hold next, by the clock alone."""
     roles = {}
     for role in Role:
         after, before = change.after.of(role), change.before.of(role)
