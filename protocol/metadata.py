@@ -129,7 +129,7 @@ def metadata_request(
 
 
 def topic_names_by_id(frame: Bytes, *, version: int = METADATA_VERSION) -> dict[bytes, str]:
-    """Ids (16 bytes) and names of the topics in the response ``frame``; those with an error are left out.
+    """Return ids (16 bytes) and names of the topics in the response ``frame``; those with an error are left out.
 
     As many as the frame can hold, whose size is the caller's to bound. Raises ProtocolError for whatever is not
     such a response, to the last byte.
@@ -158,7 +158,8 @@ def partitions_by_topic(frame: Bytes, *, version: int) -> dict[str, frozenset[in
 
 
 class ReplicaCount(NamedTuple):
-    """How many replicas a partition has, in Metadata with those that a reassignment adds, and how many are in sync."""
+    """The number of a partition's replicas, which in Metadata includes those that a reassignment adds, and of those in
+    sync."""
 
     replicas: int
     in_sync: int

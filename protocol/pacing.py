@@ -32,12 +32,12 @@ _PAUSE: ContextVar[Callable[[], None] | None] = ContextVar("pause", default=None
 
 
 def in_slices(may_pause: Callable[[], None]) -> None:
-    """From now on, in this context, call `may_pause` after every few items: it returns when the loop may go on."""
+    """Call `may_pause` after every few items from now on, in this context: it returns when the loop may go on."""
     _PAUSE.set(may_pause)
 
 
 def pause() -> None:
-    """Between two steps of something long that is no loop over a collection."""
+    """Pause between two steps of long work that is no loop over a collection."""
     may_pause = _PAUSE.get()
     if may_pause is not None:
         may_pause()

@@ -46,7 +46,8 @@ def handshake_request(correlation_id: int, mechanism: str, *, client_id: str) ->
 
 
 def read_handshake(frame: bytes, mechanism: str) -> None:
-    """Raises SaslRefusedError if the broker does not have it, ProtocolError for whatever is no such response."""
+    """Check the broker's answer to SaslHandshake. Raises SaslRefusedError if the broker does not have it, ProtocolError
+    for whatever is no such response."""
     answer = parse_whole(_HANDSHAKE_RESPONSE, frame)
     if answer.error_code:
         raise SaslRefusedError(f"it has no {mechanism}, but {', '.join(answer.mechanisms) or 'no mechanism at all'}")

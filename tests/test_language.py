@@ -18,30 +18,45 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[1]
 CONVERTED = (
     "journal_schema",
+    "protocol",
+    "proxy/cluster",
+    "proxy/config",
+    "proxy/control",
+    "proxy/files",
+    "proxy/http",
+    "proxy/journal",
+    "proxy/logs",
+    "proxy/network",
+    "proxy/observing",
+    "proxy/process",
+    "proxy/rates",
+    "proxy/serving",
+    "proxy/tls",
     "reassignment",
 )
 MOST_FRAGMENTS = 0.05
 _VERBS = """
     abort accept account acknowledge acquire add adjust advance allocate allow announce answer append apply arm ask
-    assert assign attach await back begin bind block bound break bring build bundle calculate call cancel carry change
-    charge check choose clean clear close collect combine compare compile complete compress compute configure connect
-    consume convert copy count create cut damage decide declare decode decompress delete deliver derive describe detach
-    detect dial disable discard display divide do drain draw drop dump emit enable encode encrypt end enforce ensure
-    enter estimate evaluate exchange exclude execute exit expand expect explain explode export extract fail feed fetch
-    fill filter find finish fire flush fold follow forget format forward free freeze generate get give grant group grow
-    guard hand handle hash hide hold ignore import include increase infer initialise inject insert install interpolate
-    interrupt iterate join judge keep kill label land launch leave let limit link list listen load locate lock log look
-    lower make map mark match measure merge model modify mount move name narrow negotiate normalise note notify observe
-    offer open order overwrite pack pad paint parse pass patch pause peek pick plan plot poll pop post predict prepare
-    print probe process produce promise prove provide publish pull push put query quote raise ramp rank read rebuild
-    recompute reconnect record reduce refill refresh refuse register reject release reload remember remove rename render
-    repeat replace replay report request require reserve reset resolve respond restart restore resume retry return reuse
-    revert rewrite roll rotate round run sample save scale scan schedule score scrape search seek select send separate
-    serve set settle share show shrink shut sign signal simulate skip sleep slice solve sort spend split spread stage
-    stand start stop store stream strip subscribe substitute subtract sum summarise suspend swap sweep switch take tap
-    tell terminate test throttle throw time toggle trace track translate trim trust try turn undo unload unlock unpack
-    unwrap update upgrade use validate verify view visit wait wake walk want warn watch weigh withhold work wrap write
-    yield zoom
+    assert assign attach await back beat begin bind block bound break bring build bundle calculate call cancel carry
+    change charge check choose clean clear close collect combine compare compile complete compress compute configure
+    connect consume continue convert copy count create cut damage decide declare decode decompress delete deliver
+    derive describe detach detect dial disable discard display divide do drain draw drop dump emit enable encode
+    encrypt end enforce ensure enter escape estimate evaluate exchange exclude execute exit expand expect explain
+    explode export extract fail feed fetch fill filter find finish fire flush fold follow forget format forward free
+    freeze generate get give grant group grow guard hand handle hash hide hold ignore import include increase infer
+    initialise inject insert install interpolate interrupt iterate join judge keep kill label land launch learn
+    leave let limit link list listen load locate lock log look lower make map mark match measure merge model modify
+    mount move name narrow negotiate normalise note notify observe offer open order overwrite pack pad paint parse
+    pass patch pause peek pick plan plot poll pop post predict prepare print probe process produce promise prove
+    provide publish pull push put query queue quote raise ramp rank read rebuild receive recompute reconnect record
+    reduce refill refresh refuse register reject release reload remember remove rename render repeat replace replay
+    report request require reserve reset resolve respond restart restore resume retry return reuse revert rewrite
+    roll rotate round run sample save scale scan schedule score scrape search seek select send separate serve set
+    settle shake share show shrink shut sign signal simulate skip sleep slice solve sort spend split spread stage
+    stand start stop store stream strip subscribe substitute subtract sum summarise suspend swap sweep switch take
+    tap tell terminate test throttle throw time toggle trace track translate treat trim trust try turn undo unload
+    unlock unpack unwrap update upgrade use validate verify view visit wait wake walk want warn watch weigh withhold
+    work wrap write yield zoom
 """
 VERBS = frozenset(_VERBS.split())
 """Imperatives with which a function's docstring may begin."""

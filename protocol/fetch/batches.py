@@ -1,4 +1,4 @@
-"""Where the batches end in the records of one entry, read from their headers alone, in whatever pieces they come.
+"""Finds where the batches end in the records of one entry, from their headers alone, in whatever pieces they come.
 
 Each batch (message formats v0 to v2) begins with its base offset and the number of bytes that follow: 12 bytes from
 which the place of the next batch is known. A leader cuts records at partition_max_bytes, in the middle of a batch as a

@@ -1,4 +1,4 @@
-"""What can be told of a Fetch request without walking it: its session, and whether a replica sent it.
+"""Reads a Fetch request's session and replica id without walking the request.
 
 Must not know what is done with a request. Invariant: nothing outside the given bytes is read. What a glance cannot tell
 is None, and never a guess, with one exception: from v15 on the replica id is a guess, since the bytes at the end of a

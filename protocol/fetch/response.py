@@ -43,7 +43,7 @@ class ReplayedEntry(NamedTuple):
 
 
 class TopicCount(NamedTuple):
-    """How many topics a response has: ``buffer[at:after]`` says ``topics``."""
+    """The count of topics in a response: ``buffer[at:after]`` encodes ``topics``."""
 
     at: int
     after: int

@@ -1,4 +1,4 @@
-"""How the topics of a Fetch message are written: blocks of a name or an id, a count, and entries.
+"""Writes the topics of a Fetch message: blocks of a name or an id, a count, and entries.
 
 Messages are put together here from entries that exist as bytes. Must not know what is in an entry. Invariant: what is
 written is what Construct would write by the `tables`; tests compare the two.
@@ -31,7 +31,7 @@ _INT32 = struct.Struct(">i")
 
 
 class _Writers(NamedTuple):
-    """How a version writes a count, a topic and what ends a block."""
+    """The writers of one version: of a count, of a topic, and of the end of a block."""
 
     number: Callable[[int], bytes]
     topic: Callable[[Topic], bytes]

@@ -85,7 +85,10 @@ class FetchSessions(Generic[E]):
         return self._known.get(known.key) is known
 
     def open(self, known: KnownSession[E]) -> None:
-        """A leader has given out a session id. A session that was known by the same id before has ended."""
+        """Open a session under an id that a leader has given out.
+
+        A session that was known by the same id before has ended.
+        """
         self.end(self._known.get(known.key))
         self.closed(*known.key)
         self._known[known.key] = known
@@ -93,7 +96,7 @@ class FetchSessions(Generic[E]):
         self._trim()
 
     def use(self, known: KnownSession[E], request: SessionRequest[E], *, user: object, now: float) -> None:
-        """The session goes on with `request`, on the connection of `user`."""
+        """Continue the session with `request`, on the connection of `user`."""
         known.user = user
         known.used_at = now
         known.busy = True
@@ -128,7 +131,7 @@ class FetchSessions(Generic[E]):
                 del ids[next(iter(ids))]
 
     def closed(self, leader: Hashable, session_id: int) -> None:
-        """The leader is told to close this one, or has given its id to another."""
+        """Forget a session that the leader closes, or whose id it has given to another."""
         ids = self._abandoned.get(leader)
         if ids is not None:
             ids.pop(session_id, None)

@@ -40,7 +40,10 @@ E = TypeVar("E", bound=SessionEntry)
 
 
 class SessionRequest(NamedTuple, Generic[E]):
-    """What a follower sends. A partition that is listed twice counts as it was listed last, as at the leader."""
+    """A follower's request in a session.
+
+    A partition that is listed twice counts as it was listed last, as at the leader.
+    """
 
     version: int
     listed: Mapping[PartitionKey, E]
@@ -56,7 +59,7 @@ class SessionRequest(NamedTuple, Generic[E]):
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What is asked for now, of everything the follower wants; what is not named here goes on as it is.
+    """The changes to what the leader is asked for; partitions that are not named go on as they are.
 
     `grants` are asked for first, `probes` last, with these partition_max_bytes: lowered, never raised.
     """
@@ -71,7 +74,7 @@ class Choice:
 
 
 class Upstream(NamedTuple, Generic[E]):
-    """What to ask the leader for: entries with the partition_max_bytes to write into them, and whom to forget."""
+    """The request to the leader: entries with the partition_max_bytes to write into them, and partitions to forget."""
 
     session_id: int
     session_epoch: int
@@ -82,7 +85,7 @@ class Upstream(NamedTuple, Generic[E]):
 
 
 class LocalAnswer(NamedTuple):
-    """What to answer without asking the leader: this error and session id, throttle_time_ms 0, no partitions.
+    """An answer without asking the leader: this error and session id, throttle_time_ms 0, no partitions.
 
     An answer without error to a full request must still hold every partition that was asked for.
     """
@@ -97,7 +100,7 @@ def next_epoch(epoch: int) -> int:
 
 
 def in_wire_order(keys: Collection[PartitionKey]) -> list[PartitionKey]:
-    """Partitions sorted by topic and number, so that those of one topic share a block."""
+    """Return partitions sorted by topic and number, so that those of one topic share a block."""
     topics: dict[str | bytes, list[int]] = {}
     for topic, partition in paced(keys):
         topics.setdefault(topic, []).append(partition)

@@ -1,4 +1,4 @@
-"""Between a follower's fetch sessions and those that the sidecar owns at the leader: requests in, requests out.
+"""Translates between a follower's fetch sessions and those that the sidecar owns at the leader.
 
     unknown ──(0, 0), (id, 0)──▶ opening ──answered with an id──▶ READY ◀───────────────────┐
        ▲                            │                               │ (id, n), n as expected │
@@ -112,7 +112,10 @@ class SessionTranslator(Generic[E]):
         return session is not None and not self._passes
 
     def close(self) -> None:
-        """The connection has ended. What is under way is lost; the follower may go on with the rest on another."""
+        """Release the sessions of a connection that has ended.
+
+        What is under way is lost; the follower may go on with the rest on another.
+        """
         self.closed = True
         for known in self._sessions.at(self.leader):
             if known.user is self and known.busy:
@@ -178,7 +181,7 @@ class Translation(Generic[E]):
         return session.forward(self.request, choice)
 
     def answered(self, error_code: int, session_id: int) -> None:
-        """The head of the leader's answer has come; it goes to the follower with both values as they are.
+        """Note the head of the leader's answer, which goes to the follower with both values as they are.
 
         To be called before the answer goes on: the follower may ask again as soon as it has all of it.
         """
@@ -204,7 +207,7 @@ class Translation(Generic[E]):
         return False
 
     def lost(self) -> None:
-        """There is no answer, or not all of it got through, or it was not understood."""
+        """End the session: there is no answer, or not all of it got through, or it was not understood."""
         self._sessions.end(self._known)
 
     def _decide_full(self, choice: Choice) -> Upstream[E] | LocalAnswer:

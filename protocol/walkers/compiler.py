@@ -91,7 +91,7 @@ class _Compiler(EntryWriter):
         return self.text()
 
     def first_fields(self, fields: list[Construct]) -> None:
-        """The fixed fields before the blocks, and how many blocks there are."""
+        """Emit code that reads the fixed fields before the blocks, and the number of blocks."""
         blocks: Sized = bare(self.blocks)
         compact = blocks.prefix is UVARINT
         for field in fields:
@@ -108,7 +108,8 @@ class _Compiler(EntryWriter):
         self.check_count(blocks, self.blocks.name)
 
     def last_field(self, field: Construct) -> None:
-        """A field after the blocks: in most messages an empty array, an empty text, no tagged fields."""
+        """Emit code that reads a field after the blocks: in most messages an empty array, an empty text, no tagged
+        fields."""
         codec, wanted = bare(field), field.name in self.rows.head
         names = f"head[{field.name!r}]" if wanted else ""
         slow = (value_fallback if wanted else skip_fallback)(field, field.name)
@@ -122,7 +123,7 @@ class _Compiler(EntryWriter):
         self.line(f"head['{field.name}_end'] = pos")
 
     def a_block(self) -> None:
-        """The head of a block, then its entries."""
+        """Emit code that reads the head of a block, then its entries."""
         slow = head_fallback(self.name, self.entries, self.blocks.name)
         if self.entry.unpack is None:
             self.delegate("topic, n", slow)
@@ -135,7 +136,7 @@ class _Compiler(EntryWriter):
         self.end_of_block()
 
     def fast_head(self, first: Unpack) -> None:
-        """Opens what is done if a block's head and its first entry are there: both are read by one unpack."""
+        """Open a block of code for a head and a first entry that are there: both are read by one unpack."""
         entries: Sized = bare(self.entries)
         compact = entries.prefix is UVARINT
         rest = ("B" if compact else "i") + first.format.format[1:]
@@ -169,14 +170,14 @@ class _Compiler(EntryWriter):
         self.check_count(entries, self.path)
 
     def where_to_look_again(self, entry: Unpack) -> list[str]:
-        """Marks: up to them a block's head with the first entry, and an entry, are there whatever they hold."""
+        """Return marks: up to them a block's head with the first entry, and an entry, are there whatever they hold."""
         codec = bare(self.name)
         largest = codec.length if isinstance(codec, FormatField) else codec.minimum_bytes + MAX_TOPIC_BYTES
         around = bare(self.entries).minimum_bytes + entry.format.size
         return [f"last_head = end - {largest + around}", f"last_entry = end - {entry.format.size}"]
 
     def size_of_head(self, codec: Construct, whole: str) -> None:
-        """Opens what is done if the block's head is short and all there; sets ``size``, a name's bytes."""
+        """Open a block of code for a head that is short and all there; the code sets ``size``, a name's bytes."""
         named = not isinstance(codec, FormatField)
         self.open("if pos > last_head:")
         if named:
@@ -204,6 +205,7 @@ class _Compiler(EntryWriter):
 
 
 def _unpacks_by_size(rest: str, name: Sized) -> list[Any]:
-    """By the size of a name: how to read it and what follows it; a compact size of one byte ends at 126."""
+    """Return one unpack function for each size of a name and what follows it; a compact size of one byte ends at
+    126."""
     sizes = range(ONE_BYTE - 1 if name.prefix is UVARINT else MAX_TOPIC_BYTES + 1)
     return [struct.Struct(f">{size}s{rest}").unpack_from for size in sizes]

@@ -1,4 +1,4 @@
-"""How to read one entry at a stroke: one format for all its fields, and when what it gives is true.
+"""Plans how one entry is read at a stroke: one format for all its fields, and when the result is right.
 
 Must not know how walkers are written. A varint is taken for its first byte, an array for empty, a tag
 section for none: `holds` says of what was unpacked whether that was right. Where it was not, the entry is

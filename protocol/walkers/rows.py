@@ -1,4 +1,4 @@
-"""What a walker emits, and the lines that read entries and make rows of them.
+"""Makes the rows that a walker emits, and the code that reads entries into them.
 
 Must not know how entries are grouped, nor Fetch. Invariant: see compiler.py, of which this is a part.
 """
@@ -36,7 +36,7 @@ _LARGEST_UNBATCHED = 8  # to set up an iter_unpack takes as long as about so man
 
 
 class Rows(NamedTuple):
-    """What a walker emits: a ``row`` of ``columns`` for each entry of the array at ``path``.
+    """The rows of a walker: a ``row`` of ``columns`` for each entry of the array at ``path``.
 
     A column is TOPIC (the block's name or id), the name of a field of the entry, or a position; ``absent``
     says what stands for a field that the version does not have. An array column gives a list, or None. With
@@ -72,7 +72,7 @@ class EntryWriter(Source):
     tags: Construct | None  # of a block
 
     def all_entries(self) -> None:
-        """The entries of a block, one after the other; at once where they are all of one size."""
+        """Emit code that reads the entries of a block; at once where they are all of one size."""
         unpack = self.entry.unpack
         if unpack is None or self.entry.records is not None:
             self.each_entry(unpack)
@@ -95,7 +95,7 @@ class EntryWriter(Source):
         self.close()
 
     def batch(self, unpack: Unpack) -> None:
-        """Rows of fixed size by one iter_unpack, a fifth faster than one by one."""
+        """Emit code that reads rows of fixed size by one iter_unpack, a fifth faster than one by one."""
         size = unpack.format.size
         iterate = self.constant(unpack.format.iter_unpack)
         self.open(f"for {', '.join(unpack.names)}, in {iterate}(buffer[pos:pos + n * {size}]):")
@@ -140,7 +140,7 @@ class EntryWriter(Source):
             self.line("length -= 1")
 
     def rest_of_varint(self, name: str) -> None:
-        """Adds what comes after the first byte."""
+        """Emit code that adds the bytes of a varint after its first."""
         for index in range(1, LONG_VARINT_BYTES + 1):
             shift = 7 * index
             self.open(f"if {name if index == 1 else 'more'} >= {ONE_BYTE}:")
@@ -153,7 +153,7 @@ class EntryWriter(Source):
             self.close()
 
     def rest_of_entry(self) -> None:
-        """From the records on, their length being known."""
+        """Emit code that reads from the records on, their length being known."""
         entry = self.entry
         if entry.records is not None:
             self.check_records()
@@ -198,7 +198,7 @@ class EntryWriter(Source):
         self.otherwise("", skip_fallback(tags, self.path))
 
     def if_empty(self, codec: Construct) -> None:
-        """Opens what is done if nothing but a length or count of none is there, and steps over that."""
+        """Open a block of code for an empty value, which is a length or count and nothing else, and step over it."""
         if isinstance(codec, TaggedFields):
             self.open("if end > pos and not buffer[pos]:")
         elif codec.prefix is UVARINT:
@@ -209,21 +209,21 @@ class EntryWriter(Source):
         self.line(f"pos += {1 if isinstance(codec, TaggedFields) else codec.minimum_bytes}")
 
     def otherwise(self, names: str, fallback: Any) -> None:
-        """Closes what was opened; if that does not hold, `stepwise` reads."""
+        """Close the opened block; where its condition does not hold, `stepwise` reads."""
         self.close()
         self.open("else:")
         self.delegate(names, fallback)
         self.close()
 
     def delegate(self, names: str, fallback: Any, *, pos: str = "pos") -> None:
-        """Lets `stepwise` read what `names` are to be."""
+        """Emit code that lets `stepwise` read `names`."""
         names = f", {names}" if names else ""
         steps = f"{self.constant(fallback)}(buffer, {pos}, end, stop)"
         read = f"at_once({steps})" if self.at_once else f"yield from {steps}"
         self.line(f"pos, end, stop{names} = {read}", *self.marks)
 
     def long_count(self, array: Sized, path: str) -> None:
-        """The number of items again, if its first byte was not all of it."""
+        """Emit code that reads the number of items again, if its first byte was not all of it."""
         self.open(f"if n >= {ONE_BYTE - 1}:")
         self.delegate("n", count_fallback(array, path), pos="pos - 1")
         self.close()

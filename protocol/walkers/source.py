@@ -44,11 +44,11 @@ class Source:
         self.line(f"raise ProtocolError(f{message!r})")
 
     def more(self) -> None:
-        """Gives the caller the floor: everything before pos is done with, more is needed from there on."""
+        """Emit code that yields to the caller: everything before pos is done with, and more is needed from there on."""
         self.line("was = pos", "pos, end = yield pos", "stop += pos - was", "end = min(end, stop)", *self.marks)
 
     def wait(self, size: str) -> None:
-        """Until so many bytes are there; it is an error if there are not so many in the body."""
+        """Emit code that waits until so many bytes are there; it is an error if the body has fewer."""
         if self.at_once:
             self.open(f"if end - pos < {size}:")
             self.fail("the message ends too early")

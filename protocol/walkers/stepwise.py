@@ -42,7 +42,7 @@ Steps: TypeAlias = Generator[int, tuple[int, int], T]
 
 
 class Cursor:
-    """Where a walker is: the next byte, the end of what is there, and where the body stops."""
+    """A walker's position: the next byte, the end of the received bytes, and the end of the body."""
 
     __slots__ = ("buffer", "end", "pos", "stop")
 
@@ -53,14 +53,14 @@ class Cursor:
         self.stop = stop
 
     def wait(self, size_bytes: int) -> Steps[None]:
-        """Until so many bytes are there."""
+        """Wait until so many bytes are there."""
         while self.end - self.pos < size_bytes:
             if self.end >= self.stop:
                 raise ProtocolError("the message ends too early")
             yield from self.more()
 
     def more(self) -> Steps[None]:
-        """Once, until the caller comes back."""
+        """Yield once, until the caller comes back."""
         was = self.pos
         self.pos, end = yield was
         self.stop += self.pos - was
@@ -107,7 +107,7 @@ def read_size(codec: Sized, cursor: Cursor, path: str) -> Steps[int]:
 
 
 def skip(codec: Construct, cursor: Cursor, path: str) -> Steps[None]:
-    """Past a value of any codec. The position may then be beyond ``end``: nobody needs those bytes."""
+    """Skip a value of any codec. The position may then be beyond ``end``: nobody needs those bytes."""
     codec = bare(codec)
     if isinstance(codec, FormatField):
         yield from cursor.wait(codec.length)
@@ -124,7 +124,7 @@ def skip(codec: Construct, cursor: Cursor, path: str) -> Steps[None]:
 
 
 def skip_fields(body: Struct, cursor: Cursor, path: str) -> Steps[None]:
-    """Past all fields of a struct."""
+    """Skip all fields of a struct."""
     for field in body.subcons:
         yield from skip(field, cursor, f"{path}.{field.name}")
 
@@ -141,7 +141,7 @@ def read_fields(fields: Sequence[Construct], wanted: Sequence[str], cursor: Curs
 
 
 def wait_for_fields(fields: Sequence[Construct], cursor: Cursor) -> Steps[None]:
-    """Until there are as many bytes as these fields take at least, or all of the body.
+    """Wait until there are as many bytes as these fields take at least, or all of the body.
 
     If the last begins with a varint, that may be a long one. So they stay together in the buffer, arrays apart.
     """
@@ -247,7 +247,7 @@ def count_fallback(array: Sized, path: str) -> Fallback:
 
 
 def skip_fallback(codec: Construct, path: str) -> Fallback:
-    """Past a value: ``(pos, end, stop)``."""
+    """Return code that skips a value: ``(pos, end, stop)``."""
 
     def steps(buffer: Bytes, pos: int, end: int, stop: int) -> Steps[tuple[Any, ...]]:
         cursor = Cursor(buffer, pos, end, stop)

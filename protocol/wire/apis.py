@@ -127,7 +127,7 @@ APIS: Mapping[int, Api] = MappingProxyType({api.key: api for api in TABLE})
 
 
 def api_name(api_key: int) -> str:
-    """Kafka's own name of the API, or ``Unknown(<key>)``: fit for a log line, not for a metric label."""
+    """Return Kafka's own name of the API, or ``Unknown(<key>)``: fit for a log line, not for a metric label."""
     api = APIS.get(api_key)
     return api.name if api else f"Unknown({api_key})"
 

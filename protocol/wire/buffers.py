@@ -1,4 +1,4 @@
-"""What this package accepts as a buffer.
+"""The types that this package accepts as a buffer.
 
 Must not know who owns the memory. Invariant: positions are absolute, indexing gives an int, slicing gives
 something ``str(…, "utf-8")`` can read.

@@ -1,4 +1,4 @@
-"""Which request a response answers: one Correlator per connection.
+"""Matches responses to requests: one Correlator per connection.
 
 A response names neither its API nor its version, only the correlation id (KIP-511 tells why clients rely on
 that). Brokers answer a connection's requests in order, and some not at all: Produce with acks=0. Must not
@@ -49,7 +49,7 @@ _INT16 = struct.Struct(">h")
 
 
 class State(enum.Enum):
-    """What the client speaks."""
+    """The protocol that a client speaks at this point."""
 
     START = "start"
     KAFKA = "kafka"
@@ -92,19 +92,19 @@ class Correlator(Generic[T]):
         return could_be_request or (self.state is not State.KAFKA and size <= MAX_TOKEN_BYTES)
 
     def sent_token(self) -> None:
-        """A SASL token went to the broker."""
+        """Note that a SASL token went to the broker."""
         self.state = State.TOKENS
         self._append((None, None))
 
     def sent(self, head: RequestHead, expects_response: bool = True, payload: T | None = None) -> None:
-        """A request went to the broker; ``payload`` comes back with its response."""
+        """Note that a request went to the broker; ``payload`` comes back with its response."""
         starts_tokens = head.api_key == API_SASL_HANDSHAKE and head.api_version == 0
         self.state = State.TOKENS if starts_tokens else State.KAFKA
         if expects_response:
             self._append((head.correlation_id, payload))
 
     def await_answer(self, correlation_id: int, payload: T) -> None:
-        """What ``sent`` does for a Kafka request that is answered and is no SaslHandshake."""
+        """Note, as ``sent`` does, a Kafka request that is answered and is no SaslHandshake."""
         self.state = _KAFKA
         pending = self.pending
         if len(pending) >= self._maximum:
@@ -112,7 +112,7 @@ class Correlator(Generic[T]):
         pending.append((correlation_id, payload))
 
     def take_oldest(self) -> None:
-        """The response to the oldest unanswered request, of which there is one, has come."""
+        """Return the payload of the oldest unanswered request, whose response has come; there must be one."""
         self.pending.popleft()
 
     def received(self, correlation_id: int | None) -> T | None:

@@ -61,14 +61,14 @@ class ResponseHead(NamedTuple):
 
 
 def request_header_version(api_key: int, api_version: int) -> int:
-    """2 if flexible, else 1; only ControlledShutdown v0 has 0, no client id (ApiMessageTypeGenerator)."""
+    """Return 2 if flexible, else 1; only ControlledShutdown v0 has 0, no client id (ApiMessageTypeGenerator)."""
     if api_key == API_CONTROLLED_SHUTDOWN and api_version == 0:
         return 0
     return FLEXIBLE_REQUEST_HEADER if is_flexible(api_key, api_version) else 1
 
 
 def response_header_version(api_key: int, api_version: int) -> int:
-    """0 or 1; ApiVersions answers with 0 always, so that a client of any age can read it (KIP-511)."""
+    """Return 0 or 1; ApiVersions answers with 0 always, so that a client of any age can read it (KIP-511)."""
     return FLEXIBLE_RESPONSE_HEADER if api_key != API_VERSIONS and is_flexible(api_key, api_version) else 0
 
 

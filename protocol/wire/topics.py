@@ -1,4 +1,4 @@
-"""How messages tell topics apart: by name, decoded once since the same few come with every fetch, or by id.
+"""Reads topics: names, decoded once since the same few come with every fetch, or ids.
 
 Must not know where a topic stands in a message. Invariant: memory is bounded, whatever names a peer makes up.
 """

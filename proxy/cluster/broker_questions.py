@@ -46,7 +46,7 @@ class RackQuestion(Question["Mapping[int, str]"]):
     retry_seconds = 0.0  # `_is_due` has the pause
 
     def __init__(self, racks: Racks, throttles: Collection[RoleThrottle], changed: Callable[[Role], None]) -> None:
-        """`changed` is called with each role whose budgets changed."""
+        """Call `changed` with each role whose budgets changed."""
         self._racks = racks
         self._throttles = throttles
         self._changed = changed

@@ -26,7 +26,10 @@ class KnownBrokers:
     keys to speak with them."""
 
     def __init__(self, settings: Settings, legs: Legs) -> None:
-        """Blocking. Raises ConfigurationError if [names] says how to log in, and that is not possible here."""
+        """Open the login, if one is configured. Blocking.
+
+        Raises ConfigurationError if [names] says how to log in, and that is not possible here.
+        """
         self._login = None if settings.login is None else Login.open(settings.login)
         ingress, egress = settings.ingress, settings.egress
         beside = () if ingress is None else (ingress.upstream,)

@@ -54,7 +54,7 @@ class TopicNameQuestion(Question["Mapping[bytes, str]"]):
     retry_seconds = 0.25
 
     def __init__(self, names: TopicNames, changed: Callable[[], None]) -> None:
-        """`changed` is called when more names are known, or known not to exist."""
+        """Call `changed` when more names are known, or known not to exist."""
         self._names = names
         self._changed = changed
         self._wanted = Changes()
@@ -93,7 +93,8 @@ class ListedTopicsQuestion(Question["Mapping[str, frozenset[int]]"]):
     name = "listed_topics"
 
     def __init__(self, named: Callable[[int], list[str]], wait_changed: Callable[[], Awaitable[None]]) -> None:
-        """`named` returns at most so many of the topics that lists name; `wait_changed` returns when they change."""
+        """Ask for at most so many of the topics that lists name, as `named` returns them; `wait_changed` returns when
+        they change."""
         self.partitions: Mapping[str, frozenset[int]] = {}
         """By topic, for the topics of the last two answers; empty for a topic that the cluster does not have."""
         self._named = named

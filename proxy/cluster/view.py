@@ -34,7 +34,7 @@ class NoBrokerAnswersError(Exception):
 
 
 class Question(ABC, Generic[_Found]):
-    """Something to learn about the cluster, again and again."""
+    """A question about the cluster that is asked again and again."""
 
     name: ClassVar[str]
     """Names the question in the log."""

@@ -94,7 +94,7 @@ def overwrites(path: Path, other: Path) -> str | None:
 
 
 def load_last_good(path: Path) -> LastGood | None:
-    """None if nothing was ever kept.
+    """Return the quotas that were kept; None if none ever were.
 
     Raises ConfigurationError for whatever else cannot be used, down to a broken checksum.
     """
@@ -106,8 +106,8 @@ def load_last_good(path: Path) -> LastGood | None:
 
 
 def kept_starts(path: Path) -> Mapping[str, float]:
-    """Since when the file says what counts from a start, as it was kept; nothing where that cannot be used, or where
-    its disk hangs."""
+    """Return since when the file gives each value that counts from a start; empty if that cannot be used, or if its
+    disk hangs."""
     try:
         refuse_silent(path)
         state = _read(path)

@@ -93,7 +93,7 @@ def edit(
 
 
 def _read(path: Path, broker_id: int) -> tuple[Override, ...]:
-    """Raises ConfigurationError for anything but a whole store or no store."""
+    """Read a store. Raises ConfigurationError for anything but a whole store or no store."""
     if not os.path.lexists(path):
         return ()
     content = read_bytes(path, most_bytes=2 * MOST_BYTES)
@@ -112,7 +112,7 @@ def _read(path: Path, broker_id: int) -> tuple[Override, ...]:
 
 
 def _write(path: Path, overrides: tuple[Override, ...]) -> None:
-    """Raises OSError; ConfigurationError if there are too many."""
+    """Replace the store. Raises OSError; ConfigurationError if there are too many."""
     if len(overrides) > MOST_OVERRIDES:
         raise ConfigurationError(
             f"{path}: expected at most {MOST_OVERRIDES} overrides, found {len(overrides)}: undo some"
@@ -145,7 +145,7 @@ def _sync(directory: Path) -> None:
 
 @contextmanager
 def _alone(path: Path) -> Iterator[None]:
-    """Raises OSError; ConfigurationError if another process keeps the lock."""
+    """Hold the store's lock. Raises OSError; ConfigurationError if another process keeps the lock."""
     name = path.with_name(f"{path.name}.lock")
     descriptor = os.open(name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:

@@ -27,7 +27,7 @@ class WrittenQuotas(NamedTuple):
 
 
 def read_quotas_file(path: Path) -> WrittenQuotas:
-    """Raises ConfigurationError if the file is missing, unreadable or wrong."""
+    """Read quotas.toml. Raises ConfigurationError if the file is missing, unreadable or wrong."""
     content = read_bytes(path, most_bytes=MOST_BYTES)
     refuse_nothing(content, source=str(path))
     return WrittenQuotas(content, parse_quotas(content, source=str(path)))

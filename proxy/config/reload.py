@@ -140,9 +140,12 @@ class QuotaWatch:
     def open(
         cls, path: Path, *, broker_id: int, log: Log, state: Path | None = None, overrides: Path | None = None
     ) -> QuotaWatch:
-        """Blocking. Never raises for what is wrong with the file: a start that failed would end replication, while the
-        last good quotas, as `state` has them, or none at all are only not what somebody wants. `overrides`: the path of
-        their store."""
+        """Open the quotas. Blocking.
+
+        Never raises for what is wrong with the file: a start that failed would end replication, while the last good
+        quotas, as `state` has them, or none at all are only not what somebody wants. `overrides`: the path of their
+        store.
+        """
         start = start_with(path, state)
         loaded = NOTHING_LOADED if overrides is None else load(overrides, broker_id)
         watch = cls(path, start.quota_file, broker_id=broker_id, log=log, starts=start.starts, overrides=loaded)
@@ -299,7 +302,7 @@ class QuotaWatch:
                     self._log.warning("quota_change_hidden", key=str(change), file_before=was, file=is_now, **told)
 
     async def _worked_out(self, quota_file: QuotaFile, size: int) -> WorkedOut:
-        """In a thread, if it is long; again, if other quotas have come into force meanwhile."""
+        """Work the quotas out, in a thread if that is long; again, if other quotas have come into force meanwhile."""
         work = partial(work_out, quota_file, self._broker_id)
         size = max(size, len(self._written or b""))  # what differs from a long one takes long, too
         while True:
@@ -324,7 +327,7 @@ class QuotaWatch:
 
 
 async def _read(path: Path, threads: trio.CapacityLimiter) -> WrittenQuotas:
-    """Raises ConfigurationError."""
+    """Read the file in a thread. Raises ConfigurationError."""
     with trio.move_on_after(READ_SECONDS):
         # Where the file's disk hangs, the thread is left to it: the process is to end when it is told to.
         return await in_thread(read_quotas_file, path, limiter=threads)

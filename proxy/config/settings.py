@@ -59,7 +59,7 @@ _STATE_BESIDE = state_beside(Path("quotas.toml"))
 
 
 class Policy(enum.StrEnum):
-    """How a budget is spent: by asking for what it allows (STRICT), or by the broker's own arithmetic (KIP73)."""
+    """The way in which a budget is spent: by limiting requests (STRICT), or by the broker's own arithmetic (KIP73)."""
 
     STRICT = "strict"
     KIP73 = "kip73"

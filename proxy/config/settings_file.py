@@ -31,7 +31,8 @@ _MOST_BYTES = 2**20
 
 
 def read_document(path: Path) -> Toml:
-    """Raises ConfigurationError if the file is missing, unreadable, no TOML (with the line), or its disk hangs."""
+    """Read proxy.toml. Raises ConfigurationError if the file is missing, unreadable, no TOML (with the line), or its
+    disk hangs."""
     refuse_silent(path)
     return parse_toml(read_bytes(path, most_bytes=_MOST_BYTES), source=str(path))
 

@@ -43,7 +43,7 @@ class Problems:
         self.add(made_up, reason)
 
     def raise_if_any(self) -> None:
-        """Raises ConfigurationError."""
+        """Raise what was found. Raises ConfigurationError."""
         if self._messages:
             raise ConfigurationError(list(self._messages.values()))
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class EgressMode(enum.StrEnum):
-    """How connections of the broker beside us to other brokers reach this sidecar."""
+    """The way in which connections of the broker beside us to other brokers reach this sidecar."""
 
     PEERS = "peers"
     TRANSPARENT = "transparent"

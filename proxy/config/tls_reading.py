@@ -48,7 +48,7 @@ class Ends(NamedTuple):
 
 
 def read_role(role: str, tables: object, ends: Ends, *, base: Path, problems: Problems) -> RoleTls:
-    """Read `[<role>.tls]`. What is wrong goes to `problems`.
+    """Read one role's table `[<role>.tls]`. What is wrong goes to `problems`.
 
     Args:
         role: `ingress` or `egress`.

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class ClientAuth(enum.StrEnum):
-    """Kafka's ssl.client.auth."""
+    """The values of Kafka's ssl.client.auth."""
 
     NONE = "none"
     REQUESTED = "requested"

@@ -58,7 +58,7 @@ def open_control(directory: Path, *, log: Log, inherited: socket.socket | None =
 
 
 def _listening(directory: Path) -> socket.socket:
-    """Raises OSError, or ConfigurationError if a sidecar listens there."""
+    """Listen on the socket. Raises OSError, or ConfigurationError if a sidecar listens there."""
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         with short_path(control_path(directory)) as path:

@@ -49,7 +49,7 @@ class CostlyError(tomllib.TOMLDecodeError):
 
 
 def parse_toml(content: bytes, *, source: str) -> dict[str, Any]:
-    """Raises ConfigurationError."""
+    """Parse a TOML document. Raises ConfigurationError."""
     text = ""
     try:
         text = content.decode()
@@ -84,7 +84,8 @@ def _told(error: Exception) -> str:
 
 
 def load_toml(text: str) -> dict[str, Any]:
-    """Raises CostlyError, and whatever tomllib.loads raises: TOMLDecodeError, ValueError, RecursionError."""
+    """Parse TOML, refusing text that costs too much. Raises CostlyError, and whatever tomllib.loads raises:
+    TOMLDecodeError, ValueError, RecursionError."""
     if text.startswith(_BYTE_ORDER_MARK):
         # An editor does not show a byte order mark, and of such a text tomllib says only that its first statement is
         # not valid.

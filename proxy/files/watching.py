@@ -79,7 +79,7 @@ class FileWatch:
     @classmethod
     @asynccontextmanager
     async def open(cls, path: Path) -> AsyncIterator[FileWatch]:
-        """Raises OSError if a directory is missing or cannot be watched."""
+        """Watch a file while the block lasts. Raises OSError if a directory is missing or cannot be watched."""
         with ExitStack() as kept:
             route = await _blocking(_route_to, path)
             route = await _blocking(_kept, route, kept)

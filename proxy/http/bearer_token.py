@@ -87,7 +87,7 @@ class BearerToken:
 
     @classmethod
     def open(cls, path: Path, log: Log) -> BearerToken:
-        """Blocking. Raises ConfigurationError."""
+        """Read the token of a file. Blocking. Raises ConfigurationError."""
         return cls(path, read_answering_token(path), log)
 
     @property
@@ -127,7 +127,7 @@ class BearerToken:
                 self._said = None
 
     async def _read(self) -> bytes:
-        """Raises ConfigurationError."""
+        """Read the file. Raises ConfigurationError."""
         with trio.move_on_after(READ_SECONDS):
             return await in_thread(read_token, self._path, limiter=self._threads)
         raise ConfigurationError(f"http.token_file: {self._path}: cannot be read: no answer within {READ_SECONDS:g} s")

@@ -242,7 +242,7 @@ class HttpConnection:
 
     @contextmanager
     def _within(self, seconds: float, reason: HttpRefusal, status: int | None, error: str = "") -> Iterator[None]:
-        """Raises RefusedError for what takes longer."""
+        """Refuse a request that takes longer. Raises RefusedError for what takes longer."""
         try:
             with trio.fail_after(seconds):
                 yield

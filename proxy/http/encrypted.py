@@ -45,7 +45,7 @@ class EncryptedStream:
         self._openssl = context.wrap_bio(self._came, self._goes, server_side=True)
 
     async def shake_hands(self) -> None:
-        """Raises trio.BrokenResourceError: it did not succeed."""
+        """Shake hands. Raises trio.BrokenResourceError: it did not succeed."""
         while True:
             try:
                 async with self._turn:

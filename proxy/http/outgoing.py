@@ -83,9 +83,11 @@ class _Http(urllib.request.HTTPHandler):
 
 
 class _Encrypted(http.client.HTTPSConnection):
-    """In TLS 1.3 a client has shaken hands before the server has looked at its certificate. A server that refuses it
-    says so and closes; then the request cannot be sent, and that error says nothing of why. In 45 to 60 of 300 requests
-    without a certificate, for a server that wants one, the request was what failed."""
+    """A handler of HTTPS that reports why a server refused the client's certificate.
+
+    A server that refuses it says so and closes; then the request cannot be sent, and that error says nothing of why. In
+    45 to 60 of 300 requests without a certificate, for a server that wants one, the request was what failed.
+    """
 
     def send(self, data: Any) -> None:
         try:

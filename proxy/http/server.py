@@ -62,7 +62,8 @@ class HttpServer:
         statistics: HttpStatistics,
         name_peer: Callable[[socket.socket], str | None] = lambda accepted: str(accepted.getpeername()[0]),
     ) -> None:
-        """`name_peer` names the peer of an accepted connection for the log; None refuses the peer."""
+        """Serve on `listener`. `name_peer` names the peer of an accepted connection for the log; None refuses the
+        peer."""
         self._listener = listener
         self._name_peer = name_peer
         self._log = log
@@ -86,8 +87,10 @@ class HttpServer:
         statistics: HttpStatistics | None = None,
         listener: socket.socket | None = None,
     ) -> HttpServer:
-        """Raises ConfigurationError if the address is in use or not ours. `listener`: a socket that listens there
-        already."""
+        """Bind the address. Raises ConfigurationError if the address is in use or not ours.
+
+        `listener`: a socket that listens there already.
+        """
         try:
             if listener is None:
                 family, _, _, _, address = socket.getaddrinfo(*listen, type=socket.SOCK_STREAM)[0]

@@ -40,9 +40,9 @@ class NameLookups(trio.abc.HostnameResolver):
         proto: int = 0,
         flags: int = 0,
     ) -> list[Any]:
-        """Raises socket.gaierror."""
+        """Look a host name up. Raises socket.gaierror."""
         return await in_thread(self._lookup, host, port, family, type, proto, flags, limiter=self._threads)
 
     async def getnameinfo(self, sockaddr: tuple[str, int] | tuple[str, int, int, int], flags: int) -> tuple[str, str]:
-        """Raises socket.gaierror."""
+        """Look an address up. Raises socket.gaierror."""
         return await in_thread(socket.getnameinfo, sockaddr, flags, limiter=self._threads)

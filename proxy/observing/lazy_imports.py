@@ -31,8 +31,10 @@ def load_prometheus() -> None:
 
 
 def load_late() -> None:
-    """Blocking. What cannot be loaded, because there is no descriptor to read it with, is loaded by whoever needs it
-    first."""
+    """Import everything that can wait. Blocking.
+
+    What cannot be loaded, because there is no descriptor to read it with, is loaded by whoever needs it first.
+    """
     for load in (own_version, load_prometheus, load_notifier):
         with suppress(ImportError, OSError):
             load()
@@ -46,7 +48,7 @@ async def load_lazily() -> None:
 
 
 def exposition_of(sources: Sources) -> Exposition:
-    """Blocking."""
+    """Make the exposition. Blocking."""
     load_prometheus()
     from .exposition import Exposition
 

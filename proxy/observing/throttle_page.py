@@ -126,7 +126,7 @@ class RoleChangeState(msgspec.Struct, frozen=True):
 
 
 class ChangeState(msgspec.Struct, frozen=True):
-    """What will hold next, by the clock alone."""
+    """The next change that the clock alone will make."""
 
     at: datetime
     enforce: bool

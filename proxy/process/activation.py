@@ -56,7 +56,8 @@ class PassedSockets:
         return self._listening.pop(address, None)
 
     def require_none_left(self) -> None:
-        """Raises ConfigurationError if a socket was taken by no setting: a peer that dials it would wait for ever."""
+        """Refuse sockets that no setting has taken: a peer that dials one would wait for ever. Raises
+        ConfigurationError if a socket was taken by no setting: a peer that dials it would wait for ever."""
         for address in self._listening:
             raise ConfigurationError(
                 f"systemd passed a socket that listens on {address}, which no setting names: expected the ListenStream "

@@ -1,4 +1,4 @@
-"""What a rate is chosen from, and what is chosen: values.
+"""The values that a rate is chosen from, and the choice.
 
 Pure. Invariant: a choice lies between the bounds of its rate source.
 """

@@ -35,7 +35,7 @@ class HostReading(NamedTuple):
 
 
 def read_counters(root: Path = Path("/")) -> HostCounters:
-    """Blocking."""
+    """Read the counters. Blocking."""
     interfaces = parse_interfaces(_text(root / "proc/net/dev"))
     links = {name: _link(root / "sys/class/net" / name / "speed") for name in interfaces}
     return HostCounters(

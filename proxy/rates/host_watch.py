@@ -24,7 +24,7 @@ LOOK_SECONDS = 1.0
 
 
 class HostWatch:
-    """Of one process."""
+    """Samples the host's disks and network, in a thread."""
 
     def __init__(self, read: Callable[[], HostCounters] = read_counters) -> None:
         self.reading: HostReading | None = None
@@ -32,7 +32,7 @@ class HostWatch:
         self._last: tuple[float, HostCounters] | None = None
 
     async def look(self) -> None:
-        """Look once."""
+        """Take one sample."""
         found = None
         with trio.move_on_after(LOOK_SECONDS):
             with suppress(RuntimeError):  # no thread is to be had: rates are chosen without what the host says

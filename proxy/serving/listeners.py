@@ -93,7 +93,7 @@ class PageServers(NamedTuple):
         passed: PassedSockets,
         log: Log,
     ) -> PageServers:
-        """Raises ConfigurationError if an address or the directory of control.sock cannot be had."""
+        """Bind the pages. Raises ConfigurationError if an address or the directory of control.sock cannot be had."""
         already = taken(inherited, passed, HTTP, settings.http.listen)
         public = HttpServer.bind(settings.http.listen, log=log, statistics=statistics, listener=already)
         directory, control = settings.control.directory, None

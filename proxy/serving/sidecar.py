@@ -163,7 +163,8 @@ class Sidecar:
         )
 
     def _site(self, statistics: Statistics, turn: LoopShare) -> Site:
-        """Raises ConfigurationError: without a token that is right, where one is asked for, there is no start."""
+        """Make the pages. Raises ConfigurationError: without a token that is right, where one is asked for, there is no
+        start."""
         settings, watch, log = self._settings, self._watch, self._log
         page = StatusPage(
             settings,

@@ -41,8 +41,10 @@ class _UnderWay:
 
 
 class Handshakes:
-    """Those of all legs that listen, or of all legs that dial. `seconds`: for each handshake, its wait for a place
-    included."""
+    """The handshakes of all legs that listen, or of all legs that dial.
+
+    `seconds`: for each handshake, its wait for a place included.
+    """
 
     def __init__(self, most: int, seconds: float) -> None:
         self._most = most
@@ -60,7 +62,10 @@ class Handshakes:
         return len(self._under_way)
 
     async def run(self, sock: ssl.SSLSocket) -> None:
-        """Do it. Raises HandshakeError or another OSError; the caller closes the socket in any case but success."""
+        """Run one handshake to its end.
+
+        Raises HandshakeError or another OSError; the caller closes the socket in any case but success.
+        """
         with trio.move_on_after(self._seconds) as patience:
             mine = await self._place()
             try:

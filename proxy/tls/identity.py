@@ -67,14 +67,14 @@ class Identity:
 
 @dataclass(frozen=True, slots=True)
 class Authorities:
-    """Whose certificates are accepted."""
+    """The authorities whose certificates are accepted."""
 
     pem: str = field(repr=False)
     expires: float
 
 
 def read_identity(store: StoreSettings) -> Identity:
-    """Raises ConfigurationError."""
+    """Read the key and certificates of a store. Raises ConfigurationError."""
     key = None if store.key is None else read_bytes(store.key, most_bytes=MOST_BYTES)
     return parse_identity(store, read_bytes(store.location, most_bytes=MOST_BYTES), key)
 
@@ -105,7 +105,7 @@ def parse_identity(store: StoreSettings, content: bytes, pem_key: bytes | None =
 
 
 def read_authorities(store: StoreSettings) -> Authorities:
-    """Raises ConfigurationError."""
+    """Read the authorities of a store. Raises ConfigurationError."""
     return parse_authorities(store, read_bytes(store.location, most_bytes=MOST_BYTES))
 
 

@@ -120,7 +120,7 @@ class Leg:
         self._failing.pop(peer, None)
 
     def _judge(self, sock: ssl.SSLSocket, peer: str) -> None:
-        """Raises HandshakeError: it has none of the names that are allowed."""
+        """Check the peer's name. Raises HandshakeError: it has none of the names that are allowed."""
         names = names_of(sock.getpeercert(binary_form=True) or b"")
         if any(glob_of(glob.lower()).matches(name.lower()) for name in names for glob in self.settings.allowed_names):
             return

@@ -1,4 +1,4 @@
-"""All legs of a sidecar: opened at its start, and read again when their files change.
+"""Opens the legs of a sidecar at its start, and reads their files again when they change.
 
 Once a second it is looked at which files the paths lead to, links followed. So a rename, an edit in place and the swap
 of a symbolic link (Kubernetes' secrets) are all noticed. What could not be opened or read is tried again at each look.
@@ -62,7 +62,7 @@ class _Kept:
 
 
 class Legs:
-    """All legs, made by `open_legs`; `run` keeps them current."""
+    """The legs of a sidecar, made by `open_legs`; `run` keeps them current."""
 
     def __init__(self, kept: Mapping[str, _Kept], log: Log) -> None:
         self._kept = kept
@@ -149,7 +149,7 @@ class Legs:
 
 
 def open_legs(roles: Sequence[RoleTls], *, limits: LimitSettings, log: Log) -> Legs:
-    """Read everything. Blocking. Raises ConfigurationError with every problem.
+    """Read the files of all legs. Blocking. Raises ConfigurationError with every problem.
 
     A disk that hangs is such a problem: there is nothing to start with, since keys are kept in no other place. Whatever
     starts the process tries again. If another process was to be replaced by this one, that one goes on.
@@ -204,8 +204,9 @@ class _NotValidError(ConfigurationError):
 
 
 def _refuse_invalid(fresh: Loaded, in_use: Loaded, now: float) -> None:
-    """Raises ConfigurationError if a certificate that is valid would be replaced by one that is not: a renewal that
-    went wrong, or too early."""
+    """Refuse a certificate that is not valid in place of one that is: a renewal that went wrong, or too early. Raises
+    ConfigurationError if a certificate that is valid would be replaced by one that is not: a renewal that went wrong,
+    or too early."""
     for new, old in zip(fresh.identities, in_use.identities, strict=True):
         if old.is_valid(now) and not new.is_valid(now):
             first, last, until = (_time(when) for when in (*new.valid, old.valid[1]))
