@@ -38,6 +38,7 @@ from proxy.roles import Role
 from proxy.statistics import Statistics
 from proxy.throttle.link import Link
 from proxy.throttle.role_throttle import RoleThrottle
+from proxy.throttle.steps import run_through
 
 from .document_part import DocumentPart
 
@@ -86,7 +87,7 @@ def fill(throttle: RoleThrottle, *, replicas: int, connections: int, now: float)
             RequestEntry(f"topic-{partition % TOPICS}", partition // TOPICS, 0, 1000, 1 << 20, 0, 0)
             for partition in range(replicas // connections)
         ]
-        link.replicas.asked(entries, now)
+        run_through(link.replicas.asked(entries, now))
         for partition, (key, replica) in enumerate(link.replicas.known.items()):
             replica.answered(high_watermark=1000 + partition % 2 * partition, log_start_offset=0)
             replica.meter.add(1000, now)

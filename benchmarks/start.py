@@ -43,7 +43,7 @@ KEYS = (
 PARTS = (
     "pass",
     "import trio",
-    "import trio, click, msgspec, h11, greenlet",
+    "import trio, click, msgspec, h11",
     "import gc; gc.disable(); import operating.running",
 )
 

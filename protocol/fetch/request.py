@@ -23,11 +23,11 @@ from .tables import (
     NO_SESSION_ID,
     request_layout,
 )
-from .topic_blocks import count_bytes, topic_blocks
+from .topic_blocks import TopicBlocks, count_bytes, topic_blocks
 from .walker import RequestEntry, request_walker, walk_whole
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping
 
     from ..wire.buffers import Bytes
     from ..wire.topics import Topic
@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 MAX_INT32 = 2**31 - 1
 LAST_VERSION_WITH_REPLICA_ID = FIRST_VERSION_WITH_REPLICA_STATE - 1  # v15 moves it into a tag (KIP-903)
 CONSUMER = -1
+
+STEP_BYTES = 4096
+"""How much of a long request is parsed in one step: some hundred partitions."""
 
 _INT32 = struct.Struct(">i")
 
@@ -105,13 +108,50 @@ def parse_fetch_request(frame: Bytes) -> FetchRequest:
     Raises ProtocolError for anything else: another API, a version not in SUPPORTED_FETCH_VERSIONS, malformed or
     trailing bytes.
     """
+    head = _head(frame)
+    return _request(head, *walk_whole(request_walker(head.api_version), frame, head.body_at, len(frame)))
+
+
+class FetchRequestParser:
+    """Parses a long request in steps, each of which takes some tenths of a millisecond at most."""
+
+    __slots__ = ("_at", "_entries", "_fields", "_frame", "_head", "_steps", "_until")
+
+    def __init__(self, frame: Bytes) -> None:
+        """Raises ProtocolError, as `parse_fetch_request` does."""
+        self._frame, self._head = frame, _head(frame)
+        self._entries: list[RequestEntry] = []
+        self._fields: dict[str, Any] = {}
+        self._at = self._until = at = self._head.body_at
+        walk = request_walker(self._head.api_version)
+        self._steps = walk(frame, len(frame) - at, self._entries.append, self._fields)
+        next(self._steps)
+
+    def step(self) -> FetchRequest | None:
+        """Parse the next STEP_BYTES. Return the request if that was the last step. Raises ProtocolError."""
+        end = len(self._frame)
+        self._until = min(max(self._until, self._at) + STEP_BYTES, end)
+        try:
+            self._at = self._steps.send((self._at, self._until))
+        except StopIteration as done:
+            if done.value != end:
+                raise ProtocolError(f"{end - done.value} bytes follow the end of the message") from None
+            return _request(self._head, self._entries, self._fields)
+        if self._until == end:
+            raise ProtocolError("the frame ends inside the message")
+        return None
+
+
+def _head(frame: Bytes) -> RequestHead:
     head = peek_request(frame, 0, len(frame))
     if head is None:
         raise ProtocolError("the frame ends inside the request header")
     if head.api_key != API_FETCH:
         raise ProtocolError(f"api_key {head.api_key} is not Fetch")
-    walk = request_walker(head.api_version)
-    entries, fields = walk_whole(walk, frame, head.body_at, len(frame))
+    return head
+
+
+def _request(head: RequestHead, entries: list[RequestEntry], fields: Mapping[str, Any]) -> FetchRequest:
     topics_end: int = fields["topics_end"]
     return FetchRequest(
         head=head,
@@ -146,86 +186,57 @@ def entry_bytes(frame: Bytes, entry: RequestEntry) -> bytes:
     return bytes(frame[entry.entry_at : entry.entry_end])
 
 
-def rebuild_fetch_request(
-    frame: Bytes,
-    request: FetchRequest,
-    entries: Sequence[tuple[RequestEntry, int]],
-    *,
-    max_wait_ms: int,
-) -> bytes:
-    """Return the frame that asks for exactly these (entry, partition_max_bytes), in this order; no length prefix.
+class FetchRequestBuilder:
+    """Builds the frame that asks for other partitions than the request that a follower sent, or with other limits.
 
-    ``request`` is ``frame`` parsed, and the entries are its own. Everything else is copied. Consecutive
-    entries of one topic share a block. With all entries, their own partition_max_bytes and max_wait_ms, the
-    result is ``frame``, if that names no topic twice in a row or in vain.
+    ``request`` is ``frame`` parsed. Everything but what is added here is copied from ``frame``, unknown tagged fields
+    too. Consecutive partitions of one topic share a block.
     """
-    places = _places(request.head.api_version)
 
-    def encode(granted: tuple[RequestEntry, int]) -> tuple[Bytes, ...]:
+    __slots__ = ("_after_limit", "_frame", "_limit_at", "_request", "_topics")
+
+    def __init__(self, frame: Bytes, request: FetchRequest) -> None:
+        version = request.head.api_version
+        self._frame, self._request = frame, request
+        self._limit_at = _places(version).partition_max_bytes
+        self._after_limit = self._limit_at + _INT32.size
+        self._topics = TopicBlocks(version, request.topic_tags)
+
+    def add_entries(self, entries: Iterable[tuple[RequestEntry, int]]) -> None:
+        """Ask for these (entry of the request, partition_max_bytes)."""
+        self._topics.add(entries, topic=_topic_of_entry, encode=self._encode_entry)
+
+    def add_asked(self, asked: Iterable[Asked]) -> None:
+        """Ask for partitions whose entries may be of an earlier frame, of the same version."""
+        self._topics.add(asked, topic=_first, encode=self._encode_asked)
+
+    def build(
+        self, *, max_wait_ms: int, session: tuple[int, int] | None = None, forgotten: Collection[tuple[Topic, int]] = ()
+    ) -> bytes:
+        """Return the frame, without a length prefix. ``session``: its id and epoch, with the partitions to forget (v7
+        or later); None: as the follower's request says."""
+        request, frame = self._request, self._frame
+        version, body_at = request.head.api_version, request.head.body_at
+        places = _places(version)
+        start = bytearray(frame[: body_at + places.topics])
+        _INT32.pack_into(start, body_at + places.max_wait_ms, max_wait_ms)
+        leaves_out = frame[request.topics_end : request.forgotten_end]
+        if session is not None and places.session_id is not None:
+            for index, number in enumerate(session):
+                _INT32.pack_into(start, body_at + places.session_id + index * _INT32.size, number)
+            blocks, pieces = topic_blocks(version, forgotten, topic=_first, encode=_forgotten_partition)
+            leaves_out = b"".join((count_bytes(version, blocks), *pieces))
+        blocks, pieces = self._topics.end()
+        return b"".join((start, count_bytes(version, blocks), *pieces, leaves_out, frame[request.forgotten_end :]))
+
+    def _encode_entry(self, granted: tuple[RequestEntry, int]) -> tuple[Bytes, ...]:
         entry, limit = granted
-        limit_at = entry.entry_at + places.partition_max_bytes
-        after = limit_at + _INT32.size
-        return frame[entry.entry_at : limit_at], _INT32.pack(limit), frame[after : entry.entry_end]
+        frame, at = self._frame, entry.entry_at
+        return frame[at : at + self._limit_at], _INT32.pack(limit), frame[at + self._after_limit : entry.entry_end]
 
-    topics = topic_blocks(
-        request.head.api_version, entries, topic=_topic_of_entry, encode=encode, tags=request.topic_tags
-    )
-    forgotten = frame[request.topics_end : request.forgotten_end]
-    return _rebuilt(frame, request, topics, forgotten=forgotten, session=None, max_wait_ms=max_wait_ms)
-
-
-def rebuild_session_request(
-    frame: Bytes,
-    request: FetchRequest,
-    asked: Collection[Asked],
-    *,
-    forgotten: Collection[tuple[Topic, int]],
-    session_id: int,
-    session_epoch: int,
-    max_wait_ms: int,
-) -> bytes:
-    """Return the frame (v7 or later) that lists exactly these partitions and forgets those; no length prefix.
-
-    ``request`` is ``frame`` parsed. What is asked may be of an earlier frame, of the same version. Everything
-    else is copied from ``frame``, unknown tagged fields too.
-    """
-    version = request.head.api_version
-    limit_at = _places(version).partition_max_bytes
-    after = limit_at + _INT32.size
-
-    def encode(ask: Asked) -> tuple[Bytes, ...]:
-        return ask.entry[:limit_at], _INT32.pack(ask.partition_max_bytes), ask.entry[after:]
-
-    topics = topic_blocks(version, asked, topic=_first, encode=encode, tags=request.topic_tags)
-    blocks, pieces = topic_blocks(version, forgotten, topic=_first, encode=_forgotten_partition)
-    return _rebuilt(
-        frame,
-        request,
-        topics,
-        forgotten=b"".join((count_bytes(version, blocks), *pieces)),
-        session=(session_id, session_epoch),
-        max_wait_ms=max_wait_ms,
-    )
-
-
-def _rebuilt(
-    frame: Bytes,
-    request: FetchRequest,
-    topics: tuple[int, list[Bytes]],
-    *,
-    forgotten: Bytes,
-    session: tuple[int, int] | None,
-    max_wait_ms: int,
-) -> bytes:
-    version, body_at = request.head.api_version, request.head.body_at
-    places = _places(version)
-    start = bytearray(frame[: body_at + places.topics])
-    _INT32.pack_into(start, body_at + places.max_wait_ms, max_wait_ms)
-    if session is not None and places.session_id is not None:
-        for index, number in enumerate(session):
-            _INT32.pack_into(start, body_at + places.session_id + index * _INT32.size, number)
-    blocks, pieces = topics
-    return b"".join((start, count_bytes(version, blocks), *pieces, forgotten, frame[request.forgotten_end :]))
+    def _encode_asked(self, asked: Asked) -> tuple[Bytes, ...]:
+        _, entry, limit = asked
+        return entry[: self._limit_at], _INT32.pack(limit), entry[self._after_limit :]
 
 
 def _topic_of_entry(granted: tuple[RequestEntry, int]) -> Topic:

@@ -13,7 +13,6 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import ProtocolError
-from ..pacing import paced
 from ..wire.apis import API_FETCH, is_flexible
 from ..wire.contexts import built
 from ..wire.headers import response_header, response_header_version
@@ -147,7 +146,7 @@ def replayed_topics(version: int, entries: Sequence[ReplayedEntry]) -> tuple[int
     """
     pack, (first, second, last), has_log_start_offset = _template(version)
     blocks, pieces = 0, list[bytes]()
-    for topic, grouped in itertools.groupby(paced(entries), key=itemgetter(0)):
+    for topic, grouped in itertools.groupby(entries, key=itemgetter(0)):
         if has_log_start_offset:
             encoded = [pack(partition, first, high, second, start, last) for _, partition, high, start in grouped]
         else:

@@ -9,7 +9,6 @@ import functools
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 from ..errors import ProtocolError
-from ..pacing import pause
 from ..walkers.compiler import compile_walker
 from ..walkers.rows import BLOCK_TAGS, Rows
 from ..wire.layout import TAGS
@@ -39,8 +38,6 @@ class Walk(Protocol):
     ) -> Generator[int, tuple[int, int], int]: ...
 
 
-STEP_BYTES = 4096
-"""Of a whole body, walked before others may have their turn: some hundred partitions."""
 LARGEST_WAIT_BYTES = 2**15  # a string of 2**15 - 1 bytes; every group of fixed fields is far smaller
 
 
@@ -131,23 +128,7 @@ def walk_whole(walk: Walk, buffer: Bytes, at: int, end: int) -> tuple[list[Any],
     """Return (rows, head) of the body that is exactly ``buffer[at:end]``, else ProtocolError."""
     rows: list[Any] = []
     head: Head = {}
-    if end - at <= STEP_BYTES:
-        after = walk.at_once(buffer, at, end, rows.append, head)
-    else:
-        after = _walk_in_steps(walk(buffer, end - at, rows.append, head), at, end)
+    after = walk.at_once(buffer, at, end, rows.append, head)
     if after != end:
         raise ProtocolError(f"{end - after} bytes follow the end of the message")
     return rows, head
-
-
-def _walk_in_steps(steps: Generator[int, tuple[int, int], int], at: int, end: int) -> int:
-    next(steps)
-    until = at
-    try:
-        while until < end:
-            until = min(max(until, at) + STEP_BYTES, end)
-            at = steps.send((at, until))
-            pause()
-    except StopIteration as done:
-        return int(done.value)
-    raise AssertionError("the walk asked for more than the whole body")

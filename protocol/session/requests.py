@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from ..fetch.tables import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION_ID
-from ..pacing import paced
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence, Set
@@ -102,10 +101,10 @@ def next_epoch(epoch: int) -> int:
 def in_wire_order(keys: Collection[PartitionKey]) -> list[PartitionKey]:
     """Return partitions sorted by topic and number, so that those of one topic share a block."""
     topics: dict[str | bytes, list[int]] = {}
-    for topic, partition in paced(keys):
+    for topic, partition in keys:
         topics.setdefault(topic, []).append(partition)
     ordered = sorted(topics, key=lambda topic: topic if isinstance(topic, bytes) else topic.encode())
-    return [(topic, partition) for topic in paced(ordered) for partition in sorted(topics[topic])]
+    return [(topic, partition) for topic in ordered for partition in sorted(topics[topic])]
 
 
 def upstream(
@@ -123,7 +122,7 @@ def upstream(
     """
     lowers = False
     asks: list[tuple[PartitionKey, E, int]] = []
-    for key in paced(keys):
+    for key in keys:
         entry = entries[key]
         own = entry.partition_max_bytes
         limit = limits.get(key, own)
@@ -143,12 +142,12 @@ def full_upstream(request: SessionRequest[E], choice: Choice, session_id: int) -
     """Return what is left of a full request; `session_id` is the session that it closes."""
     limits = choice.limits()
     listed, omitted = request.listed, choice.omitted
-    wanted = [key for key in paced(listed) if key not in omitted] if omitted else list(listed)
+    wanted = [key for key in listed if key not in omitted] if omitted else list(listed)
     if limits:
         grants, probes = choice.grants, choice.probes
-        first = [key for key in paced(grants) if key in listed and key not in omitted]
-        last = [key for key in paced(probes) if key in listed and key not in omitted and key not in grants]
-        between = [key for key in paced(wanted) if key not in limits]
+        first = [key for key in grants if key in listed and key not in omitted]
+        last = [key for key in probes if key in listed and key not in omitted and key not in grants]
+        between = [key for key in wanted if key not in limits]
         wanted = first + between + last
     session = (session_id, request.session_epoch)
     return upstream(request, wanted, request.listed, limits, session=session, forgotten=[])

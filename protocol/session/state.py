@@ -30,7 +30,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Generic
 
-from ..pacing import paced
 from .requests import E, LocalAnswer, in_wire_order, next_epoch, upstream
 
 if TYPE_CHECKING:
@@ -69,15 +68,15 @@ class FetchSession(Generic[E]):
     def take(self, request: SessionRequest[E]) -> None:
         """Merge what the follower lists and forgets, in the leader's order: what is both is forgotten."""
         partitions = self.partitions
-        added = {key for key in paced(request.listed) if key not in partitions and key not in self._unforgotten}
+        added = {key for key in request.listed if key not in partitions and key not in self._unforgotten}
         if added:
             self._absent = self._absent | added
-        for key, entry in paced(request.listed.items()):
+        for key, entry in request.listed.items():
             self._unforgotten.pop(key, None)
             self._unsent[key] = None
             partitions[key] = entry
-        dropped = {key for key in paced(request.forgotten) if partitions.pop(key, None) is not None}
-        for key in paced(request.forgotten):
+        dropped = {key for key in request.forgotten if partitions.pop(key, None) is not None}
+        for key in request.forgotten:
             if key in dropped:
                 self._unsent.pop(key, None)
                 self._lowered.pop(key, None)
@@ -119,11 +118,11 @@ class FetchSession(Generic[E]):
         """Return the partitions that the request must list so that the leader's session becomes what was chosen: the
         granted ones first, the probes last, and in between the others in the follower's own order."""
         returning = in_wire_order(self._absent - omitted)
-        restored = [key for key in paced(self._lowered) if key not in limits]
-        wanted = dict.fromkeys(key for key in paced(choice.grants) if self._differs(key, limits))
-        wanted.update((key, None) for key in paced((*self._unsent, *returning, *restored)) if key not in limits)
-        wanted.update(dict.fromkeys(key for key in paced(choice.probes) if self._differs(key, limits)))
-        return [key for key in paced(wanted) if key not in omitted]
+        restored = [key for key in self._lowered if key not in limits]
+        wanted = dict.fromkeys(key for key in choice.grants if self._differs(key, limits))
+        wanted.update((key, None) for key in (*self._unsent, *returning, *restored) if key not in limits)
+        wanted.update(dict.fromkeys(key for key in choice.probes if self._differs(key, limits)))
+        return [key for key in wanted if key not in omitted]
 
     def _differs(self, key: PartitionKey, limits: dict[PartitionKey, int]) -> bool:
         entry = self.partitions.get(key)
@@ -138,6 +137,6 @@ class FetchSession(Generic[E]):
         partitions = self.partitions
         return {
             key: limit
-            for key, limit in paced(limits.items())
+            for key, limit in limits.items()
             if key in partitions and key not in omitted and limit < partitions[key].partition_max_bytes
         }

@@ -11,14 +11,16 @@ from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
-from protocol.pacing import paced, pause
+from ..throttle.ledger_blocks import no_pause
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from ..quotas import Partitions
 
 _encode = msgspec.json.Encoder().encode
+TOPICS_AT_ONCE = 64
+"""How many topics are written between two pauses."""
 
 
 class Lists(Protocol):
@@ -36,16 +38,26 @@ class Selection:
         self._selecting = selecting
         self._encoded: msgspec.Raw | None = None
 
-    def encoded(self) -> msgspec.Raw:
-        """Return the text as a JSON string."""
+    def encoded(self, pause: Callable[[], object] = no_pause) -> msgspec.Raw:
+        """Return it as a JSON string. `pause` is called after every few topics."""
         if self._encoded is None:
-            text = str(self)
+            text = self._text(pause)
             pause()
             self._encoded = msgspec.Raw(_encode(text))
         return self._encoded
 
     def __str__(self) -> str:
+        return self._text(no_pause)
+
+    def _text(self, pause: Callable[[], object]) -> str:
         lists = self._selecting.lists()
         if lists.keys() == {"*"} and lists["*"].every:
             return "*"
-        return "{" + ",".join(f'{json.dumps(name)}:"{listed}"' for name, listed in paced(lists.items())) + "}"
+        return "{" + ",".join(_members(lists, pause)) + "}"
+
+
+def _members(lists: Mapping[str, Partitions], pause: Callable[[], object]) -> Iterator[str]:
+    for number, (name, listed) in enumerate(lists.items(), 1):
+        yield f'{json.dumps(name)}:"{listed}"'
+        if number % TOPICS_AT_ONCE == 0:
+            pause()

@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from journal_schema import Kind
-from protocol.pacing import in_slices
 
 from .encoding import Event, Origin, encode_event, encode_traffic, event
 from .pending_quota_lines import KnownQuotas, PendingQuotas
@@ -136,7 +135,6 @@ class Writer:
             self._thread.join(timeout_seconds)
 
     def _run(self) -> None:
-        in_slices(self._rest)
         try:
             while (batch := self._queue.get()) is not None:
                 self._take(batch)
@@ -175,8 +173,8 @@ class Writer:
         if missing:
             segment.write(self._encoded(event(Kind.DROPPED, batch.tick, lines=missing)))
         for block in batch.blocks:
-            for traffic in block.take():
-                segment.write(encode_traffic(self._origin, traffic, batch.first_time))
+            for traffic in block.take(self._rest):
+                segment.write(encode_traffic(self._origin, traffic, batch.first_time, self._rest))
         for line in batch.events:
             segment.write(self._encoded(line))
         segment.flush()
@@ -245,7 +243,7 @@ class Writer:
             self._ended.pop()
 
     def _encoded(self, line: Event) -> bytes:
-        return encode_event(self._origin, line, self._last.first_time + line.tick)
+        return encode_event(self._origin, line, self._last.first_time + line.tick, self._rest)
 
     def _give_up(self, batch: Batch, problem: str, *, waiting: int = 0) -> None:
         """Count a batch that cannot be written as dropped, but for the lines that wait for the next one, and end the

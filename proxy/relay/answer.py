@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 
 from protocol.errors import ProtocolError
 from protocol.fetch.walker import ResponseEntry, walk_whole
-from protocol.pacing import FEW
 from protocol.wire.framing import LENGTH_PREFIX_BYTES
 
 from ..throttle.begun import count_begun, forget_begun
@@ -27,7 +26,7 @@ from .piece import Piece
 from .reading import Replace
 from .transfer import LEAST_SPLICED_BYTES, Need
 from .unfinished import UnfinishedEntry
-from .walk import FIXED_HEAD_BYTES, MOST_ROWS, TOPICS_END, FrameWalk, form_of, says
+from .walk import FIXED_HEAD_BYTES, TOPICS_END, FrameWalk, form_of, says
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -40,7 +39,8 @@ if TYPE_CHECKING:
     from .window import Window
 
 LONG_ANSWER_BYTES = 4096
-"""An answer of some hundred partitions, if none of them has records: to read it may take as long as a whole turn."""
+"""An answer of some hundred partitions, if none of them has records. To read a longer one may take as long as a whole
+turn, so it is read and goes on in pieces of some `MOST_ROWS` partitions."""
 MOST_COUNT_BYTES = 4
 """How many bytes the number of topics may take after its first one: in flexible versions it is a varint."""
 
@@ -50,7 +50,7 @@ class AnswerReader:
 
     __slots__ = (
         "_additions", "_clock", "_exchange", "_form", "_keeping", "_last_empty", "_now", "_outlook", "_passed",
-        "_piece", "_settled", "_to_splice", "_total", "_unfinished", "_walk", "_was_read_at", "is_long",
+        "_piece", "_settled", "_to_splice", "_total", "_unfinished", "_walk", "_was_read_at",
     )  # fmt: skip
 
     def __init__(self, exchange: Exchange, limits: LimitSettings, clock: Callable[[], float]) -> None:
@@ -75,8 +75,6 @@ class AnswerReader:
         self._to_splice = 0  # bytes after the window, all of one partition's records, to be spliced next without a look
         self._piece.rows = ()
         self._settled = False  # all of it has been learnt from, and its grants are settled
-        self.is_long = total > LONG_ANSWER_BYTES or len(outlook.replays) > FEW
-        """The next `read` deals with many partitions at once and may take long."""
         self._was_read_at: int | None = None  # where in the piece's buffer the frame begins, if it was read whole
 
     def forget(self) -> None:
@@ -86,10 +84,6 @@ class AnswerReader:
     def read(self, window: Window) -> Step:
         """Raises ProtocolError for an answer that must be altered and cannot be read."""
         outlook, total = self._outlook, self._total
-        if self._passed >= total and not self._to_splice and not self._additions.owed:
-            self._learn()
-            self._settle()
-            return Replace(0, b"")
         if self._walk is not None:
             return self._go_on(window, self._walk)
         form = self._form = form_of(outlook.version)
@@ -110,9 +104,6 @@ class AnswerReader:
         if self._settled:
             return True
         is_all = self._passed >= self._total and not self._to_splice and not self._additions.owed
-        self.is_long = is_all and (len(self._piece.rows) > MOST_ROWS or len(self._outlook.grants) > FEW)
-        if self.is_long:
-            return False
         self._learn()
         if is_all:
             self._settle()
@@ -137,7 +128,11 @@ class AnswerReader:
     def _settle(self) -> None:
         outlook, piece, read_at = self._outlook, self._piece, self._was_read_at
         if read_at is not None and not outlook.has_news and (teaches := outlook.teaches()) is not None:
-            self._last_empty = outlook.version, piece.buffer[read_at + FIXED_HEAD_BYTES : piece.end], teaches
+            self._last_empty = (
+                outlook.version,
+                piece.buffer[read_at + FIXED_HEAD_BYTES : read_at + self._total],
+                teaches,
+            )
         if self._keeping.active:
             self._keeping.end()
         outlook.finish(self._now)
@@ -173,15 +168,19 @@ class AnswerReader:
             step = self._whole(window, last)
             if step is not None:
                 return step
+            self._was_read_at = window.start
         row = ResponseEntry if discards else tuple
         self._walk = FrameWalk(window, version=version, size=total - LENGTH_PREFIX_BYTES, row=row)
         return self._go_on(window, self._walk)
 
     def _whole(self, window: Window, last: tuple[int, bytes, int | None] | None) -> Step | None:
-        """Read an answer that is whole in the window, as most are, and let it go on; None if it cannot be read."""
+        """Read an answer that is whole in the window, as most are, and let it go on; None if it is long or cannot be
+        read."""
         outlook, start, end, version = self._outlook, window.start, window.start + self._total, self._outlook.version
         if last is not None and last == (version, window.buffer[start + FIXED_HEAD_BYTES : end], outlook.teaches()):
             self._last_empty, topics_end = last, end  # what has no session has nothing behind its topics
+        elif self._total > LONG_ANSWER_BYTES:
+            return None
         else:
             form = self._form
             try:

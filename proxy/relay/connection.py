@@ -167,7 +167,7 @@ class Connection:
             Cause.LEADER_CLOSED,
         )
         self._holding = Holding(
-            exchange, self.asks.deciding, requests=self.requests, responses=self.responses, later=self._later
+            exchange, self.asks.decision, requests=self.requests, responses=self.responses, later=self._later
         )
         self._waits: dict[Direction, trio.CancelScope] = {}
         """Where there is no epoll: the scope in which each direction waits for its socket, to be woken from."""
@@ -177,7 +177,7 @@ class Connection:
     @property
     def is_held(self) -> bool:
         """A request was taken from the follower, and waits in this process."""
-        return self.asks.deciding.held is not None
+        return self.asks.decision.held is not None
 
     def leave(self, end: Transport) -> None:
         """Have nothing more to do with this end, which somebody else closes. Of a connection that moves no more."""

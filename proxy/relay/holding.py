@@ -21,27 +21,27 @@ from ..throttle.decision import Answer, Hold
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from .deciding import Deciding
     from .direction import Direction
     from .exchange import Exchange
+    from .fetch_decision import FetchDecision
 
 
 class Holding:
     """What one connection's requests wait for. `later` puts a direction in line for its next turn."""
 
-    __slots__ = ("_answering", "_deciding", "_exchange", "_held", "_later", "_requests", "_responses", "for_answers")
+    __slots__ = ("_answering", "_decision", "_exchange", "_held", "_later", "_requests", "_responses", "for_answers")
 
     def __init__(
         self,
         exchange: Exchange,
-        deciding: Deciding,
+        decision: FetchDecision,
         *,
         requests: Direction,
         responses: Direction,
         later: Callable[[Direction], None],
     ) -> None:
         self._exchange = exchange
-        self._deciding = deciding
+        self._decision = decision
         self._requests = requests
         self._responses = responses
         self._later = later
@@ -57,8 +57,8 @@ class Holding:
 
     def begin(self) -> bool:
         """The requests cannot go on. True: they wait until a time, which `run` looks after; False: for answers."""
-        held = self._deciding.held
-        if held is not None and isinstance(held.decision, Hold) and not self._deciding.due:
+        held = self._decision.held
+        if held is not None and isinstance(held.decision, Hold) and not self._decision.due:
             self._held.set()
             return True
         self.for_answers = True
@@ -74,7 +74,7 @@ class Holding:
         Raises OSError when the follower's connection is broken, ProtocolError where an answer is due among bytes that
         are no frames.
         """
-        held, transfer = self._deciding.held, self._responses.transfer
+        held, transfer = self._decision.held, self._responses.transfer
         if held is None or isinstance(held.decision, Hold):  # one that is due waits for the end of an answer, too
             if self._exchange.has_room_again:
                 self.for_answers = False
@@ -93,7 +93,7 @@ class Holding:
         if transfer.owes:
             return
         self.for_answers = self._answering = False
-        self._deciding.answered()
+        self._decision.answered()
         self._later(self._requests)
 
     async def run(self) -> None:
@@ -103,12 +103,12 @@ class Holding:
         while True:
             await self._held.wait()
             self._held = trio.Event()
-            held = self._deciding.held
+            held = self._decision.held
             if held is not None and isinstance(held.decision, Hold):
                 with trio.move_on_at(held.decision.until):
                     while changes.count == held.changes:
                         await changes.wait()
-                self._deciding.due = True
+                self._decision.due = True
                 self._later(self._requests)
 
 

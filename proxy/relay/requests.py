@@ -11,7 +11,6 @@ connection; what cannot be Kafka ends its connection as soon as its first eight 
 from __future__ import annotations
 
 import struct
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from protocol.errors import ProtocolError
@@ -24,9 +23,9 @@ from protocol.wire.framing import LENGTH_PREFIX_BYTES, frame_size
 from protocol.wire.headers import peek_request
 from protocol.wire.whole_frames import whole_request
 
-from .deciding import Deciding
-from .deciding_in_slices import LONG_FETCH_BYTES, InSlices
+from ..throttle.steps import run_through
 from .exchange import MAX_FRAME_BYTES, Undecoded
+from .fetch_decision import LONG_FETCH_BYTES, FetchDecision
 from .glance import passable_requests, passes_unseen
 from .reading import rest
 from .transfer import BETWEEN_FRAMES, Need
@@ -41,6 +40,7 @@ if TYPE_CHECKING:
     from protocol.wire.headers import RequestHead
 
     from ..config.settings import LimitSettings
+    from ..throttle.steps import Steps
     from .exchange import Exchange
     from .reading import Step
     from .window import Window
@@ -64,7 +64,7 @@ KAFKA = State.KAFKA
 class RequestReader:
     """Reads what one connection's follower sends. `clock` tells Trio's time."""
 
-    __slots__ = ("_exchange", "_in_slices", "_limits", "_reserved", "_untouched", "deciding", "has_begun")
+    __slots__ = ("_exchange", "_limits", "_reserved", "_untouched", "decision", "has_begun")
 
     def __init__(self, exchange: Exchange, limits: LimitSettings, clock: Callable[[], float]) -> None:
         self._exchange = exchange
@@ -75,14 +75,13 @@ class RequestReader:
         """Bytes reserved in `Buffers` for the frame that is being read whole; 0: none is."""
         self._untouched: Undecoded | None = None
         """Why the requests of the connection's fetch session pass untouched; None: they are decided."""
-        self.deciding = Deciding(exchange, clock)
-        self._in_slices = InSlices(exchange, self.deciding)
+        self.decision = FetchDecision(exchange, clock)
 
     def read(self, window: Window) -> Step:
         """Raises ProtocolError if a request must not go on, or is none."""
         exchange = self._exchange
-        if self._in_slices.has_begun or self.deciding.held is not None:
-            step = self._in_slices.go_on()
+        if self.decision.is_busy:
+            step = self.decision.go_on()
             if step is not None:
                 return step
         if not self.has_begun and not self._begins(window):
@@ -111,7 +110,7 @@ class RequestReader:
 
     def through(self) -> bool:
         """A request has gone on, from which nothing is learnt; true unless a request is held."""
-        return self.deciding.held is None
+        return self.decision.held is None
 
     def _whole_fetch(self, window: Window) -> Step | None:
         """Decide a replica's Fetch if the whole of it is in the window; None for anything else."""
@@ -127,25 +126,24 @@ class RequestReader:
         if api_key != API_FETCH or version not in SUPPORTED_FETCH_VERSIONS:
             return None
         total = after - start
-        if total > self._limits.max_request_bytes or self._in_slices.takes_long(total):
+        if total > self._limits.max_request_bytes or self.decision.takes_long(total):
             return None
-        frame, deciding = window.buffer[start + LENGTH_PREFIX_BYTES : after], self.deciding
-        request = deciding.same(frame)
+        frame, decision = window.buffer[start + LENGTH_PREFIX_BYTES : after], self.decision
+        request = decision.same(frame)
         if request is None:
             if total > LONG_FETCH_BYTES:
                 return None
             try:
-                request = deciding.parsed(frame)
+                request = decision.parse(frame)
             except ProtocolError:
                 return None
         if request.replica_id < 0 or self._passes_untouched(request):
             return None
-        return deciding.take(frame, request, correlation_id)
+        return run_through(decision.take(frame, request, correlation_id))
 
     def lost(self) -> None:
         """The connection has ended: nothing is held for it any more."""
-        self._in_slices.lost()
-        self.deciding.lost()
+        self.decision.lost()
         self._has_read()
 
     def _frame(self, window: Window, total: int) -> Step:
@@ -221,12 +219,12 @@ class RequestReader:
         if not is_whole:
             return self._pass_on(head, total) if window.ended else self._whole_of(window, head, total, session)
         frame = window.buffer[window.start + LENGTH_PREFIX_BYTES : end]
-        return self._in_slices.decide(partial(self._whole, frame, head, session), total)
+        return self.decision.decide(self._whole(frame, head, session), total)
 
-    def _whole(self, frame: bytes, head: RequestHead, session: SessionAt | None) -> Step:
+    def _whole(self, frame: bytes, head: RequestHead, session: SessionAt | None) -> Steps[Step]:
         """Decide a replica's Fetch; let a consumer's, or a frame that is not a valid Fetch, pass."""
         try:
-            request = self.deciding.same(frame) or self.deciding.parsed(frame)
+            request = self.decision.same(frame) or (yield from self.decision.parse_in_steps(frame))
         except ProtocolError:
             _not_understood(self._exchange, Undecoded.MALFORMED_REQUEST, session)
             return self._pass_on(head, LENGTH_PREFIX_BYTES + len(frame))
@@ -236,7 +234,7 @@ class RequestReader:
         if reason is not None:
             _not_understood(self._exchange, reason, session)
             return self._pass_on(head, LENGTH_PREFIX_BYTES + len(frame))
-        return self.deciding.take(frame, request, head.correlation_id)
+        return (yield from self.decision.take(frame, request, head.correlation_id))
 
     def _passes_untouched(self, request: FetchRequest) -> Undecoded | None:
         """Return why a request of a fetch session is not decided: its session is too large to be translated. If it were

@@ -13,7 +13,6 @@ entry after it has gone.
 from __future__ import annotations
 
 import struct
-from functools import partial
 from typing import TYPE_CHECKING
 
 from protocol.errors import ProtocolError
@@ -23,7 +22,6 @@ from .answer import AnswerReader
 from .exchange import MAX_FRAME_BYTES, Undecoded
 from .glance import passable_responses
 from .reading import rest
-from .slices import Slices
 from .transfer import Need
 from .transport import TURN
 from .walk import CORRELATION_ID_BYTES, FIXED_HEAD_BYTES
@@ -47,7 +45,7 @@ INT32 = struct.Struct(">i")
 class ResponseReader:
     """Reads what one connection's leader sends. `clock` tells Trio's time."""
 
-    __slots__ = ("_answer", "_answers", "_clock", "_exchange", "_passes", "_slices")
+    __slots__ = ("_answer", "_answers", "_clock", "_exchange", "_passes")
 
     def __init__(self, exchange: Exchange, limits: LimitSettings, clock: Callable[[], float]) -> None:
         self._exchange = exchange
@@ -57,7 +55,6 @@ class ResponseReader:
         """A response to a decided request is being read."""
         self._passes = False
         """The bytes that were told to go on end with a response that passes as it is."""
-        self._slices: Slices[Step] = Slices()
 
     def read(self, window: Window) -> Step:
         """Raises ProtocolError when an altered response cannot be finished; bad framing turns the connection opaque."""
@@ -65,7 +62,7 @@ class ResponseReader:
         if exchange.slicing:
             return TURN
         if self._answer:
-            return self._read_answer(window)
+            return self._answers.read(window)
         if exchange.opaque or window.end - window.start < LENGTH_PREFIX_BYTES:
             return rest(window, opaque=exchange.opaque)
         passable, whole = passable_responses(window, exchange)
@@ -95,19 +92,8 @@ class ResponseReader:
             self._passes = True
             return total
         self._answer = self._exchange.answering = True
-        answers = self._answers
-        answers.begin(outlook, total, now)
-        return self._read_answer(window) if answers.is_long else answers.read(window)
-
-    def _read_answer(self, window: Window) -> Step:
-        """Read on; a step that deals with many partitions at once is done in slices."""
-        slices, answers = self._slices, self._answers
-        if slices.busy:
-            return slices.go_on()
-        if answers.is_long:
-            answers.is_long = False
-            return slices.run(partial(answers.read, window))
-        return answers.read(window)
+        self._answers.begin(outlook, total, now)
+        return self._answers.read(window)
 
     def through(self) -> bool:
         """The bytes that were told to go on have gone: learn from them, and notify who waits for the end of a
@@ -124,6 +110,5 @@ class ResponseReader:
 
     def lost(self, now: float) -> None:
         """The connection has ended, perhaps in the middle of a response."""
-        self._slices.close()
         if self._answer:
             self._answers.lost(now)

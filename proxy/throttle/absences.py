@@ -10,8 +10,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from protocol.pacing import paced
-
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
@@ -40,7 +38,7 @@ class Absences:
 
     def begin(self, keys: Collection[PartitionKey], known: Mapping[PartitionKey, Replica], since: float) -> None:
         """The follower has left these out of a request; it asked for them last at `since`."""
-        for key in paced(keys):
+        for key in keys:
             self.missing[key] = (known[key], since)
 
     def end(self, key: PartitionKey, now: float) -> Replica | None:
@@ -49,7 +47,7 @@ class Absences:
         return None if now - since >= ABSENCE_SECONDS else replica
 
     def forget_old(self, now: float) -> None:
-        for key in [key for key, (_, since) in paced(self.missing.items()) if now - since >= ABSENCE_SECONDS]:
+        for key in [key for key, (_, since) in self.missing.items() if now - since >= ABSENCE_SECONDS]:
             del self.missing[key]
 
     def within(self, seconds: float, now: float) -> list[Replica]:

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from admission.budget import limits
 from admission.stakes import Stake
-from protocol.pacing import FEW, paced
 
 from .finer import Entered
 from .precedence import Precedence
 from .riding import Riding
+from .steps import is_long
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -110,8 +110,8 @@ class Admission:
     def in_turn(self, now: float, *, with_new: bool, rides: bool) -> Turn:
         """Return the replicas that may be granted something, the one served longest ago first, new ones last.
 
-        `rides`: the request goes on anyway, for the sake of other partitions. Putting more than `FEW` replicas in order
-        takes a while, and is not done where the budget has nothing to grant.
+        `rides`: the request goes on anyway, for the sake of other partitions. Putting many replicas in order takes a
+        while, and is not done where the budget has nothing to grant.
         """
         replicas, claim = self._replicas, self.claim
         self.has_all, self._leaves = False, 0
@@ -119,14 +119,14 @@ class Admission:
             self.want_nothing()
             return NOBODY
         claim.due = now
-        if len(replicas.behind) > FEW and not self._may_admit(now, rides=rides):
+        if is_long(len(replicas.behind)) and not self._may_admit(now, rides=rides):
             return NOBODY
         order = replicas.in_turn(with_new=with_new)
         if self._throttle.needs.is_any:
             return self._by_need(order, now)
         if self.claim.urgency:
             self._place(0)
-        return list(map(_KEY, paced(order, cheap=True))), list(map(_WISH, paced(order, cheap=True)))
+        return list(map(_KEY, order)), list(map(_WISH, order))
 
     def _by_need(self, order: Sequence[Replica], now: float) -> Turn:
         """The same where some are in greater need than others."""

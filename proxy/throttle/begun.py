@@ -11,8 +11,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from protocol.pacing import paced
-
 from ..roles import Role
 
 if TYPE_CHECKING:
@@ -28,7 +26,7 @@ def count_begun(outlook: Outlook, entries: Collection[ResponseEntry], now: float
     `RoleThrottle.counts_begun`."""
     known, grants, budget, entered = outlook.replicas.known, outlook.grants, outlook.throttle.budget, outlook.entered
     leads, enforce = outlook.throttle.role is Role.LEADER, outlook.throttle.enforce
-    for topic, partition, error_code, _, _, entry_at, records_at, size in paced(entries):
+    for topic, partition, error_code, _, _, entry_at, records_at, size in entries:
         key = (topic, partition)
         if size <= 0 or error_code or key not in known or key in outlook.observed:
             continue

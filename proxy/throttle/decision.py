@@ -12,20 +12,36 @@ from typing import TYPE_CHECKING, NamedTuple
 from protocol.wire.headers import request_correlation_id
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from protocol.fetch.request import Asked, FetchRequest
+    from protocol.fetch.walker import RequestEntry
+    from protocol.session.requests import PartitionKey
     from protocol.session.translator import Translation
 
     from .outlook import Outlook
 
 
+class Changed(NamedTuple):
+    """What to ask the leader for in place of the follower's request: `entries` of that request with the limit to write
+    into each; or, in a fetch session, `asked`, `session` (its id and epoch) and `forgotten`."""
+
+    max_wait_ms: int
+    entries: Sequence[tuple[RequestEntry, int]] = ()
+    asked: Sequence[Asked] = ()
+    session: tuple[int, int] | None = None
+    forgotten: Sequence[PartitionKey] = ()
+
+
 @dataclass(slots=True)
 class Forward:
     """Send `frame`, without its length prefix (None: the request as it came), and treat the response as `outlook` says
-    (None: pass it unread). A dataclass, since a NamedTuple takes half as long again to make, and one is made for each
-    fetch."""
+    (None: pass it unread). `changed`: what the frame is still to be built from. A dataclass, since a NamedTuple takes
+    half as long again to make, and one is made for each fetch."""
 
     frame: bytes | None
     outlook: Outlook | None
+    changed: Changed | None = None
 
 
 class Hold(NamedTuple):

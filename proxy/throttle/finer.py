@@ -11,7 +11,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from admission.stakes import Stake, Stakes
-from protocol.pacing import paced
 
 from ..quotas.finer_rates import PEER, RACK, Entity
 
@@ -145,7 +144,7 @@ class Entered:
         """Return for each partition the stake in what bounds its topic."""
         if not self._finer.names_topics:
             return [None] * len(keys)
-        return [None if share is None else share.stake for share in (self._share_of(topic) for topic, _ in paced(keys))]
+        return [None if share is None else share.stake for share in (self._share_of(topic) for topic, _ in keys)]
 
     def _share_of(self, topic: str | bytes) -> _Share | None:
         try:
@@ -166,9 +165,7 @@ class Entered:
         if self.stakes.must_discard(admitted_at, now):
             return set(keys)
         over = {share.stake for share in self._of_topics.values() if share.stake.budget.must_discard(admitted_at, now)}
-        return (
-            {key for key in paced(keys) if (share := self._share_of(key[0])) and share.stake in over} if over else set()
-        )
+        return {key for key in keys if (share := self._share_of(key[0])) and share.stake in over} if over else set()
 
     def begin(self, key: PartitionKey, size: int, now: float) -> None:
         """Records of `size` bytes of a throttled partition are about to go on."""

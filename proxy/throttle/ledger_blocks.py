@@ -2,7 +2,7 @@
 
 A block is handed out with its sums as they are, in a time that does not depend on the number of partitions. To sort
 them takes 5 µs for each, half a second for 100 000, and is done by whoever takes the block apart (`Block.take`), in a
-thread of its own and with pauses (`protocol.pacing`). Pure; knows no file and no clock.
+thread of its own and with pauses. Pure; knows no file and no clock.
 """
 
 from __future__ import annotations
@@ -11,13 +11,18 @@ import heapq
 from typing import TYPE_CHECKING, NamedTuple
 
 from journal_schema import LINE_SECONDS
-from protocol.pacing import FEW, pause
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
+TAKEN_AT_ONCE = 64
+"""How many partitions are dealt with between two pauses."""
 SORTED_AT_ONCE = 4096
 """How many partitions are sorted in one call, during which Python runs no other thread: two milliseconds."""
+
+
+def no_pause() -> None:
+    """Do nothing: for callers that nobody waits for."""
 
 
 class TrafficKey(NamedTuple):
@@ -140,13 +145,13 @@ class Block:
         """How many links have news, each a line of the journal."""
         return len(self._links)
 
-    def take(self) -> Iterator[Traffic]:
-        """Yield each link's traffic, once. The sums are freed one by one: to free all of them together would keep other
-        threads waiting."""
+    def take(self, pause: Callable[[], object] = no_pause) -> Iterator[Traffic]:
+        """Yield each link's traffic, once. `pause` is called after every few partitions. The sums are freed one by one:
+        to free all of them together would keep other threads waiting."""
         replicas: dict[LinkKey, list[ReplicaTraffic]] = {link: [] for link in self._links}
         sums = self._sums
         while sums:
-            for _ in range(min(FEW, len(sums))):
+            for _ in range(min(TAKEN_AT_ONCE, len(sums))):
                 key, each = sums.popitem()
                 if each.position is not None and True in each.said:
                     link = LinkKey(key.role, key.peer, key.throttled, key.in_sync)
@@ -154,10 +159,10 @@ class Block:
             pause()
         for link, seconds in self._links.items():
             cut = Seconds(*(each[: self._count] for each in seconds))
-            yield Traffic(self.tick, link, cut, _in_order(replicas.pop(link)))
+            yield Traffic(self.tick, link, cut, _in_order(replicas.pop(link), pause))
 
 
-def _in_order(replicas: list[ReplicaTraffic]) -> list[ReplicaTraffic]:
+def _in_order(replicas: list[ReplicaTraffic], pause: Callable[[], object]) -> list[ReplicaTraffic]:
     pieces = []
     for at in range(0, len(replicas), SORTED_AT_ONCE):
         pieces.append(sorted(replicas[at : at + SORTED_AT_ONCE]))
@@ -167,7 +172,7 @@ def _in_order(replicas: list[ReplicaTraffic]) -> list[ReplicaTraffic]:
     found = []
     for replica in heapq.merge(*pieces):
         found.append(replica)
-        if not len(found) % FEW:
+        if not len(found) % TAKEN_AT_ONCE:
             pause()
     return found
 

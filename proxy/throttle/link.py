@@ -18,7 +18,6 @@ import math
 from typing import TYPE_CHECKING
 
 from protocol.fetch.tables import FIRST_VERSION_WITH_SESSIONS
-from protocol.pacing import paced
 
 from ..roles import Role
 from .admission import Admission
@@ -26,11 +25,13 @@ from .decision import Answer, Demand, Forward, Hold
 from .link_session import LinkSession
 from .racks import Relayed
 from .replicas import Replicas
+from .replies import rebuild
+from .steps import is_long, parts
 from .upstream import Upstream
 from .witness import Witness
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
+    from collections.abc import Hashable, Sequence
 
     from protocol.fetch.glance import SessionAt
     from protocol.fetch.request import FetchRequest
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 
     from .decision import Decision
     from .role_throttle import RoleThrottle
+    from .steps import Steps
 
 REFRESH_SECONDS = 5.0
 """How long a replica may be left out of requests before it is asked for once, to learn its high watermark: its lag
@@ -109,7 +111,9 @@ class Link:
         self._session.sent = None
         self.admission.want_nothing()
 
-    def begin(self, frame: bytes, request: FetchRequest, now: float, *, is_same: bool = False) -> Demand | Answer:
+    def begin(
+        self, frame: bytes, request: FetchRequest, now: float, *, is_same: bool = False
+    ) -> Steps[Demand | Answer]:
         """Take the follower's request. `is_same`: `request` is the one before, which `frame` equals but for its
         correlation id."""
         if self._replica_id != request.replica_id and self.throttle.role is Role.LEADER:
@@ -121,15 +125,17 @@ class Link:
         if expected_at is not None:
             self._is_live = now < expected_at
         if self._witness is not None:
-            self._witness.asked(request.entries, now)
+            for part in parts(request.entries):
+                self._witness.asked(part, now)
+                yield
         translation = None
         if request.head.api_version >= FIRST_VERSION_WITH_SESSIONS:
-            taken = self._session.take(frame, request, now)
+            taken = yield from self._session.take(frame, request, now)
             if isinstance(taken, Answer):
                 return taken
             translation = taken
         else:
-            self._take_full(request, now, is_same=is_same)
+            yield from self._take_full(request, now, is_same=is_same)
         demand = Demand(frame, request, now, translation)
         self._upstream.look_back(demand, now)
         return demand
@@ -153,58 +159,77 @@ class Link:
         elif not throttle.is_auto and throttle.budget.has_spare(now):
             self.admission.rides_freely()  # producers have paused, so nothing tells how soon the follower is back now
 
-    def _take_full(self, request: FetchRequest, now: float, *, is_same: bool) -> None:
+    def _take_full(self, request: FetchRequest, now: float, *, is_same: bool) -> Steps[None]:
         self._reselect()
         if is_same and self._took_one:
             self.replicas.asked_the_same(now)
         else:
             self._took_one = False
-            self.replicas.asked(request.entries, now)
+            yield from self.replicas.asked(request.entries, now)
             self._took_one = True
 
     def _reselect(self) -> None:
         if self.replicas.reselect():
             self._took_one = False  # partitions that an equal request names may be listed now
 
-    def decide(self, demand: Demand, now: float, *, may_hold: bool = True) -> Decision:
+    def decide(self, demand: Demand, now: float, *, may_hold: bool = True) -> Steps[Decision]:
         """Return what to do with the request at `now`. Side effects: grants are reserved, omissions counted.
 
         Without `may_hold` the request is forwarded or answered, as at its deadline, since a drain does not wait.
         """
+        decision = yield from self._decide(demand, now, may_hold=may_hold)
+        if isinstance(decision, Forward) and decision.changed is not None:
+            try:
+                decision.frame = yield from rebuild(demand, decision.changed)
+            except BaseException:  # the connection has ended
+                if decision.outlook is not None:
+                    decision.outlook.lost(now)
+                raise
+            decision.changed = None
+        return decision
+
+    def _decide(self, demand: Demand, now: float, *, may_hold: bool) -> Steps[Decision]:
         throttle, replicas = self.throttle, self.replicas
-        changes = throttle.changes
-        if throttle.is_idle:
-            self.forget()
-            if demand.translation is None:
-                return Forward(None, None)
-        if now != demand.arrived:  # `begin` went by the lists of that moment
-            self._reselect()
-        behind, new = replicas.behind, replicas.new
-        if not behind and not new:
-            self.admission.want_nothing()
-            return self._upstream.as_it_is(demand, now)
-        rides = self._is_live and demand.partitions > len(behind) + len(new)
-        if throttle.is_auto:
-            rides = rides or now < throttle.timings.live_until
-        enforce = throttle.enforce
-        shapes = throttle.shapes and demand.request.head.api_version >= FIRST_VERSION_WITH_KIP74
-        turn = self.admission.in_turn(now, with_new=shapes, rides=rides)
-        if throttle.changes != changes:
-            # Quotas changed while other connections had their turns in between: decide by those there are now.
-            self._reselect()
-            return self.decide(demand, now, may_hold=may_hold)
+        reselects = now != demand.arrived  # `begin` went by the lists of that moment
+        while True:
+            changes = throttle.changes
+            if throttle.is_idle:
+                self.forget()
+                if demand.translation is None:
+                    return Forward(None, None)
+            if reselects:
+                self._reselect()
+            behind, new = replicas.behind, replicas.new
+            if not behind and not new:
+                self.admission.want_nothing()
+                return self._upstream.as_it_is(demand, now)
+            rides = self._goes_on_anyway(demand, now)
+            enforce = throttle.enforce
+            shapes = throttle.shapes and demand.request.head.api_version >= FIRST_VERSION_WITH_KIP74
+            turn = self.admission.in_turn(now, with_new=shapes, rides=rides)
+            if is_long(len(behind)):
+                yield
+            if throttle.changes == changes:
+                break
+            reselects = True  # quotas have changed since: decide by those there are now
         granted = self.admission.grant(turn, now, rides=rides)
         try:
             if not enforce:
                 return self._upstream.observe(demand, granted, now)
-            return self._divide(demand, granted, now, may_hold=may_hold, shapes=shapes)
+            return (yield from self._divide(demand, granted, now, may_hold=may_hold, shapes=shapes))
         except BaseException:
             self.admission.give_back(granted, now)
             raise
 
+    def _goes_on_anyway(self, demand: Demand, now: float) -> bool:
+        """Return whether other partitions have news, so that the request goes on whatever is granted."""
+        if self.throttle.is_auto and now < self.throttle.timings.live_until:
+            return True
+        return self._is_live and demand.partitions > len(self.replicas.behind) + len(self.replicas.new)
+
     def _divide(
         self, demand: Demand, granted: dict[PartitionKey, int], now: float, *, may_hold: bool, shapes: bool
-    ) -> Decision:
+    ) -> Steps[Decision]:
         """Forward what is granted and what must go on; hold or answer where nothing is left."""
         if demand.translation is None and len(granted) == demand.partitions and self.admission.has_all:
             return self._upstream.forward_all(demand, granted, now)
@@ -215,9 +240,32 @@ class Link:
         if len(behind) == demand.partitions and not unheard and behind.keys().isdisjoint(granted):
             if may_hold and now < demand.deadline:
                 return Hold(self.admission.looks_again(now, demand.deadline))
-            if not demand.is_full or all(behind[key].replayable for key in paced(behind)):
-                return self._upstream.answer(demand, now)
-        return self._upstream.forward(demand, granted, unheard, now, shapes=shapes)
+            if not demand.is_full or all(behind[key].replayable for key in behind):
+                yield from self._tell_withheld(list(behind), now)
+                return self._upstream.answer(demand)
+        omitted, probed = self._split(demand, granted, unheard)
+        yield from self._tell_withheld(omitted, now)
+        return self._upstream.forward(demand, granted, omitted, probed, unheard, now, shapes=shapes)
+
+    def _split(
+        self, demand: Demand, granted: dict[PartitionKey, int], unheard: frozenset[PartitionKey]
+    ) -> tuple[list[PartitionKey], list[PartitionKey]]:
+        """Return which replicas that are behind and were granted nothing are omitted, and which have to be asked for
+        all the same."""
+        behind, replays = self.replicas.behind, demand.is_full
+        omitted: list[PartitionKey] = []
+        probed: list[PartitionKey] = []
+        for key, replica in behind.items():
+            if key not in granted:
+                may_wait = key not in unheard and (not replays or replica.replayable)
+                (omitted if may_wait else probed).append(key)
+        return omitted, probed
+
+    def _tell_withheld(self, keys: Sequence[PartitionKey], now: float) -> Steps[None]:
+        if self._witness is not None:
+            for part in parts(keys):
+                self._witness.withheld(part, now)
+                yield
 
     def _unheard_of(self, granted: dict[PartitionKey, int], now: float) -> frozenset[PartitionKey]:
         """Return the replicas that are granted nothing but are asked for all the same, to learn their high
@@ -226,4 +274,4 @@ class Link:
         if behind.keys() <= granted.keys():
             return frozenset()
         self._refresh_checked_at, since = now, now - REFRESH_SECONDS
-        return frozenset(key for key in paced(behind) if behind[key].leader_asked_at <= since and key not in granted)
+        return frozenset(key for key in behind if behind[key].leader_asked_at <= since and key not in granted)

@@ -11,11 +11,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from protocol.fetch.request import Asked, entry_bytes
-from protocol.pacing import paced
 from protocol.session.requests import LocalAnswer, SessionRequest
 from protocol.session.translator import SessionTranslator
 
 from . import replies
+from .steps import parts
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from .decision import Answer
     from .replicas import Replicas
     from .role_throttle import RoleThrottle
+    from .steps import Steps
 
 
 class LinkSession:
@@ -40,12 +41,13 @@ class LinkSession:
         self.translator: SessionTranslator[Asked] = SessionTranslator(throttle.sessions, leader)
         self.sent: Translation[Asked] | None = None
 
-    def take(self, frame: bytes, request: FetchRequest, now: float) -> Translation[Asked] | Answer:
+    def take(self, frame: bytes, request: FetchRequest, now: float) -> Steps[Translation[Asked] | Answer]:
         """Take the follower's request, and tell the link's replicas of it; or answer that its session is over."""
-        listed = {
-            (e.topic, e.partition): Asked(e.topic, entry_bytes(frame, e), e.partition_max_bytes)
-            for e in paced(request.entries)
-        }
+        listed = {}
+        for part in parts(request.entries):
+            for e in part:
+                listed[e.topic, e.partition] = Asked(e.topic, entry_bytes(frame, e), e.partition_max_bytes)
+            yield
         version = request.head.api_version
         taken = self.translator.take(
             SessionRequest(version, listed, request.session_id, request.session_epoch, request.forgotten), now
@@ -59,9 +61,9 @@ class LinkSession:
             return self._refuse(frame, request, taken)
         if taken.request.is_full:
             replicas.reselect()
-            replicas.asked(request.entries, now)
+            yield from replicas.asked(request.entries, now)
         elif self._goes_on(taken):
-            replicas.asked_more(request.entries, request.forgotten, now)
+            yield from replicas.asked_more(request.entries, request.forgotten, now)
         else:
             return self._refuse(frame, request, taken)
         return taken
@@ -78,4 +80,4 @@ class LinkSession:
         if not self._replicas.reselect():
             return True
         known, selects = self._replicas.known, self._replicas.selects
-        return all(key in known or not selects(key) for key in paced(taken.partitions))
+        return all(key in known or not selects(key) for key in taken.partitions)

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 
 from admission.budget import is_many
 from protocol.fetch.batches import BatchWalk, batch_size
-from protocol.pacing import in_order, paced
 
 from ..roles import Role
 from .replica import BEHIND, IN_SYNC, SERVED
@@ -156,7 +155,7 @@ class Outlook:
         beside = False
         for (
             topic, partition, error_code, high_watermark, log_start_offset, entry_at, records_at, size,
-        ) in paced(entries):  # fmt: skip
+        ) in entries:  # fmt: skip
             key = (topic, partition)
             if expects is not None:
                 expects(key)
@@ -197,38 +196,36 @@ class Outlook:
         if grants and turns is None and not self.in_full:
             turns = self.turns = _turns(grants, self)
         in_sync = catching_up = reserved = taken = ungranted = withheld = 0
-        try:
-            for replica, size, entry_at, records_at in paced(brought):
-                key = replica.key
-                changed[key] = None
-                replica.delivered(size, now)
-                used = size + records_at - entry_at if leads else size
-                if replica.standing is behind:
-                    catching_up += used
-                else:
-                    in_sync += used
-                granted = grants.pop(key, 0)
-                if entered is not None:
-                    most = used if enforce else 0 if key in observed else granted or used
-                    entered.account(key, self.parts.get(key), granted, used, now, most=most)
-                if granted:
-                    if turns is not None:
-                        replica.served = turns[key]
-                    replica.used(size, granted)
-                    reserved += granted
-                    # In observe mode more may come than was granted, since nothing was asked to be less.
-                    taken += used if enforce else min(used, granted)
-                elif key in observed:
-                    withheld += used
-                else:
-                    ungranted += used
-        finally:  # the loop is left here if the connection ends in one of its pauses; what went on until then counts
-            self.throttle.account(
-                self.claim, now, in_sync, catching_up,
-                reserved=reserved, granted=taken, ungranted=ungranted, observed=withheld,
-            )  # fmt: skip
+        for replica, size, entry_at, records_at in brought:
+            key = replica.key
+            changed[key] = None
+            replica.delivered(size, now)
+            used = size + records_at - entry_at if leads else size
+            if replica.standing is behind:
+                catching_up += used
+            else:
+                in_sync += used
+            granted = grants.pop(key, 0)
+            if entered is not None:
+                most = used if enforce else 0 if key in observed else granted or used
+                entered.account(key, self.parts.get(key), granted, used, now, most=most)
+            if granted:
+                if turns is not None:
+                    replica.served = turns[key]
+                replica.used(size, granted)
+                reserved += granted
+                # In observe mode more may come than was granted, since nothing was asked to be less.
+                taken += used if enforce else min(used, granted)
+            elif key in observed:
+                withheld += used
+            else:
+                ungranted += used
+        self.throttle.account(
+            self.claim, now, in_sync, catching_up,
+            reserved=reserved, granted=taken, ungranted=ungranted, observed=withheld,
+        )  # fmt: skip
         if self.in_full and grants:  # otherwise all were brought records, and their order stays as it was
-            self.fed += [each[0] for each in paced(brought, cheap=True)]
+            self.fed += [each[0] for each in brought]
         if self.throttle.paces:
             _time(self, now, in_sync=in_sync > 0, catches_up=reserved > 0)
 
@@ -254,7 +251,7 @@ class Outlook:
         self.brought_nothing = self.first in self.grants
         if self.fed:
             _serve_later(self.fed, self.throttle)
-        for key in paced(self.grants):
+        for key in self.grants:
             replica = self.replicas.known.get(key)
             if replica is not None:
                 replica.unused()
@@ -270,7 +267,7 @@ class Outlook:
 
 
 def _give_back(outlook: Outlook, now: float) -> None:
-    for key in paced(tuple(outlook.grants)):
+    for key in tuple(outlook.grants):
         reserved = outlook.grants.pop(key)
         outlook.throttle.budget.settle(outlook.claim, reserved=reserved, used=0, now=now)
         if outlook.entered is not None:
@@ -284,18 +281,18 @@ def _turns(grants: Mapping[PartitionKey, int], outlook: Outlook) -> dict[Partiti
     known = outlook.replicas.known
     cut: list[PartitionKey] = []
     whole: list[PartitionKey] = []
-    for key, granted in paced(grants.items()):
+    for key, granted in grants.items():
         replica = known.get(key)
         (cut if replica is not None and granted < replica.wish.limit_bytes else whole).append(key)
-    return dict(zip(paced(cut + whole), outlook.throttle.next_turns(len(grants)), strict=True))
+    return dict(zip(cut + whole, outlook.throttle.next_turns(len(grants)), strict=True))
 
 
 def _serve_later(fed: Sequence[Replica], throttle: RoleThrottle) -> None:
     """Put the replicas that were brought records (`fed`) behind the others. Each replica of the request was granted all
     that it asked for, but some were brought no records: these go first the next time. If all had been brought records,
     their order would stay as it was."""
-    ordered = in_order(fed, SERVED)
-    for replica, turn in zip(paced(ordered), throttle.next_turns(len(ordered)), strict=True):
+    ordered = sorted(fed, key=SERVED)
+    for replica, turn in zip(ordered, throttle.next_turns(len(ordered)), strict=True):
         replica.served = turn
 
 

@@ -16,7 +16,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from admission.turns import FIRST_SHARE
-from protocol.pacing import paced
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -58,9 +57,9 @@ class Precedence:
     def arrange(self, order: Sequence[Replica], needs: Needs, *, has_spare: bool) -> Arranged:
         """Put the replicas of a request in order. `order`: those that are behind or new, the one served longest ago
         first. `has_spare`: so much is left in the budget that replicas of every class may be granted something."""
-        urgency_of = self._urgency_of = {replica.key: needs.urgency_of(replica.key) for replica in paced(order)}
+        urgency_of = self._urgency_of = {replica.key: needs.urgency_of(replica.key) for replica in order}
         classes: dict[int, list[Replica]] = {}
-        for replica in paced(order):
+        for replica in order:
             classes.setdefault(urgency_of[replica.key], []).append(replica)
         ranks = sorted(classes, reverse=True)
         if not ranks:
@@ -69,14 +68,12 @@ class Precedence:
         self._below = rest
         for urgency in ranks:
             self._owed.setdefault(urgency, 0.0)
-        found = [(each.key, each.wish) for each in paced(classes[first])]
+        found = [(each.key, each.wish) for each in classes[first]]
         owed = [self._owed_wish(classes[urgency], urgency) for urgency in rest]
         found = [each for each in owed if each is not None] + found
         if has_spare:
             named = {key for key, _ in found}
-            found += [
-                (each.key, each.wish) for urgency in rest for each in paced(classes[urgency]) if each.key not in named
-            ]
+            found += [(each.key, each.wish) for urgency in rest for each in classes[urgency] if each.key not in named]
         keys, wishes = zip(*found, strict=True)
         return Arranged(keys, wishes, first, len(order) - len(found))
 

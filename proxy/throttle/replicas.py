@@ -11,12 +11,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from protocol.pacing import in_order, paced
-
 from .absences import Absences
 from .chosen import Chosen
 from .meter import GrowthMeter, Meter
 from .replica import BEHIND, NEW, SERVED, TRUNCATED, Replica
+from .steps import parts
 from .timings import LinkTimings
 
 if TYPE_CHECKING:
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
 
     from .remembered import Remembered
     from .selection import Selection
+    from .steps import Steps
 
 COUNTED_SECONDS = 30.0
 """A replica that no request asked for in this time is left out of figures. A fetcher without partitions, because a
@@ -79,12 +79,12 @@ class Replicas:
 
     def in_turn(self, *, with_new: bool) -> list[Replica]:
         """Return the replicas that are behind, the one served longest ago first; then, if wanted, the new ones."""
-        order = in_order(self.behind.values(), SERVED)
-        return order + in_order(self.new.values(), SERVED) if with_new and self.new else order
+        order = sorted(self.behind.values(), key=SERVED)
+        return order + sorted(self.new.values(), key=SERVED) if with_new and self.new else order
 
     def leader_is_asked(self, keys: Collection[PartitionKey], now: float) -> None:
         """A request that asks the leader for these is forwarded, so their high watermarks will be known again."""
-        for key in paced(keys):
+        for key in keys:
             replica = self.known.get(key)
             if replica is not None:
                 replica.leader_asked_at = now
@@ -104,7 +104,7 @@ class Replicas:
         topic, size, before = replica.key[0], walk.alike_bytes, self._batch_bytes.get(replica.key[0])
         if before is None or (before and not size):
             self._batch_bytes[topic] = size
-            for each in paced(self.known.values()):
+            for each in self.known.values():
                 if each.key[0] == topic:
                     each.suppose(size)
 
@@ -116,13 +116,23 @@ class Replicas:
             for each in (self.known, self.behind, self.new, self.changed):
                 each.clear()
 
-    def asked(self, entries: Sequence[RequestEntry], now: float) -> None:
+    def asked(self, entries: Sequence[RequestEntry], now: float) -> Steps[None]:
         """Take a request that lists everything the follower wants; what it leaves out is remembered for a while."""
-        known, free_topics = self.known, self._chosen.free_topics
         changed, self.changed = self.changed, {}
-        number = self._requests = self._requests + 1
+        self._requests += 1
         found = 0
-        for entry in paced(entries):
+        for part in parts(entries):
+            found += self._record_offsets(part, changed, now)
+            yield
+        if found != len(self.known):
+            self._miss(self.known.keys() - {(entry.topic, entry.partition) for entry in entries})
+        self._look_again(changed, now)
+
+    def _record_offsets(self, entries: Sequence[RequestEntry], changed: dict[PartitionKey, None], now: float) -> int:
+        """Take entries of a request that lists everything. Return how many replicas they ask for."""
+        known, free_topics, number = self.known, self._chosen.free_topics, self._requests
+        found = 0
+        for entry in entries:
             topic, partition, leader_epoch, fetch_offset, limit_bytes, _, _ = entry
             if topic in free_topics:
                 continue
@@ -147,24 +157,24 @@ class Replicas:
                 changed.pop(key, None)
                 if replica.standing is not stood or stood is TRUNCATED:
                     self._place(key, replica)
-        if found != len(known):
-            self._miss(known.keys() - {(entry.topic, entry.partition) for entry in paced(entries)})
-        self._look_again(changed, now)
+        return found
 
-    def asked_more(self, entries: Sequence[RequestEntry], forgotten: Sequence[PartitionKey], now: float) -> None:
+    def asked_more(self, entries: Sequence[RequestEntry], forgotten: Sequence[PartitionKey], now: float) -> Steps[None]:
         """Take a request within a fetch session: only what it lists has changed, only what it forgets is left out."""
         changed, self.changed = self.changed, {}
-        for entry in paced(entries):
-            key = (entry.topic, entry.partition)
-            replica = self.known.get(key)
-            if replica is None:
-                self._meet(key, entry, now)
-                continue
-            self._progress(replica, entry, now)
-            replica.asked(entry, returns=False)
-            changed.pop(key, None)
-            self._place(key, replica)
-        self._miss([key for key in paced(forgotten) if key in self.known])
+        for part in parts(entries):
+            for entry in part:
+                key = (entry.topic, entry.partition)
+                replica = self.known.get(key)
+                if replica is None:
+                    self._meet(key, entry, now)
+                    continue
+                self._progress(replica, entry, now)
+                replica.asked(entry, returns=False)
+                changed.pop(key, None)
+                self._place(key, replica)
+            yield
+        self._miss([key for key in forgotten if key in self.known])
         self._look_again(changed, now)
 
     def asked_the_same(self, now: float) -> None:
@@ -184,7 +194,7 @@ class Replicas:
         """
         if not self._chosen.renew():
             return False
-        self._let_go([key for key in paced(self.known) if not self.selects(key)])
+        self._let_go([key for key in self.known if not self.selects(key)])
         return True
 
     def selects(self, key: PartitionKey) -> bool:
@@ -218,7 +228,7 @@ class Replicas:
 
     def _let_go(self, keys: Collection[PartitionKey]) -> None:
         self.generation += 1
-        for key in paced(keys):
+        for key in keys:
             for each in (self.known, self.behind, self.new):
                 each.pop(key, None)
             self.changed.pop(key, None)
@@ -226,7 +236,7 @@ class Replicas:
     def _look_again(self, changed: Collection[PartitionKey], now: float) -> None:
         """Classify replicas anew that answers have changed and that are asked for as before; forget those that have
         been left out for too long."""
-        for key in paced(changed):
+        for key in changed:
             replica = self.known.get(key)
             if replica is not None and replica.asked_again():
                 self._place(key, replica)

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from protocol.fetch.request import rebuild_fetch_request, rebuild_session_request
+from protocol.fetch.request import FetchRequestBuilder
 from protocol.fetch.response import empty_fetch_response, error_fetch_response
 from protocol.fetch.tables import NO_SESSION_ID
-from protocol.pacing import let_go, paced
 from protocol.session.requests import LocalAnswer, SessionRequest, full_upstream
 from protocol.wire.headers import request_correlation_id
 
-from .decision import Answer, Forward
+from .decision import Answer, Changed, Forward
+from .steps import parts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from .decision import Demand
     from .outlook import Outlook
+    from .steps import Steps
 
 
 def error(frame: bytes, request: FetchRequest, answer: LocalAnswer) -> Answer:
@@ -43,31 +44,31 @@ def without_records(demand: Demand, replays: Sequence[ReplayedEntry], session_id
 
 def without_session(demand: Demand, choice: Choice, outlook: Outlook, max_wait_ms: int) -> Forward:
     """Forward a request outside of fetch sessions, without what is omitted and with the limits that were chosen."""
-    frame, request, left_out = demand.frame, demand.request, choice.omitted
-    kept = {key: e for e in paced(request.entries) if (key := (e.topic, e.partition)) not in left_out}
+    request, left_out = demand.request, choice.omitted
+    kept = {key: e for e in request.entries if (key := (e.topic, e.partition)) not in left_out}
     asks = full_upstream(SessionRequest(request.head.api_version, kept), choice, NO_SESSION_ID)
     if asks.as_it_came and not left_out:
         return Forward(None, outlook)
-    limited = [(entry, limit_bytes) for _, entry, limit_bytes in paced(asks.listed)]
-    rebuilt = rebuild_fetch_request(frame, request, limited, max_wait_ms=max_wait_ms)
-    let_go(limited, asks.listed, kept)
-    return Forward(rebuilt, outlook)
+    limited = [(entry, limit_bytes) for _, entry, limit_bytes in asks.listed]
+    return Forward(None, outlook, Changed(max_wait_ms, entries=limited))
 
 
 def in_session(demand: Demand, asks: Upstream[Asked], outlook: Outlook, max_wait_ms: int) -> Forward:
     """Forward a request that belongs to a fetch session or opens one."""
-    frame, request = demand.frame, demand.request
-    if asks.as_it_came and max_wait_ms >= request.max_wait_ms:
+    if asks.as_it_came and max_wait_ms >= demand.request.max_wait_ms:
         return Forward(None, outlook)
-    asked = [entry._replace(partition_max_bytes=limit_bytes) for _, entry, limit_bytes in paced(asks.listed)]
-    rebuilt = rebuild_session_request(
-        frame,
-        request,
-        asked,
-        forgotten=asks.forgotten,
-        session_id=asks.session_id,
-        session_epoch=asks.session_epoch,
-        max_wait_ms=max_wait_ms,
-    )
-    let_go(asked, asks.listed)
-    return Forward(rebuilt, outlook)
+    asked = [entry._replace(partition_max_bytes=limit_bytes) for _, entry, limit_bytes in asks.listed]
+    session = asks.session_id, asks.session_epoch
+    return Forward(None, outlook, Changed(max_wait_ms, asked=asked, session=session, forgotten=asks.forgotten))
+
+
+def rebuild(demand: Demand, changed: Changed) -> Steps[bytes]:
+    """Build the frame of a request that differs from the follower's."""
+    builder = FetchRequestBuilder(demand.frame, demand.request)
+    for entries in parts(changed.entries):
+        builder.add_entries(entries)
+        yield
+    for asked in parts(changed.asked):
+        builder.add_asked(asked)
+        yield
+    return builder.build(max_wait_ms=changed.max_wait_ms, session=changed.session, forgotten=changed.forgotten)

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 from protocol.fetch.request import MAX_INT32
 from protocol.fetch.tables import NO_SESSION_ID
-from protocol.pacing import paced
 from protocol.session.requests import Choice, LocalAnswer
 
 from . import replies
@@ -79,10 +78,9 @@ class Upstream:
         elif replica.stalls and self._throttle.budget.turns.others_want(claim):
             claim.rest_longer(now)
 
-    def answer(self, demand: Demand, now: float) -> Answer:
+    def answer(self, demand: Demand) -> Answer:
         """Answer the follower here, since every partition that it asked for is behind and over quota."""
-        waiting = dict.fromkeys(paced(self._replicas.behind))
-        self._withheld(waiting, now)
+        waiting = dict.fromkeys(self._replicas.behind)
         self._throttle.statistics.omitted_partitions += len(waiting)
         self._throttle.statistics.local_answers += 1
         session_id = NO_SESSION_ID
@@ -110,31 +108,24 @@ class Upstream:
         self,
         demand: Demand,
         granted: dict[PartitionKey, int],
+        omitted: Collection[PartitionKey],
+        probed: Collection[PartitionKey],
         unheard: frozenset[PartitionKey],
         now: float,
         *,
         shapes: bool,
     ) -> Forward | Answer:
         """Forward the request with the granted replicas first, since the first partition with data brings at least one
-        batch (KIP-74), then all others that are not omitted."""
+        batch (KIP-74), then all others that are not `omitted`. `probed`: replicas that are behind, were granted nothing
+        and have to be asked for."""
         behind, new = self._replicas.behind, self._replicas.new
         replays = demand.is_full
-        omitted: dict[PartitionKey, None] = {}
-        probed: list[PartitionKey] = []
-        for key in paced(behind):
-            if key in granted:
-                continue
-            if key not in unheard and (not replays or behind[key].replayable):
-                omitted[key] = None
-            else:
-                probed.append(key)
         # After granted replicas, which have data, a partition_max_bytes of 1 brings no records, so none have to be
         # taken away, and the response need not be kept to its end for that.
-        confirms = frozenset(paced(probed))
+        confirms = frozenset(probed)
         if granted and unheard:
             confirms -= unheard
-        probed += [key for key in paced(new) if key not in granted]
-        self._withheld(omitted, now)
+        probed = [*probed, *(key for key in new if key not in granted)]
         self._throttle.statistics.omitted_partitions += len(omitted)
         outlook = self._outlook(demand, now)
         outlook.catches_up = len(behind) > len(omitted)
@@ -149,9 +140,9 @@ class Upstream:
         max_wait_ms = self._max_wait_ms(demand, hurries=bool(omitted) and not granted, now=now)
         self.expected_at = None if granted or probed else now + max_wait_ms / 1000
         if shapes:
-            choice = Choice(omitted.keys(), granted, dict.fromkeys(paced(probed), FIRST_CONTACT_BYTES))
+            choice = Choice(frozenset(omitted), granted, dict.fromkeys(probed, FIRST_CONTACT_BYTES))
         else:
-            choice = Choice(omitted.keys(), dict.fromkeys(granted, MAX_INT32))
+            choice = Choice(frozenset(omitted), dict.fromkeys(granted, MAX_INT32))
         return self._sent_on(demand, choice, outlook, max_wait_ms)
 
     def forward_all(self, demand: Demand, granted: dict[PartitionKey, int], now: float) -> Forward:
@@ -197,13 +188,9 @@ class Upstream:
             made.entered = self._admission.entered
         return made
 
-    def _withheld(self, keys: Collection[PartitionKey], now: float) -> None:
-        if self._witness is not None:
-            self._witness.withheld(keys, now)
-
     def _replays(self, omitted: Collection[PartitionKey]) -> list[ReplayedEntry]:
         known = self._replicas.known
-        return [known[key].replay() for key in paced(omitted)]
+        return [known[key].replay() for key in omitted]
 
     def _max_wait_ms(self, demand: Demand, *, hurries: bool, now: float) -> int:
         """Return how many milliseconds the leader may wait for data: what is left of the follower's max_wait_ms. If it

@@ -11,8 +11,6 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from protocol.pacing import paced
-
 from .ledger_blocks import Position, TrafficKey
 from .replica import UNKNOWN, Standing
 
@@ -68,7 +66,7 @@ class Witness:
         for a partition without news, and perhaps no later answer has one.
         """
         all_seen = self._seen
-        for topic, partition, _, fetch_offset, _, _, _ in paced(entries):
+        for topic, partition, _, fetch_offset, _, _, _ in entries:
             if len(all_seen) >= MOST_SEEN and (topic, partition) not in all_seen:
                 continue
             seen = all_seen[topic, partition]
@@ -88,7 +86,7 @@ class Witness:
             entry_at,
             records_at,
             records_size,
-        ) in paced(entries):
+        ) in entries:
             if len(all_seen) >= MOST_SEEN and (topic, partition) not in all_seen:
                 self._ledger.dropped += 1
                 continue
@@ -113,7 +111,7 @@ class Witness:
     def withheld(self, keys: Collection[PartitionKey], now: float) -> None:
         """Tell of partitions that the quota kept out of a request, or whose records it kept out of a response."""
         known = self._replicas.known
-        for key in paced(keys):
+        for key in keys:
             replica, seen = known.get(key), self._seen[key]
             if replica is not None:
                 position = Position(replica.fetch_offset, replica.high_watermark, replica.log_start_offset)

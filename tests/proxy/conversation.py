@@ -21,6 +21,7 @@ from proxy.throttle.begun import count_begun, forget_begun
 from proxy.throttle.decision import Decision, Forward
 from proxy.throttle.link import Link
 from proxy.throttle.role_throttle import RoleThrottle
+from proxy.throttle.steps import Steps, run_through
 
 if TYPE_CHECKING:
     from proxy.throttle.outlook import Outlook
@@ -111,12 +112,15 @@ class Conversation:
 
     def ask(self, *, version: int = 3, max_wait_ms: int = 500) -> Decision:
         """The follower fetches what it wants now."""
+        return run_through(self.ask_in_steps(version=version, max_wait_ms=max_wait_ms))
+
+    def ask_in_steps(self, *, version: int = 3, max_wait_ms: int = 500) -> Steps[Decision]:
         frame = fetch_frame(self.offsets, version=version, max_wait_ms=max_wait_ms)
-        self.demand = self.link.begin(frame, parse_fetch_request(frame), self.now)
-        return self.decide()
+        self.demand = yield from self.link.begin(frame, parse_fetch_request(frame), self.now)
+        return (yield from self.link.decide(self.demand, self.now))
 
     def decide(self) -> Decision:
-        return self.link.decide(self.demand, self.now)
+        return run_through(self.link.decide(self.demand, self.now))
 
     def sent_on(self, decision: Decision) -> FetchRequest:
         """The request the leader gets."""

@@ -1,43 +1,40 @@
-"""Something long in pieces, as the relay does it, but stopped wherever it may be; what happens then, the tests say."""
+"""Something long in steps, as the relay does it; what happens in between, the tests say."""
 
 from __future__ import annotations
 
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
-from greenlet import getcurrent, greenlet
-
-from protocol import pacing
+from proxy.throttle import steps
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from proxy.throttle.steps import Steps
 
 T = TypeVar("T")
 
 
 @contextmanager
-def every_item_a_pause() -> Iterator[None]:
-    """Loops over two items may be stopped in between."""
-    before = pacing.FEW, pacing.CHEAP
-    pacing.FEW = pacing.CHEAP = 1
+def every_item_a_step() -> Iterator[None]:
+    """A loop over two items is two steps."""
+    before, steps.STEP_ITEMS = steps.STEP_ITEMS, 1
     try:
         yield
     finally:
-        pacing.FEW, pacing.CHEAP = before
+        steps.STEP_ITEMS = before
 
 
-def in_pieces(work: Callable[[], T], between: Callable[[int], None]) -> T:
-    """What `work` returns; `between` is called with the number of each pause."""
-    outside = getcurrent()
-
-    def run() -> T:
-        pacing.in_slices(outside.switch)
-        return work()
-
-    stack, pauses = greenlet(run), 0
-    result: T = stack.switch()
-    while not stack.dead:
-        pauses += 1
-        between(pauses)
-        result = stack.switch()
-    return result
+def in_pieces(work: Steps[T], between: Callable[[int], None]) -> T:
+    """What `work` returns; `between` is called with the number of each pause, and may end the work by an error."""
+    pauses = 0
+    try:
+        while True:
+            next(work)
+            pauses += 1
+            between(pauses)
+    except StopIteration as done:
+        result: T = done.value
+        return result
+    finally:
+        work.close()

@@ -15,6 +15,7 @@ from protocol.fetch.request import parse_fetch_request
 from proxy.roles import Role
 from proxy.throttle.decision import Answer, Hold
 from proxy.throttle.link import Link
+from proxy.throttle.steps import run_through
 
 from .conversation import LIMIT, throttle
 from .session_conversation import LEADER, MESSAGE_BYTES, SessionLeader, parsed_answer, session_frame, through
@@ -88,9 +89,9 @@ class Series:
 
     def _hop(self, link: Link, frame: bytes, ask: Callable[[bytes], SessionResponse]) -> SessionResponse:
         self.now += self.hop()
-        decision = demand = link.begin(frame, parse_fetch_request(frame), self.now)
+        decision = demand = run_through(link.begin(frame, parse_fetch_request(frame), self.now))
         if not isinstance(demand, Answer):
-            while isinstance(decision := link.decide(demand, self.now), Hold):
+            while isinstance(decision := run_through(link.decide(demand, self.now)), Hold):
                 self.now = decision.until
         if isinstance(decision, Answer):
             response = parsed_answer(self.version, decision.frame)

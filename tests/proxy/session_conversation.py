@@ -27,6 +27,7 @@ from proxy.quotas.replicas import EVERY_PARTITION, Partitions
 from proxy.throttle.begun import count_begun, forget_begun
 from proxy.throttle.decision import Answer, Decision, Demand, Forward, Hold
 from proxy.throttle.link import Link
+from proxy.throttle.steps import Steps, run_through
 
 from .conversation import ENTRY_BYTES, LIMIT, MIB
 
@@ -167,20 +168,27 @@ class SessionConversation:
 
     def ask(self, *, max_wait_ms: int = 500) -> Decision:
         """The follower's next request, until it is decided for the first time."""
+        return run_through(self.ask_in_steps(max_wait_ms=max_wait_ms))
+
+    def ask_in_steps(self, *, max_wait_ms: int = 500) -> Steps[Decision]:
         request = self.follower.build({key: Ask(offset, LIMIT) for key, offset in self.wants.items()})
         self.frame = session_frame(self.version, request, max_wait_ms=max_wait_ms)
         parsed = parse_fetch_request(self.frame)
         if self.link.may_pass_unseen(SessionAt(parsed.session_id, parsed.session_epoch)):
             self.link.forget()
             return Forward(None, None)
-        begun = self.link.begin(self.frame, parsed, self.now)
+        begun = yield from self.link.begin(self.frame, parsed, self.now)
         if isinstance(begun, Answer):
             return begun
         self.demand: Demand = begun
-        return self.decide()
+        self.between()
+        return (yield from self.link.decide(self.demand, self.now))
+
+    def between(self) -> None:
+        """Called between `begin` and `decide`."""
 
     def decide(self) -> Decision:
-        return self.link.decide(self.demand, self.now)
+        return run_through(self.link.decide(self.demand, self.now))
 
     def waited(self, decision: Decision) -> Forward | Answer:
         while isinstance(decision, Hold):

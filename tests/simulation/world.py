@@ -21,6 +21,7 @@ from proxy.quotas.rules import Quotas
 from proxy.roles import Role
 from proxy.throttle.decision import Answer, Hold
 from proxy.throttle.link import Link
+from proxy.throttle.steps import run_through
 
 from ..proxy.conversation import LIMIT, throttle
 from ..proxy.session_conversation import SessionLeader, parsed_answer, session_frame, through
@@ -207,9 +208,9 @@ class World:
     def _through(self, link: Link | None, frame: bytes, ask: Callable[[bytes], Steps]) -> Steps:
         if link is None:
             return (yield from ask(frame))
-        decision = demand = link.begin(frame, parse_fetch_request(frame), self.now)
+        decision = demand = run_through(link.begin(frame, parse_fetch_request(frame), self.now))
         if not isinstance(demand, Answer):
-            while isinstance(decision := link.decide(demand, self.now), Hold):
+            while isinstance(decision := run_through(link.decide(demand, self.now)), Hold):
                 yield decision.until
         if isinstance(decision, Answer):
             return parsed_answer(self.version, decision.frame)

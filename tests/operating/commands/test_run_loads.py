@@ -18,7 +18,7 @@ LIMIT_SECONDS = 20
 OURS = {"admission", "journal_schema", "operating", "protocol", "proxy"}
 OF_OPERATING = {"", "cli", "commands", "commands.options", "commands.run", "configuration", "running", "streams"}
 OTHERS = {
-    "attr", "attrs", "click", "construct", "greenlet", "h11", "idna", "msgspec", "outcome", "sniffio",
+    "attr", "attrs", "click", "construct", "h11", "idna", "msgspec", "outcome", "sniffio",
     "sortedcontainers", "trio", "typing_extensions",
 }  # fmt: skip
 FOR_KEYS = {"_cffi_backend", "_openssl", "cryptography"}

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import base64
 import struct
-from typing import Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
@@ -15,18 +16,22 @@ from protocol.fetch.request import (
     MAX_INT32,
     Asked,
     FetchRequest,
+    FetchRequestBuilder,
+    FetchRequestParser,
     entry_bytes,
     parse_fetch_request,
     peek_replica_id,
-    rebuild_fetch_request,
-    rebuild_session_request,
 )
 from protocol.fetch.tables import request_layout
+from protocol.fetch.topic_blocks import NO_TAGS
 from protocol.kafka_json import request_json
 from protocol.wire.headers import RequestHead, peek_request
 from protocol.wire.layout import item_struct, parse_whole
 
 from ..frames import HEADS, REQUESTS, Golden, int32, named, request_frame, request_frames
+
+if TYPE_CHECKING:
+    from protocol.fetch.walker import RequestEntry
 
 each_request = pytest.mark.parametrize("case", REQUESTS, ids=lambda case: case.name)
 REBUILT_AS_IT_WAS = [each for each in REQUESTS if "empty-topic" not in each.name]
@@ -34,6 +39,27 @@ REBUILT_AS_IT_WAS = [each for each in REQUESTS if "empty-topic" not in each.name
 
 def unchanged(request: FetchRequest) -> list[Any]:
     return [(entry, entry.partition_max_bytes) for entry in request.entries]
+
+
+def in_two(items: list[Any]) -> tuple[list[Any], list[Any]]:
+    return items[: len(items) // 2], items[len(items) // 2 :]
+
+
+def rebuilt_with(frame: bytes, granted: list[tuple[RequestEntry, int]], *, max_wait_ms: int) -> bytes:
+    """Added in two parts, which makes no difference."""
+    builder = FetchRequestBuilder(frame, parse_fetch_request(frame))
+    for part in in_two(granted):
+        builder.add_entries(part)
+    return builder.build(max_wait_ms=max_wait_ms)
+
+
+def session_request(
+    frame: bytes, asked: list[Asked], *, forgotten: list[Any], session_id: int, session_epoch: int, max_wait_ms: int
+) -> bytes:
+    builder = FetchRequestBuilder(frame, parse_fetch_request(frame))
+    for part in in_two(asked):
+        builder.add_asked(part)
+    return builder.build(max_wait_ms=max_wait_ms, session=(session_id, session_epoch), forgotten=forgotten)
 
 
 def said_replica_id(case: Golden) -> int:
@@ -79,14 +105,14 @@ def test_any_buffer_will_do(case: Golden) -> None:
 @pytest.mark.parametrize("case", REBUILT_AS_IT_WAS, ids=lambda case: case.name)
 def test_rebuilt_with_everything_it_is_the_same(case: Golden) -> None:
     request = parse_fetch_request(case.frame)
-    rebuilt = rebuild_fetch_request(case.frame, request, unchanged(request), max_wait_ms=request.max_wait_ms)
+    rebuilt = rebuilt_with(case.frame, unchanged(request), max_wait_ms=request.max_wait_ms)
     assert rebuilt == case.frame
 
 
 def test_empty_and_repeated_topics_are_gathered() -> None:
     case = named("fetch-request-v3-replica-empty-topic")
     request = parse_fetch_request(case.frame)
-    rebuilt = rebuild_fetch_request(case.frame, request, unchanged(request), max_wait_ms=500)
+    rebuilt = rebuilt_with(case.frame, unchanged(request), max_wait_ms=500)
     (topic,) = request_json(rebuilt)["body"]["topics"]
     assert [each["partition"] for each in topic["partitions"]] == [1, 0]
 
@@ -98,7 +124,7 @@ def test_rebuilt_it_asks_for_what_it_was_told(made_up: tuple[int, dict[str, Any]
     some = data.draw(st.permutations(request.entries))[: data.draw(st.integers(0, 6))]
     limits = data.draw(st.lists(st.integers(1, 2**31 - 1), min_size=len(some), max_size=len(some)))
     granted = list(zip(some, limits, strict=True))
-    again = parse_fetch_request(rebuild_fetch_request(frame, request, granted, max_wait_ms=3))
+    again = parse_fetch_request(rebuilt_with(frame, granted, max_wait_ms=3))
     assert [entry[:5] for entry in again.entries] == [(*entry[:4], limit) for entry, limit in granted]
     assert again.max_wait_ms == 3
     for name in ("head", "replica_id", "min_bytes", "max_bytes", "session_id", "session_epoch", "forgotten"):
@@ -111,7 +137,7 @@ def test_only_the_limit_of_an_entry_changes(made_up: tuple[int, dict[str, Any]])
     request = parse_fetch_request(frame)
     before = request_json(frame)
     granted = [(entry, 1) for entry in request.entries]
-    after = request_json(rebuild_fetch_request(frame, request, granted, max_wait_ms=request.max_wait_ms))
+    after = request_json(rebuilt_with(frame, granted, max_wait_ms=request.max_wait_ms))
     entries_before, entries_after = (
         [(said_topic(topic), each) for topic in said["body"].pop("topics") for each in topic["partitions"]]
         for said in (before, after)
@@ -142,8 +168,7 @@ def test_a_session_request_says_what_it_was_told(
     ]
     forgotten = [(id_of(version, name), partition) for name, partition in data.draw(keys)]
     session = {"session_id": data.draw(int32), "session_epoch": data.draw(int32), "max_wait_ms": data.draw(int32)}
-    request = parse_fetch_request(frames[0])
-    rebuilt = rebuild_session_request(frames[0], request, asked, forgotten=forgotten, **session)
+    rebuilt = session_request(frames[0], asked, forgotten=forgotten, **session)
     again = parse_fetch_request(rebuilt)
     assert again.forgotten == forgotten
     assert {name: getattr(again, name) for name in session} == session
@@ -163,7 +188,7 @@ def test_unknown_tagged_fields_stay(version: int) -> None:
     request = parse_fetch_request(case.frame)
     asked = [Asked(entry.topic, entry_bytes(case.frame, entry), entry.partition_max_bytes) for entry in request.entries]
     session = {"session_id": request.session_id, "session_epoch": request.session_epoch}
-    rebuilt = rebuild_session_request(case.frame, request, asked, forgotten=[], max_wait_ms=500, **session)
+    rebuilt = session_request(case.frame, asked, forgotten=[], max_wait_ms=500, **session)
     assert rebuilt == case.frame
 
 
@@ -173,7 +198,7 @@ def test_a_session_request_in_its_own_words() -> None:
     asked = [Asked("orders", entry_bytes(case.frame, request.entries[0]), 5)]
     forgotten = [("a", 1), ("a", 2), ("b", 3)]
     session = {"session_id": 9, "session_epoch": 8, "max_wait_ms": 7}
-    rebuilt = rebuild_session_request(case.frame, request, asked, forgotten=forgotten, **session)
+    rebuilt = session_request(case.frame, asked, forgotten=forgotten, **session)
     body = request_json(rebuilt)["body"]
     assert body["forgottenTopicsData"] == [{"topic": "a", "partitions": [1, 2]}, {"topic": "b", "partitions": [3]}]
     assert (body["sessionId"], body["sessionEpoch"], body["maxWaitMs"]) == (9, 8, 7)
@@ -182,8 +207,7 @@ def test_a_session_request_in_its_own_words() -> None:
 
 def test_nothing_granted_asks_for_nothing() -> None:
     case = named("fetch-request-v3-replica-many")
-    request = parse_fetch_request(case.frame)
-    rebuilt = parse_fetch_request(rebuild_fetch_request(case.frame, request, [], max_wait_ms=0))
+    rebuilt = parse_fetch_request(rebuilt_with(case.frame, [], max_wait_ms=0))
     assert (rebuilt.entries, rebuilt.max_wait_ms) == ([], 0)
 
 
@@ -219,3 +243,22 @@ def test_replica_id_at_a_glance(case: Golden) -> None:
 def test_replica_id_is_a_field_of_fetch_up_to_v14(api_key: int, version: int, replica_id: int | None) -> None:
     head = RequestHead(api_key, version, 1, None, 0)
     assert peek_replica_id(head, struct.pack(">i", 5)) == replica_id
+
+
+def parsed_in_steps(frame: bytes) -> FetchRequest:
+    parser = FetchRequestParser(frame)
+    while (found := parser.step()) is None:
+        pass
+    return found
+
+
+@each_request
+@pytest.mark.parametrize("step_bytes", [1, 50, 4096])
+def test_in_steps_it_is_what_it_is_at_once(case: Golden, step_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("protocol.fetch.request.STEP_BYTES", step_bytes)
+    found, expected = parsed_in_steps(case.frame), parse_fetch_request(case.frame)
+    written = {topic: tags for topic, tags in found.topic_tags.items() if tags != NO_TAGS}
+    assert replace(found, topic_tags=written) == expected
+    for damaged in (case.frame + b"\0", case.frame[:-1], case.frame[:20]):
+        with pytest.raises(ProtocolError):
+            parsed_in_steps(damaged)

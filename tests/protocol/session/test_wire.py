@@ -8,7 +8,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from protocol.fetch.request import Asked, FetchRequest, entry_bytes, parse_fetch_request, rebuild_session_request
+from protocol.fetch.request import Asked, FetchRequest, FetchRequestBuilder, entry_bytes, parse_fetch_request
 from protocol.fetch.tables import SUPPORTED_FETCH_VERSIONS
 from protocol.session.registry import FetchSessions
 from protocol.session.requests import Choice, PartitionKey, SessionRequest, Upstream
@@ -36,15 +36,10 @@ class Wire:
         assert isinstance(taken, Translation)
         upstream = taken.decide(chosen)
         assert isinstance(upstream, Upstream)
-        self.sent = rebuild_session_request(
-            frame,
-            request,
-            [entry._replace(partition_max_bytes=limit) for _, entry, limit in upstream.listed],
-            forgotten=upstream.forgotten,
-            session_id=upstream.session_id,
-            session_epoch=upstream.session_epoch,
-            max_wait_ms=request.max_wait_ms,
-        )
+        builder = FetchRequestBuilder(frame, request)
+        builder.add_asked(entry._replace(partition_max_bytes=limit) for _, entry, limit in upstream.listed)
+        sent = upstream.session_id, upstream.session_epoch
+        self.sent = builder.build(max_wait_ms=request.max_wait_ms, session=sent, forgotten=upstream.forgotten)
         taken.answered(0, 77)
         return parse_fetch_request(self.sent)
 

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-from contextvars import copy_context
 
 from journal_schema import Kind
-from protocol.pacing import in_slices
 from proxy.journal.encoding import Origin, encode_event, event
 from proxy.journal.history import History
 from proxy.journal.json_strings import Selection
@@ -52,12 +50,7 @@ def test_it_is_written_when_its_line_is_encoded_and_once() -> None:
 
 def test_a_long_one_is_written_in_slices() -> None:
     pauses = list[None]()
-
-    def write() -> None:
-        in_slices(lambda: pauses.append(None))
-        Selection(RoleQuota(topics=LONG)).encoded()
-
-    copy_context().run(write)
+    Selection(RoleQuota(topics=LONG)).encoded(lambda: pauses.append(None))
     assert len(pauses) > len(LONG) // 100
 
 

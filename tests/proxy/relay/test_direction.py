@@ -145,19 +145,19 @@ def test_while_a_request_is_held_nothing_is_read() -> None:
     both.follower.feed(with_length(fetch_frame({T0: 0, T1: 0})), PRODUCE)
     assert both.go_on(both.requests) is Wait.HELD
     assert both.go_on(both.requests) is Wait.HELD
-    deciding = both.asks.deciding
-    assert deciding.held is not None
-    assert isinstance(deciding.held.decision, Hold)
+    decision = both.asks.decision
+    assert decision.held is not None
+    assert isinstance(decision.held.decision, Hold)
     assert both.exchange.deciding
     assert not both.exchange.is_idle
     assert both.throttle.statistics.held_requests == 1
-    both.now, deciding.due = 0.5, True
+    both.now, decision.due = 0.5, True
     assert both.go_on(both.requests) is Wait.HELD
-    assert isinstance(deciding.held.decision, Answer)
+    assert isinstance(decision.held.decision, Answer)
     assert both.throttle.statistics.held_requests == 0
     assert both.exchange.held_seconds == 0.5
     assert both.go_on(both.requests) is Wait.HELD
-    deciding.answered()
+    decision.answered()
     assert both.exchange.is_idle
     assert both.go_on(both.requests) is Wait.READ
     assert bytes(both.leader.kept) == had + PRODUCE

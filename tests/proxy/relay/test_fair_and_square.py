@@ -19,6 +19,7 @@ from protocol.wire.headers import request_header
 from proxy.config.settings import Policy
 from proxy.roles import Role
 from proxy.throttle.decision import Answer, Forward, Hold
+from proxy.throttle.steps import run_through
 from tests.proxy.conversation import MIB, Conversation, behind, quotas, response_entry, throttle
 
 from .wire import T0, T1, T2, reserved_bytes
@@ -62,8 +63,8 @@ def test_whatever_is_asked_every_reservation_is_given_back_and_none_is_negative(
     talk = behind(partitions=3, enforce=enforce)
     for now in (0.0, 0.3):
         frame, request = request_of(entries)
-        demand = talk.link.begin(frame, request, now)
-        decision = talk.link.decide(demand, now)
+        demand = run_through(talk.link.begin(frame, request, now))
+        decision = run_through(talk.link.decide(demand, now))
         held = reserved_bytes(talk.throttle)
         assert 0 <= held <= len(entries) * MIB
         if not isinstance(decision, Forward):

@@ -17,6 +17,7 @@ from proxy.relay.glance import passable_requests, passable_responses
 from proxy.relay.window import Window
 from proxy.throttle.decision import Forward
 from proxy.throttle.link import Link
+from proxy.throttle.steps import run_through
 from tests.proxy.conversation import fetch_frame, throttle
 from tests.proxy.recorded_log import RecordedLog
 
@@ -109,7 +110,7 @@ async def test_an_answer_to_be_watched_is_left() -> None:
     exchange = exchange_of(throttle())
     frame, now = fetch_frame({T0: 5}), trio.current_time()
     request = parse_fetch_request(frame)
-    decision = exchange.link.decide(exchange.link.begin(frame, request, now), now)
+    decision = run_through(exchange.link.decide(run_through(exchange.link.begin(frame, request, now)), now))
     assert isinstance(decision, Forward)
     exchange.sent(request.head, expects_response=True, outlook=decision.outlook)
     assert passable_responses(window_of(told(with_length(frame))), exchange)[0] == 0

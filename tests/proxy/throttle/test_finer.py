@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import contextvars
-
 import pytest
 
 from admission.budget import Budget, Kip73Budget, StrictBudget
-from protocol.pacing import in_slices
 from proxy.config.settings import Policy
 from proxy.quotas import Quotas, RoleQuota
 from proxy.quotas.finer_rates import FinerRates
@@ -15,11 +12,12 @@ from proxy.quotas.replicas import EVERY_PARTITION
 from proxy.roles import Role
 from proxy.statistics import RoleStatistics
 from proxy.throttle.begun import count_begun, forget_begun
-from proxy.throttle.decision import Answer, Forward, Hold
+from proxy.throttle.decision import Answer, Hold
 from proxy.throttle.link import Link
 from proxy.throttle.role_throttle import RoleThrottle
 from proxy.throttle.topic_names import TopicNames
 from tests.proxy.conversation import ENTRY_BYTES, MIB, Conversation, response_entry, settings, throttle
+from tests.proxy.pieces import in_pieces
 
 GATE = int(0.1 * MIB)
 NONE = FinerRates()
@@ -120,15 +118,11 @@ def test_a_rack_that_changes_while_a_long_request_is_decided_leaves_nothing_rese
     subject.answer(subject.ask())
     subject.now = 1.0
 
-    def moves() -> None:
+    def moves(_: int) -> None:
         if reserved(subject.throttle.budget) and subject.throttle.racks.learn({102: "c"}):
             subject.throttle.racks_changed()
 
-    def decide() -> Forward | Hold | Answer:
-        in_slices(moves)
-        return subject.ask()
-
-    decision = contextvars.copy_context().run(decide)
+    decision = in_pieces(subject.ask_in_steps(), moves)
     assert subject.throttle.racks.brokers_in("c") == [102]
     subject.answer(decision, dict.fromkeys(list(subject.offsets)[:2], 1000))
     assert subject.throttle.finer is not None

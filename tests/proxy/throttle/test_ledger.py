@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from contextvars import copy_context
 from typing import TYPE_CHECKING
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from journal_schema import LINE_SECONDS
-from protocol.pacing import in_slices
 from proxy.throttle.ledger import IDLE_TICKS, Ledger
 from proxy.throttle.ledger_blocks import Block, LinkKey, Position, ReplicaTraffic, Seconds, Traffic, TrafficKey
 
@@ -210,11 +208,7 @@ def test_many_replicas_come_in_the_order_of_their_names() -> None:
     for topic, partition in reversed(names):
         fetched(ledger, BEHIND._replace(topic=topic, partition=partition), 0.5, records=1)
 
-    def take() -> list[Traffic]:
-        in_slices(lambda: pauses.update(["pause"]))
-        return taken(ledger.cut(1.0))
-
-    (traffic,) = copy_context().run(take)
+    (traffic,) = (each for block in ledger.cut(1.0) for each in block.take(lambda: pauses.update(["pause"])))
     assert [(replica.topic, replica.partition) for replica in traffic.replicas] == sorted(names)
     assert pauses["pause"] >= 2 * 9000 // 64
 

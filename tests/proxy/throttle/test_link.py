@@ -12,6 +12,7 @@ from proxy.throttle.absences import ABSENCE_SECONDS
 from proxy.throttle.decision import Answer, Forward, Hold
 from proxy.throttle.link import REFRESH_CHECK_SECONDS, REFRESH_SECONDS
 from proxy.throttle.replica import LEAST_NEED_BYTES
+from proxy.throttle.steps import run_through
 from proxy.throttle.upstream import FIRST_CONTACT_BYTES
 from tests.proxy.conversation import LIMIT, MIB, Conversation, behind, fetch_frame, quotas, response_entry, throttle
 from tests.proxy.throttle.surveys import surveyed
@@ -324,7 +325,9 @@ def test_in_a_drain_nobody_is_asked_for_the_sake_of_a_gauge() -> None:
     conversation.now = 2 * REFRESH_SECONDS
     conversation.ask()
     conversation.now = 3 * REFRESH_SECONDS
-    assert isinstance(conversation.link.decide(conversation.demand, conversation.now, may_hold=False), Answer)
+    assert isinstance(
+        run_through(conversation.link.decide(conversation.demand, conversation.now, may_hold=False)), Answer
+    )
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
@@ -343,10 +346,10 @@ def test_a_partition_that_is_listed_from_now_on_is_known_though_the_request_is_t
     conversation.answer(conversation.ask())
     frame = fetch_frame(conversation.offsets, version=3, max_wait_ms=500)
     request = parse_fetch_request(frame)
-    conversation.link.begin(frame, request, 0.1)
+    run_through(conversation.link.begin(frame, request, 0.1))
     assert conversation.link.replicas.known.keys() == {("t", 0)}
     held.apply(Quotas(leader=RoleQuota(0.0, topics={"t": Partitions(frozenset({0, 1}))})), 0.2)
-    conversation.link.begin(frame, request, 0.3, is_same=True)
+    run_through(conversation.link.begin(frame, request, 0.3, is_same=True))
     assert conversation.link.replicas.known.keys() == {("t", 0), ("t", 1)}
 
 
@@ -359,10 +362,10 @@ def test_lists_that_change_before_a_request_is_decided_hold_for_the_next_one_eve
     conversation.meet()
     link, frame = conversation.link, fetch_frame(conversation.offsets)
     request = parse_fetch_request(frame)
-    demand = link.begin(frame, request, 0.0)
+    demand = run_through(link.begin(frame, request, 0.0))
     assert not isinstance(demand, Answer)
     assert link.replicas.known.keys() == {T0}
     conversation.throttle.apply(both, 0.1)
-    link.decide(demand, 0.1)
-    link.begin(frame, request, 0.2, is_same=True)
+    run_through(link.decide(demand, 0.1))
+    run_through(link.begin(frame, request, 0.2, is_same=True))
     assert link.replicas.known.keys() == {T0, T1}

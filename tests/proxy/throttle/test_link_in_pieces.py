@@ -13,7 +13,7 @@ from proxy.config.settings import Policy
 from proxy.quotas import Quotas, RoleQuota
 from proxy.throttle.decision import Answer, Decision, Forward, Hold
 from tests.proxy.conversation import MIB, quotas, throttle
-from tests.proxy.pieces import every_item_a_pause, in_pieces
+from tests.proxy.pieces import every_item_a_step, in_pieces
 from tests.proxy.session_conversation import SessionConversation, SessionLeader, only, topic_of
 
 if TYPE_CHECKING:
@@ -71,11 +71,11 @@ class Story:
 
     def at_once(self, flip: str, when: str) -> Told:
         """`when`: before, between, after; or never."""
-        talk, decide = self.talk, self.talk.decide
+        talk = self.talk
         if when == "before":
             self.flip(flip)
         if when == "between":
-            talk.decide = lambda: (self.flip(flip), decide())[1]
+            talk.between = partial(self.flip, flip)
         told = self.told(talk.ask())
         if when == "after":
             self.flip(flip)
@@ -91,8 +91,8 @@ class Story:
             if number == pause:
                 self.flip(flip)
 
-        with every_item_a_pause():
-            return self.told(in_pieces(self.talk.ask, between)), seen
+        with every_item_a_step():
+            return self.told(in_pieces(self.talk.ask_in_steps(), between)), seen
 
     def told(self, decision: Decision) -> Told:
         if isinstance(decision, Hold):
@@ -153,13 +153,13 @@ def test_whose_connection_ends_in_between_gives_back_what_it_was_granted(version
     for at in range(1, 80):
         story = Story(version, Policy.STRICT, [1, 2, 4], "much")
         story.talk.now += 10
-        with every_item_a_pause():
+        with every_item_a_step():
             try:
-                in_pieces(story.talk.ask, partial(ends, at))
+                in_pieces(story.talk.ask_in_steps(), partial(ends, at))
             except Gone:
                 pass
             else:
-                assert at > 10
+                assert at > 8
                 return
         story.talk.link.close()
         assert story.talk.throttle.budget._bucket._reserved == 0

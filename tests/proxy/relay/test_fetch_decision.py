@@ -1,23 +1,17 @@
-"""What is long is done a slice at a time, beside others, and comes to the same."""
+"""A Fetch of many partitions is decided a slice at a time, beside others, and comes to the same."""
 
 from __future__ import annotations
 
 import itertools
-import weakref
-from contextlib import suppress
-from functools import partial
 
 import pytest
 
-from protocol import pacing
 from protocol.wire.framing import with_length
-from proxy.relay import buffers, slices
+from proxy.relay import buffers, fetch_decision
 from proxy.relay.buffers import Buffers
-from proxy.relay.slices import Slices
 from proxy.relay.transport import READ, TURN, Wait
 from proxy.throttle.ledger import Ledger
 from tests.proxy.conversation import ENTRY_BYTES, MIB, fetch_frame, throttle
-from tests.uncollected import uncollected
 
 from .test_direction import FOREVER, Both
 from .wire import answer, batch, entry, reserved_bytes
@@ -29,124 +23,7 @@ HIGH = 1_000_000
 @pytest.fixture
 def short_slices(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every pause is the end of a slice."""
-    monkeypatch.setattr(slices, "SLICE_SECONDS", -1.0)
-
-
-def added(numbers: range) -> int:
-    total = 0
-    for number in pacing.paced(numbers):
-        total += number
-    return total
-
-
-def turns(of: Slices[int], first: int | Wait) -> tuple[int, int | Wait]:
-    """How many others had meanwhile, and what came of it."""
-    count = 0
-    while first is Wait.TURN:
-        assert of.busy
-        count, first = count + 1, of.go_on()
-    assert not of.busy
-    return count, first
-
-
-@pytest.mark.usefixtures("short_slices")
-def test_a_loop_is_left_and_gone_on_with() -> None:
-    of: Slices[int] = Slices()
-    many = range(10 * pacing.FEW)
-    assert turns(of, of.run(partial(added, many))) == (9, sum(many))
-
-
-@pytest.mark.usefixtures("short_slices")
-def test_what_is_short_is_through_at_once() -> None:
-    of: Slices[int] = Slices()
-    assert turns(of, of.run(partial(added, range(pacing.FEW)))) == (0, sum(range(pacing.FEW)))
-
-
-@pytest.mark.usefixtures("short_slices")
-@pytest.mark.parametrize("fails", [True, False])
-def test_of_work_that_does_not_come_to_its_end_nothing_stays(fails: bool) -> None:
-    """Garbage is looked for seldom: what a connection decided when it was lost would stay for as long."""
-
-    class Decided:
-        def add(self) -> int:
-            total = added(range(2 * pacing.FEW))
-            if fails:
-                raise ValueError(total)
-            return total
-
-    with uncollected(leaves_nothing=True):
-        of: Slices[int] = Slices()
-        decided = Decided()
-        gone = weakref.ref(decided)
-        assert of.run(decided.add) is Wait.TURN
-        del decided
-        assert gone() is not None
-        if fails:
-            with suppress(ValueError):
-                of.go_on()
-        else:
-            of.close()
-        assert gone() is None
-
-
-def test_by_itself_a_loop_is_not_left() -> None:
-    assert added(range(10 * pacing.FEW)) == sum(range(10 * pacing.FEW))
-
-
-@pytest.mark.usefixtures("short_slices")
-def test_errors_are_raised_where_it_is_gone_on_with() -> None:
-    def fails() -> int:
-        raise ValueError(added(range(100)))
-
-    of: Slices[int] = Slices()
-    assert of.run(fails) is Wait.TURN
-    with pytest.raises(ValueError, match=str(sum(range(100)))):
-        of.go_on()
-    assert not of.busy
-    with pytest.raises(AssertionError, match="nothing to go on with"):
-        of.go_on()
-    assert turns(of, of.run(partial(added, range(3)))) == (0, 3)
-
-
-def test_stacks_are_used_again_and_keep_nothing_of_what_they_did() -> None:
-    class Big:
-        """Whose end can be seen."""
-
-    def one_after_the_other(count: int) -> list[weakref.ref[Big]]:
-        of: Slices[Big] = Slices()
-        return [weakref.ref(of.run(Big)) for _ in range(count)]
-
-    slices._IDLE.stacks.clear()
-    assert not any(reference() for reference in one_after_the_other(3))
-    (stack,) = slices._IDLE.stacks
-    other: Slices[int] = Slices()
-    assert turns(other, other.run(partial(added, range(3)))) == (0, 3)
-    assert slices._IDLE.stacks == [stack]
-
-
-@pytest.mark.usefixtures("short_slices")
-def test_so_many_idle_stacks_are_kept_and_no_more() -> None:
-    many = [Slices[int]() for _ in range(slices.MOST_IDLE + 3)]
-    assert [of.run(partial(added, range(100))) for of in many] == len(many) * [Wait.TURN]
-    assert [of.go_on() for of in many] == len(many) * [sum(range(100))]
-    assert len(slices._IDLE.stacks) == slices.MOST_IDLE
-
-
-@pytest.mark.usefixtures("short_slices")
-def test_what_is_not_needed_any_more_ends_where_it_stands() -> None:
-    ended = []
-
-    def works() -> int:
-        try:
-            return added(range(1000))
-        finally:
-            ended.append(True)
-
-    of: Slices[int] = Slices()
-    assert of.run(works) is Wait.TURN
-    of.close()
-    assert ended == [True]
-    assert not of.busy
+    monkeypatch.setattr(fetch_decision, "SLICE_SECONDS", -1.0)
 
 
 def long_fetch(offset: int) -> bytes:
@@ -173,7 +50,7 @@ def test_many_partitions_come_to_the_same_in_slices(short_slices: None) -> None:
     found = conversation(sliced, 0.0)
     sliced.now = 0.0
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(slices, "SLICE_SECONDS", FOREVER)
+        patched.setattr(fetch_decision, "SLICE_SECONDS", FOREVER)
         at_once = Both(throttle(400 * MIB), window_bytes=256 * 1024)
         assert conversation(at_once, FOREVER) == found
     for one, other in zip(sliced.exchange.link.replicas.known.values(), at_once.exchange.link.replicas.known.values(),
@@ -253,14 +130,14 @@ def test_while_an_answer_is_on_its_way_nothing_is_decided_in_slices(short_slices
     assert bytes(both.leader.kept).count(b"broker-102-fetcher-0") == 3
 
 
-@pytest.mark.parametrize("at", [0, 3, 9])
+@pytest.mark.parametrize("at", [0, 5, 12, 22])
 def test_a_connection_that_ends_in_a_slice_gives_back_what_it_had(short_slices: None, at: int) -> None:
     both = Both(throttle(400 * MIB), window_bytes=256 * 1024)
     both.follower.feed(long_fetch(0))
     both.drain(both.requests, [])
     both.leader.feed(long_answer())
     both.drain(both.responses, [])
-    both.follower.feed(long_fetch(0))
+    both.follower.feed(long_fetch(1))
     for _ in range(at + 1):
         assert both.go_on(both.requests) is Wait.TURN
     both.asks.lost()

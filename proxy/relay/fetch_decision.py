@@ -1,0 +1,241 @@
+"""A replica's Fetch from when all of it is here until it goes on or is answered: decided, perhaps held, decided again.
+
+    take ─▶ decide ─┬─▶ it goes on
+               ▲    ├─▶ it is held: `held.decision` says until when ──▶ due ──▶ again
+               └────┼────────────────────────────────────────────────────────────┘
+                    └─▶ it is to be answered here, in its turn: `answered` once that is done
+
+A Fetch of many partitions is decided in slices (`throttle.steps`), between which other connections have their turns. At
+most `buffers.MOST_IN_SLICES` such requests of all connections are in work at once; the others wait for their turn. A
+decision in slices never overlaps with an answer of the same connection: both change what is known of its replicas.
+
+Pure: no I/O, no waiting. Invariants: one request at a time; the next is not read before this one is dealt with. From
+the first slice to the last, or to the end of the connection, the request is counted in `Buffers.in_slices`; the bytes
+of a request that waits for its first slice stay in the window.
+"""
+
+from __future__ import annotations
+
+from time import perf_counter
+from typing import TYPE_CHECKING, NamedTuple
+
+from protocol.fetch.request import FetchRequestParser, parse_fetch_request
+from protocol.fetch.tables import FIRST_VERSION_WITH_SESSIONS
+from protocol.wire.framing import LENGTH_PREFIX_BYTES, with_length
+from protocol.wire.headers import REQUEST_CORRELATION_ID_AT
+
+from ..throttle.decision import Answer, Forward, Hold
+from ..throttle.steps import is_long, run_through
+from .exchange import Undecoded
+from .reading import Replace
+from .share import SLICE_SECONDS
+from .transport import HELD, TURN
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from protocol.fetch.request import FetchRequest
+
+    from ..throttle.decision import Decision, Demand
+    from ..throttle.steps import Steps
+    from .exchange import Exchange
+    from .reading import Step
+
+AFTER_CORRELATION_ID = REQUEST_CORRELATION_ID_AT + 4
+LONG_FETCH_BYTES = 4096
+"""A request of some hundred partitions: to read it and to decide about it may take as long as a whole turn."""
+
+
+class Held(NamedTuple):
+    """A request that was taken from the follower, and cannot be dealt with at once."""
+
+    demand: Demand | None
+    decision: Hold | Answer
+    changes: int
+    """How often quotas had changed before it was decided."""
+
+
+class FetchDecision:
+    """Decides one connection's requests, one at a time. `clock` returns Trio's time."""
+
+    __slots__ = ("_clock", "_exchange", "_held_since", "_is_same", "_is_waiting", "_last", "_slices", "due", "held")
+
+    def __init__(self, exchange: Exchange, clock: Callable[[], float]) -> None:
+        self._exchange = exchange
+        self._clock = clock
+        self.held: Held | None = None
+        """The request that waits: for its time, or for the answers to earlier requests; None: none does."""
+        self.due = False
+        """The held request is to be decided again: its time has come, or quotas have changed."""
+        self._held_since: float | None = None
+        self._is_same = False
+        """The request that was read last is equal to the one before it, but for its correlation id."""
+        self._last: tuple[int, bytes, bytes, FetchRequest] | None = None
+        """The last Fetch: its length, its bytes before and after the correlation id, and what was parsed from them."""
+        self._slices: Steps[Step] | None = None
+        """The request that is being decided in slices; None: none is."""
+        self._is_waiting = False
+        """This connection's request waits for its first slice, because as many are in slices as may be."""
+
+    @property
+    def is_busy(self) -> bool:
+        """A request is held or in slices, or waits until it may be: `go_on` before another one is read."""
+        return self.held is not None or self._slices is not None or self._is_waiting
+
+    def takes_long(self, total: int) -> bool:
+        """Return whether a Fetch of `total` bytes that equals the last one may take longer than a turn all the same:
+        there are many replicas, or a journal records each partition (5 ms for 20 000)."""
+        return self._has_many_replicas or (total > LONG_FETCH_BYTES and self._exchange.link.throttle.ledger is not None)
+
+    def same(self, frame: bytes) -> FetchRequest | None:
+        """Return what was parsed from the last Fetch if this one is equal to it, but for the correlation id, which
+        stays the last one's; None if it differs. Before v7 an idle follower sends the same request again and again,
+        and comparing costs less than parsing."""
+        last = self._last
+        if last is None or len(frame) != last[0] or frame[AFTER_CORRELATION_ID:] != last[2]:
+            return None
+        self._is_same = frame[:REQUEST_CORRELATION_ID_AT] == last[1]
+        return last[3] if self._is_same else None
+
+    def parse(self, frame: bytes) -> FetchRequest:
+        """Parse a short request, and keep it to compare the next one with. Raises ProtocolError."""
+        return self._kept(frame, parse_fetch_request(frame))
+
+    def parse_in_steps(self, frame: bytes) -> Steps[FetchRequest]:
+        """Do the same for one of any length. Raises ProtocolError."""
+        parser = FetchRequestParser(frame)
+        while (request := parser.step()) is None:
+            yield
+        return self._kept(frame, request)
+
+    def decide(self, work: Steps[Step], total: int) -> Step:
+        """Do `work`, about a frame of `total` bytes, or as much of it as a slice holds. Raises what it raises."""
+        exchange = self._exchange
+        if total <= LONG_FETCH_BYTES and not self._has_many_replicas:
+            return run_through(work)
+        exchange.waits_for_answer = exchange.answering
+        if exchange.answering:
+            return HELD
+        self._is_waiting = not exchange.buffers.has_room_for_slices
+        if self._is_waiting:
+            return TURN
+        exchange.buffers.in_slices += 1
+        self._slices = work
+        return self._slice(work)
+
+    def go_on(self) -> Step | None:
+        """Go on with the request that is in slices, or decide once more the one that is held. None: a request that
+        waited may begin now, and is to be read from the window."""
+        if self._slices is not None:
+            return self._slice(self._slices)
+        if self._is_waiting and not self._exchange.buffers.has_room_for_slices:
+            return TURN
+        self._is_waiting = False
+        if self.held is None:
+            return None
+        return self.decide(self._again(self.held), 0) if self.due else HELD
+
+    def take(self, frame: bytes, request: FetchRequest, correlation_id: int) -> Steps[Step]:
+        """Decide a replica's Fetch, the next frame of the window: forward it, hold it, or have it answered here. If it
+        differs from the last Fetch by its correlation id alone, `request` may be what was parsed from that one."""
+        exchange, now, total = self._exchange, self._clock(), LENGTH_PREFIX_BYTES + len(frame)
+        exchange.fetched(request.head.api_version)
+        link, changes = exchange.link, exchange.changes.count
+        replicas = link.replicas
+        before = replicas.not_remembered
+        demand = yield from link.begin(frame, request, now, is_same=self._is_same)
+        if replicas.not_remembered != before:
+            exchange.pass_undecoded(Undecoded.TOO_MANY_REPLICAS)
+        if isinstance(demand, Answer):
+            return self._hold(Held(None, demand, changes), total)
+        decision: Decision = yield from link.decide(demand, now, may_hold=not exchange.draining)
+        if not isinstance(decision, Forward):
+            return self._hold(Held(demand, decision, changes), total)
+        exchange.sent_whole(correlation_id, decision.outlook)
+        return total if decision.frame is None else Replace(total, with_length(decision.frame))
+
+    def answered(self) -> None:
+        """The request that was held has been dealt with: the next one may come."""
+        self.held = None
+        self._exchange.decided()
+
+    def lost(self) -> None:
+        """The connection has ended: nothing is held for it any more."""
+        if self._slices is not None:
+            self._slices.close()
+            self._end_slices()
+        self._held_long_enough()
+        self._forget()
+
+    @property
+    def _has_many_replicas(self) -> bool:
+        """Whether there are many replicas of which something is to be decided, or looked at again."""
+        replicas = self._exchange.link.replicas
+        return is_long(len(replicas.behind) + len(replicas.new) + len(replicas.changed))
+
+    def _slice(self, work: Steps[Step]) -> Step:
+        """Do steps until the slice is over. Return TURN, or the result after the last step."""
+        exchange, ends = self._exchange, perf_counter() + SLICE_SECONDS
+        exchange.slicing = exchange.deciding = True
+        try:
+            while True:
+                next(work)
+                if perf_counter() > ends:
+                    return TURN
+        except StopIteration as done:
+            self._end_slices()
+            step: Step = done.value
+            return step
+        except BaseException:
+            self._end_slices()
+            raise
+
+    def _end_slices(self) -> None:
+        self._slices = None
+        self._exchange.slicing = False
+        self._exchange.deciding = self.held is not None
+        self._exchange.buffers.in_slices -= 1
+
+    def _again(self, held: Held) -> Steps[Step]:
+        """Decide the held request once more: HELD if it still has to wait, or is to be answered here."""
+        demand, exchange, changes = held.demand, self._exchange, self._exchange.changes.count
+        self.due = False
+        if demand is None:
+            return HELD
+        decision: Decision = yield from exchange.link.decide(demand, self._clock(), may_hold=not exchange.draining)
+        if not isinstance(decision, Forward):
+            self.held = Held(demand, decision, changes)
+            if isinstance(decision, Answer):
+                self._held_long_enough()
+            return HELD
+        self._held_long_enough()
+        exchange.sent_whole(demand.correlation_id, decision.outlook)
+        self.answered()
+        return Replace(0, with_length(demand.frame if decision.frame is None else decision.frame))
+
+    def _hold(self, held: Held, total: int) -> Step:
+        self.held = held
+        self._exchange.deciding = True
+        if isinstance(held.decision, Hold):
+            self._held_since = self._clock()
+            self._exchange.statistics.held_requests += 1
+        return Replace(total, b"")
+
+    def _held_long_enough(self) -> None:
+        if self._held_since is not None:
+            seconds, self._held_since = self._clock() - self._held_since, None
+            self._exchange.statistics.held_requests -= 1
+            self._exchange.statistics.hold_seconds.observe(seconds)
+            self._exchange.held_seconds += seconds
+
+    def _kept(self, frame: bytes, request: FetchRequest) -> FetchRequest:
+        self._forget()
+        self._is_same = False
+        if request.head.api_version < FIRST_VERSION_WITH_SESSIONS and self._exchange.buffers.keep(len(frame)):
+            self._last = len(frame), frame[:REQUEST_CORRELATION_ID_AT], frame[AFTER_CORRELATION_ID:], request
+        return request
+
+    def _forget(self) -> None:
+        if self._last is not None:
+            self._exchange.buffers.let_go(self._last[0])
+            self._last = None
