@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin, get_type
 
 from proxy.config import names_settings, tls_reading
 from proxy.config.settings import Settings
-from proxy.config.tables import READ_APART, AtLeastOne, BrokerId, Bytes, Count, Key, Seconds
+from proxy.config.tables import FIXED, READ_APART, AtLeastOne, BrokerId, Bytes, Count, Key, Seconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -51,7 +51,7 @@ def _keys(table: type, within: str) -> Iterator[tuple[str, dict[str, Any]]]:
     for field in dataclasses.fields(table):
         hint = hints[field.name]
         metadata = getattr(hint, "__metadata__", ())
-        if field.name == "path" or READ_APART in metadata:
+        if field.name == "path" or READ_APART in metadata or FIXED in metadata:
             continue
         name = next((each.name for each in metadata if isinstance(each, Key)), field.name)
         bare = _bare(hint)

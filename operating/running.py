@@ -53,9 +53,7 @@ def run_sidecar(config_path: Path, overrides: tuple[str, ...], *, take_over: boo
         # While another process writes its journal, nothing of it is a crash's.
         if settings.journal is not None and not take_over:
             prepare(settings.journal, broker=settings.broker.id)
-        watchdog = Watchdog(
-            settings.limits.stall_seconds, settings.limits.stall_action, log, partial(_end_stalled, queue)
-        )
+        watchdog = Watchdog(log, partial(_end_stalled, queue))
         watchdog.start()
         sys.setswitchinterval(SWITCH_SECONDS)
         trio.run(

@@ -8,7 +8,6 @@ expression uses metrics of docs/metrics.md, or what deploy/prometheus records; `
 from __future__ import annotations
 
 from .panel import CLUSTER, ONE, PREFIX, ROLE, Panel, Query, Row
-from .rate_panels import FINER_RATES, RATES
 
 
 def _of_role(expression: str, role: str) -> str:
@@ -126,24 +125,6 @@ THROTTLE = Row(
             (Query(f"{PREFIX}replica_lag_messages{{{ROLE}}}", "{{instance}} {{role}}"),),
         ),
         Panel(
-            "Partitions",
-            "binBps",
-            "Bytes per second of the ten fastest and the ten slowest throttled partitions. Empty unless "
-            "partition_rates is true in [http] of proxy.toml. A partition at 0 while others move starves.",
-            (
-                Query(
-                    f"topk(10, PartitionBytesInRate{{{ROLE}}}) or bottomk(10, PartitionBytesInRate{{{ROLE}}})",
-                    "{{instance}} {{role}} {{topic}}-{{partition}}",
-                ),
-            ),
-        ),
-        Panel(
-            "Replicas",
-            "short",
-            "Throttled replicas on connections open now.",
-            (Query(f"{PREFIX}replicas{{{ROLE}}}", "{{instance}} {{role}} in sync: {{in_sync}}"),),
-        ),
-        Panel(
             "Partitions held back",
             "ops",
             "Partitions left out of Fetches because the quota was spent, per second: throttling at work. Where the "
@@ -155,37 +136,6 @@ THROTTLE = Row(
                     "{{instance}} {{role}} answered empty",
                 ),
             ),
-        ),
-        Panel(
-            "Fetches held",
-            "s",
-            "How long Fetches waited in which nothing was allowed, the slowest of a hundred. Never beyond "
-            "replica.fetch.wait.max.ms (0.5 s by default).",
-            (
-                Query(
-                    f"histogram_quantile(0.99, sum by (le, instance, role)"
-                    f" (rate({PREFIX}hold_seconds_bucket{{{ROLE}}}[$__rate_interval])))",
-                    "{{instance}} {{role}}",
-                ),
-            ),
-        ),
-        Panel(
-            "Answered here",
-            "reqps",
-            "Fetches answered by the sidecar alone, per second, and those that are held now.",
-            (
-                Query(
-                    f"rate({PREFIX}local_answers_total{{{ROLE}}}[$__rate_interval])", "{{instance}} {{role}} answered"
-                ),
-                Query(f"{PREFIX}held_requests{{{ROLE}}}", "{{instance}} {{role}} held now"),
-            ),
-        ),
-        Panel(
-            "Discarded",
-            "binBps",
-            "Record bytes that arrived over quota and were discarded, to be fetched again later: for moments after a "
-            "quota was lowered. Where the quota is only observed, those that it would have discarded; they passed.",
-            (Query(f"rate({PREFIX}withheld_bytes_total{{{ROLE}}}[$__rate_interval])", "{{instance}} {{role}}"),),
         ),
         Panel(
             "Quota ends in",
@@ -210,6 +160,41 @@ THROTTLE = Row(
     ),
 )
 
+CHOSEN_AND_FINER = Row(
+    "Rates that set themselves, and rates inside the quota",
+    (
+        Panel(
+            "Rates that set themselves",
+            "binBps",
+            "The rate chosen, and what a deadline needs. Needed above chosen: `max` is not enough, it will be late.",
+            (
+                Query(f"{PREFIX}deadline_needed_bytes_per_second{{{ROLE}}}", "{{instance}} {{role}} needed"),
+                Query(
+                    f"{PREFIX}limit_bytes_per_second{{{ROLE}}} and on (job, instance, role) "
+                    f"({PREFIX}deadline_timestamp_seconds or {PREFIX}auto_rate_bytes_per_second)",
+                    "{{instance}} {{role}} chosen",
+                ),
+            ),
+            alert="ReplicationThrottleDeadlineLate",
+        ),
+        Panel(
+            "Rates of racks, peers and topics",
+            "binBps",
+            "What passed under each rate inside the role's quota, and that rate. Normal: at the rate or below it.",
+            (
+                Query(
+                    f"rate({PREFIX}bound_throttled_bytes_total{{{ROLE}}}[$__rate_interval])",
+                    "{{instance}} {{role}} {{kind}} {{name}}",
+                ),
+                Query(
+                    f"{PREFIX}bound_limit_bytes_per_second{{{ROLE}}}", "{{instance}} {{role}} {{kind}} {{name}} rate"
+                ),
+            ),
+            alert="ReplicationThrottlePinnedInside",
+        ),
+    ),
+)
+
 TRAFFIC = Row(
     "Traffic",
     (
@@ -230,18 +215,6 @@ TRAFFIC = Row(
             "short",
             "Open now. A follower opens num.replica.fetchers to each leader, and others for its other errands.",
             (Query(f"{PREFIX}connections{{{ROLE}}}", "{{instance}} {{role}}"),),
-        ),
-        Panel(
-            "Replica fetches",
-            "reqps",
-            "By the version of the Fetch API that brokers speak: an upgrade is seen here.",
-            (
-                Query(
-                    f"sum by (instance, role, api_version)"
-                    f" (rate({PREFIX}fetch_requests_total{{{ROLE}}}[$__rate_interval]))",
-                    "{{instance}} {{role}} v{{api_version}}",
-                ),
-            ),
         ),
         Panel(
             "Undecoded",
@@ -275,15 +248,6 @@ HOUSEKEEPING = Row(
             alert="ReplicationThrottleReloadFailed",
         ),
         Panel(
-            "Which quotas.toml, which version",
-            "short",
-            "Sidecars by the hash of the file in effect and by version. One line each, where all should be alike.",
-            (
-                Query(f"count by (hash) ({PREFIX}config_info{{{ONE}}})", "quotas {{hash}}"),
-                Query(f"count by (version) ({PREFIX}build_info{{{ONE}}})", "sidecar {{version}}"),
-            ),
-        ),
-        Panel(
             "Journal",
             "ops",
             "Lines written and lost per second. After a loss reports are incomplete. Empty without a journal.",
@@ -295,26 +259,6 @@ HOUSEKEEPING = Row(
                 ),
             ),
             alert="ReplicationThrottleJournalDropping",
-        ),
-        Panel(
-            "Sidecars",
-            "short",
-            "1 for each that answers.",
-            (Query(f"up{{{ONE}}} and on (job, instance) last_over_time({PREFIX}build_info[1d])", "{{instance}}"),),
-            alert="ReplicationThrottleSidecarDown",
-        ),
-    ),
-)
-
-BOUNDS = Row(
-    "Doubts and bounds",
-    (
-        Panel(
-            "Quotas in doubt",
-            "short",
-            "1 where a quota may not throttle what was meant: nobody connects, a list names nothing, a tiny rate.",
-            (Query(f"{PREFIX}quota_doubts{{{ROLE}}}", "{{instance}} {{role}} {{reason}}"),),
-            alert="ReplicationThrottleQuotaDoubtful",
         ),
         Panel(
             "Loop lag",
@@ -332,16 +276,6 @@ BOUNDS = Row(
                 Query(f"increase({PREFIX}log_dropped_total{{{ONE}}}[15m])", "{{instance}} lines: {{reason}}"),
             ),
             alert="ReplicationThrottleTaskRestarting",
-        ),
-        Panel(
-            "Ends of connections",
-            "short",
-            "Relayed connections by why they ended, and pauses in accepting and reading for want of room: 15 minutes.",
-            (
-                Query(f"increase({PREFIX}ended_connections_total{{{ROLE}}}[15m])", "{{instance}} {{role}} {{cause}}"),
-                Query(f"increase({PREFIX}accept_pauses_total{{{ONE}}}[15m])", "{{instance}} no room: {{reason}}"),
-                Query(f"increase({PREFIX}in_flight_pauses_total{{{ROLE}}}[15m])", "{{instance}} in flight: {{bound}}"),
-            ),
         ),
         Panel(
             "TLS",
@@ -362,33 +296,7 @@ BOUNDS = Row(
             may_be_negative=True,
             alert="ReplicationThrottleHandshakesFail",
         ),
-        Panel(
-            "Held bytes",
-            "bytes",
-            "Of frames that have to be whole before anything is done with them. Normally some kilobytes.",
-            (Query(f"{PREFIX}held_bytes{{{ONE}}}", "{{instance}}"),),
-        ),
-        Panel(
-            "Remembered replicas",
-            "short",
-            "Throttled replicas remembered now; and 1 while no connection is accepted, by reason.",
-            (
-                Query(f"{PREFIX}remembered_replicas{{{ROLE}}}", "{{instance}} {{role}}"),
-                Query(f"{PREFIX}accept_paused{{{ONE}}}", "{{instance}} accepts nothing: {{reason}}"),
-            ),
-            alert="ReplicationThrottleOverloaded",
-        ),
-        Panel(
-            "HTTP",
-            "short",
-            "Connections to the sidecar's own HTTP address; answers by status and refusals by reason in 15 minutes.",
-            (
-                Query(f"{PREFIX}http_connections{{{ONE}}}", "{{instance}} connections"),
-                Query(f"increase({PREFIX}http_answers_total{{{ONE}}}[15m])", "{{instance}} {{code}}"),
-                Query(f"increase({PREFIX}http_refused_total{{{ONE}}}[15m])", "{{instance}} refused: {{reason}}"),
-            ),
-        ),
     ),
 )
 
-ROWS = (AT_A_GLANCE, THROTTLE, RATES, FINER_RATES, TRAFFIC, BOUNDS, HOUSEKEEPING)
+ROWS = (AT_A_GLANCE, THROTTLE, CHOSEN_AND_FINER, TRAFFIC, HOUSEKEEPING)

@@ -34,7 +34,7 @@ def command(config_path: Path, overrides: tuple[str, ...], *, take_over: bool) -
     drain: no new connections, those that are open may finish what is in flight; a second one ends at once.
     SIGUSR2 starts the program anew with --take-over: it goes on with every connection where this one stood, and this
     one ends. SIGUSR1, SIGALRM and the like are told in the log and ignored. Status 70: the loop hung
-    for limits.stall, see the log. Environment variables like
+    for five seconds, see the log. Environment variables like
     THROTTLE_INGRESS__LISTEN replace single keys of the configuration, --set replaces them last.
 
     \b

@@ -109,7 +109,7 @@ class Fleet:
 def load_fleet(path: Path) -> Fleet:
     """Read fleet.toml; paths in it are relative to it. Blocking. Raises ConfigurationError with every problem."""
     problems = Problems(str(path))
-    document = read_document(path)
+    document, _ = read_document(path)
     tables = document.get("sidecars")
     for number, table in enumerate(tables if isinstance(tables, list) else ()):
         for key in _REMOVED if isinstance(table, dict) else ():

@@ -19,7 +19,7 @@ from .last_good import overwrites, state_beside, state_place
 from .names_settings import LoginSettings, read_login
 from .settings_file import override, read_document
 from .settings_http import HttpSettings
-from .settings_limits import LimitSettings, StallAction
+from .settings_limits import LimitSettings
 from .settings_problems import Problems
 from .settings_roles import EgressMode, EgressSettings, IngressSettings, PeerSettings
 from .settings_values import Address, format_duration
@@ -47,7 +47,6 @@ __all__ = [
     "JournalSettings",
     "LogSettings",
     "LimitSettings",
-    "StallAction",
     "Policy",
     "LogFormat",
     "LogLevel",
@@ -55,6 +54,8 @@ __all__ = [
 ]
 
 
+WINDOW_NUM, WINDOW_SIZE_SECONDS = 11, 1
+"""Kafka's defaults, and the samples over which `Policy.STRICT` measures rates."""
 _STATE_BESIDE = state_beside(Path("quotas.toml"))
 
 
@@ -80,10 +81,10 @@ class QuotaSettings:
     policy: Policy = Policy.STRICT
     gate_seconds: Annotated[Seconds, Key("gate")] = 0.1
     burst_seconds: Annotated[Seconds, Key("burst")] = 0.25
-    window_num: AtLeastOne = 11
-    """replication.quota.window.num"""
-    window_size_seconds: AtLeastOne = 1
-    """replication.quota.window.size.seconds"""
+    window_num: AtLeastOne = WINDOW_NUM
+    """replication.quota.window.num, for `Policy.KIP73`."""
+    window_size_seconds: AtLeastOne = WINDOW_SIZE_SECONDS
+    """replication.quota.window.size.seconds, for `Policy.KIP73`."""
     state: Path = _STATE_BESIDE
     """Where the last good quotas are kept: beside `file`, unless proxy.toml says otherwise."""
 
@@ -92,6 +93,13 @@ class QuotaSettings:
         if self.burst_seconds < self.gate_seconds:
             gate, burst = format_duration(self.gate_seconds), shown(format_duration(self.burst_seconds))
             yield "burst", f"expected no less than gate ({gate}), found {burst}"
+        if self.policy is Policy.STRICT:
+            for name, found, default in (
+                ("window_num", self.window_num, WINDOW_NUM),
+                ("window_size_seconds", self.window_size_seconds, WINDOW_SIZE_SECONDS),
+            ):
+                if found != default:
+                    yield name, f'is of Kafka\'s own arithmetic: expected policy = "kip73" beside it, found {found}'
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,8 +167,8 @@ def load_settings(path: Path, overrides: Sequence[str] = (), environ: Mapping[st
 
     Blocking. Raises ConfigurationError with every problem found.
     """
-    document = read_document(path)
-    problems = Problems(str(path), override(document, overrides, environ))
+    document, text = read_document(path)
+    problems = Problems(str(path), override(document, overrides, environ), text)
     settings = TableReader(path.parent, problems).table(Settings, "", document, path=path)
     settings = _with_keys(settings, document, problems)
     names_state = "state" in _table(document, "quotas")

@@ -30,11 +30,12 @@ Toml = dict[str, Any]
 _MOST_BYTES = 2**20
 
 
-def read_document(path: Path) -> Toml:
-    """Read proxy.toml. Raises ConfigurationError if the file is missing, unreadable, no TOML (with the line), or its
-    disk hangs."""
+def read_document(path: Path) -> tuple[Toml, str]:
+    """Return the document, and its text. Raises ConfigurationError if the file is missing, unreadable, no TOML (with
+    the line), or its disk hangs."""
     refuse_silent(path)
-    return parse_toml(read_bytes(path, most_bytes=_MOST_BYTES), source=str(path))
+    content = read_bytes(path, most_bytes=_MOST_BYTES)
+    return parse_toml(content, source=str(path)), content.decode()
 
 
 def override(document: Toml, overrides: Sequence[str], environ: Mapping[str, str]) -> dict[str, str]:

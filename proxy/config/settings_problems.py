@@ -1,7 +1,7 @@
 """Collects what is wrong with a TOML file, so that one run of ``check`` shows all of it.
 
 Knows where each value came from (the file or an override), not what the values mean.
-Invariant: every message is ``source: key.path: expected …, found …``, and there is one for each key.
+Invariant: every message is ``source: key.path: expected …, found … (line N)``, and there is one for each key.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from ..errors import ConfigurationError
+from ..files.toml_lines import KeyLines
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,11 +20,13 @@ _NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
 class Problems:
-    """`source` is the file; `origins` says by key path which override a value came from instead."""
+    """`source` is the file; `origins` says by key path which override a value came from instead; `text` is what stands
+    in the file."""
 
-    def __init__(self, source: str, origins: Mapping[str, str] = _NOTHING) -> None:
+    def __init__(self, source: str, origins: Mapping[str, str] = _NOTHING, text: str = "") -> None:
         self._source = source
         self._origins = origins
+        self._text = text
         self._messages: dict[str, str] = {}
 
     def __contains__(self, path: str) -> bool:
@@ -34,8 +37,11 @@ class Problems:
         """Add a problem. Only the first of a key, or of a key below it, is kept: others follow from that."""
         if any(path == wrong or path.startswith(f"{wrong}.") for wrong in self._messages):
             return
-        source = self._origins.get(_dotted(path), self._source)
-        self._messages[path] = f"{source}: {path}: {reason}"
+        origin = self._origins.get(_dotted(path))
+        # A good file is not looked over for its lines.
+        line = KeyLines(self._text).of(path) if origin is None and self._text else None
+        told = reason if line is None else f"{reason} (line {line})"
+        self._messages[path] = f"{origin or self._source}: {path}: {told}"
 
     def add_unknown(self, path: str, reason: str) -> None:
         """Add an unknown key. If an override made up its table, the override's key is named."""

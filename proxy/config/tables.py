@@ -7,7 +7,8 @@
 
 The type of a field says what its key may hold. The key is called like the field, unless `Key` says otherwise. It has to
 be there if the field has no default and may not be None. A field may also be a table, or a tuple of either.
-Where the values of a table do not fit each other, its method `validate` yields a key and a reason.
+Where the values of a table do not fit each other, its method `validate` yields a key and a reason. `REMOVED` has the
+keys of earlier versions, each with why it went or what replaces it.
 
 Knows no key's meaning. Invariant: an unknown key never passes, and every problem is recorded, not only the first. Where
 a value cannot be read, its field has the default or a stand-in, so that the rest is checked as well.
@@ -29,7 +30,7 @@ from .settings_problems import Problems
 from .settings_values import Address, format_duration, parse_address, parse_seconds, parse_target
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
 _T = TypeVar("_T")
 MISSING = dataclasses.MISSING
@@ -39,6 +40,10 @@ class Key(NamedTuple):
     """The name of a field's key, where it differs from the field's."""
 
     name: str
+
+
+FIXED = "no key"
+"""Marks a field that is a constant."""
 
 
 class Kind(NamedTuple):
@@ -139,6 +144,8 @@ def keys_of(table: type) -> Mapping[str, Declared]:
     found = {}
     for field in dataclasses.fields(table):
         hint = hints[field.name]
+        if FIXED in getattr(hint, "__metadata__", ()):
+            continue
         name = next((each.name for each in getattr(hint, "__metadata__", ()) if isinstance(each, Key)), field.name)
         of, default = _declared(hint), field.default
         if default is MISSING and type(None) in get_args(_bare(hint)):
@@ -183,8 +190,7 @@ class TableReader:
         within = f"{place}." if place else ""
         for name in written:
             if name not in keys:
-                advice = f"{', '.join(keys)}{did_you_mean(name, keys)}"
-                self._problems.add_unknown(f"{within}{name}", f"unknown key; expected one of {advice}")
+                self._problems.add_unknown(f"{within}{name}", _unknown(name, declared, keys))
         values = {key.field: self._of(key, f"{within}{name}", written.get(name)) for name, key in keys.items()}
         table = declared(**given, **values)
         if not any(f"{within}{name}" in self._problems for name in keys):
@@ -218,3 +224,10 @@ class TableReader:
 
     def _based(self, value: Any) -> Any:
         return self._base / value if isinstance(value, Path) else value
+
+
+def _unknown(name: str, declared: type, keys: Collection[str]) -> str:
+    removed: Mapping[str, str] = getattr(declared, "REMOVED", {})
+    if name in removed:
+        return f"was removed: {removed[name]}"
+    return f"unknown key; expected one of {', '.join(keys)}{did_you_mean(name, keys)}"

@@ -1,4 +1,4 @@
-"""Notices a loop that no longer turns, says where it hangs, and by default ends the process.
+"""Notices a loop that no longer turns, logs where it hangs, and ends the process.
 
 A loop that hangs serves nobody, answers no probe, takes no signal, and does not get better by itself. A new process
 serves again within a second, so this one ends with the status of an internal error (sysexits' 70), and whatever
@@ -16,14 +16,14 @@ import traceback
 from time import monotonic, sleep
 from typing import TYPE_CHECKING
 
-from ..config.settings import StallAction
-
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ..logs.log import Log
 
 EXIT_STATUS = 70
+STALL_SECONDS = 5.0
+"""A loop that has not turned for so long serves nobody."""
 LOOK_SECONDS = 0.25
 MOST_COUNTED_SECONDS = 2 * LOOK_SECONDS
 """The longest that one sleep of the thread may take. A longer one means that the whole process did not run."""
@@ -33,13 +33,11 @@ _MOST_FRAMES = 50
 class Watchdog:
     """
     Args:
-        stall_seconds: how long the loop may go without a beat.
         end: ends the process, once the log's lines are out.
     """
 
-    def __init__(self, stall_seconds: float, action: StallAction, log: Log, end: Callable[[], None]) -> None:
-        self._stall_seconds = stall_seconds
-        self._action = action
+    def __init__(self, log: Log, end: Callable[[], None]) -> None:
+        self._stall_seconds = STALL_SECONDS
         self._log = log
         self._end = end
         self._beats = 0
@@ -63,8 +61,6 @@ class Watchdog:
     def look(self, slept_seconds: float) -> None:
         """Look whether the loop has beaten. The thread calls it after each sleep, which took `slept_seconds`."""
         if self._loop is None or self._beats != self._beats_seen:
-            if self._is_told:
-                self._log.warning("loop_resumed", stalled_seconds=round(self._still_seconds, 1))
             self._beats_seen = self._beats
             self._still_seconds, self._is_told = 0.0, False
             return
@@ -78,12 +74,10 @@ class Watchdog:
             self._log.error(
                 "loop_stalled",
                 stalled_seconds=round(self._still_seconds, 1),
-                action=self._action.value,
                 stack=stack_of(loop),
             )
         finally:
-            if self._action is StallAction.EXIT:
-                self._end()
+            self._end()
 
     def _watch(self) -> None:
         while True:

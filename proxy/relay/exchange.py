@@ -62,7 +62,7 @@ class Cause(enum.Enum):
     BROKEN = "connection_broken"
     MALFORMED = "malformed_frame"
     FRAME_TIMEOUT = "frame_timeout"
-    """A request that has to be whole was not, for `limits.frame_timeout`."""
+    """A request that has to be whole was not, for 30 s."""
     IDLE = "idle"
     """Nothing moved for `limits.idle_timeout`."""
     DRAINED = "drained"

@@ -123,7 +123,7 @@ def container_in(text: str) -> Object:
 @pytest.mark.parametrize(
     ("key", "value", "told"),
     [
-        ("limits.max_replicas", 1_000_000, "1000000"),
+        ("limits.max_connections", 1_000_000, "1000000"),
         ("limits.max_memory", 448 * 2**20, "469762048"),
         ("limits.max_connections", 500, "500"),
         ("http.reload", False, "false"),

@@ -9,7 +9,7 @@ import contextlib
 import datetime as dt
 import ssl
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import trio
@@ -38,19 +38,17 @@ TLS = '\n[ingress.tls.{side}]\n{keystore}ssl.truststore.location = "ca.pem"\n{mo
 OWN = 'ssl.keystore.location = "own.pem"\n'
 LISTENS = TLS.format(side="listen", keystore=OWN, more='ssl.client.auth = "required"\nallowed_names = ["kafka-101"]')
 DIALS = TLS.format(side="upstream", keystore="", more=f'server_name = "{NAME}"')
-SETTINGS = f"""
+SETTINGS = """
 [broker]
 id = 101
 [ingress]
 listen = "127.0.0.1:0"
-upstream = "127.0.0.1:{{upstream}}"
+upstream = "127.0.0.1:{upstream}"
 [http]
 listen = "127.0.0.1:0"
 [limits]
 max_memory = "64GiB"  # this process has what all tests before have left
-tls_handshake_timeout = "{{handshake_seconds}}s"
-max_tls_handshakes = {MOST_HANDSHAKES}
-{{tls}}
+{tls}
 """
 
 
@@ -132,8 +130,10 @@ async def attacked(
     leader = EmbeddedLeader()
     async with leader.listening() as (_, upstream):
         path = folder / "proxy.toml"
-        path.write_text(SETTINGS.format(upstream=upstream, tls=tls, handshake_seconds=handshake_seconds))
-        async with running(load_settings(path)) as sidecar:
+        path.write_text(SETTINGS.format(upstream=upstream, tls=tls))
+        settings = load_settings(path)
+        limits = replace(settings.limits, tls_handshake_seconds=handshake_seconds, max_tls_handshakes=MOST_HANDSHAKES)
+        async with running(replace(settings, limits=limits)) as sidecar:
             yield sidecar, leader
 
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -57,9 +58,8 @@ allowed_hosts = ["throttle.example.com", "*.kafka.svc"]
 format = "console"
 level = "debug"
 [limits]
-max_request_bytes = 1024
-max_substitution_bytes = "1MiB"
-connect_timeout = "3s"
+max_memory = "1MiB"
+idle_timeout = "3s"
 drain = "1m"
 """
 )
@@ -91,9 +91,8 @@ def test_everything_said_is_taken(tmp_path: Path) -> None:
     assert settings.http.listen == Address("0.0.0.0", 9404)
     assert settings.http.allowed_hosts == ("throttle.example.com", "*.kafka.svc")
     assert (settings.log.format, settings.log.level) == (LogFormat.CONSOLE, LogLevel.DEBUG)
-    assert settings.limits.max_request_bytes == 1024
-    assert settings.limits.max_substitution_bytes == 2**20
-    assert (settings.limits.connect_timeout_seconds, settings.limits.drain_seconds) == (3.0, 60.0)
+    assert settings.limits.max_memory_bytes == 2**20
+    assert (settings.limits.idle_timeout_seconds, settings.limits.drain_seconds) == (3.0, 60.0)
 
 
 def test_what_is_left_out_has_its_default(tmp_path: Path) -> None:
@@ -106,8 +105,7 @@ def test_what_is_left_out_has_its_default(tmp_path: Path) -> None:
     assert (settings.quotas.window_num, settings.quotas.window_size_seconds) == (11, 1)
     assert settings.http.listen == Address("127.0.0.1", 9404)
     assert (settings.log.format, settings.log.level) == (LogFormat.JSON, LogLevel.INFO)
-    assert settings.limits.max_request_bytes == 2**20
-    assert settings.limits.max_substitution_bytes == 16 * 2**20
+    assert settings.limits.max_memory_bytes == 2**30
 
 
 def test_a_journal_is_kept_where_it_is_asked_for(tmp_path: Path) -> None:
@@ -160,15 +158,20 @@ def test_an_absolute_quotas_file_stays(tmp_path: Path) -> None:
         ("[http]\nlisten = '10.0.0.1:9092'", "http.listen: 10.0.0.1:9092 collides with ingress.listen"),
         ("[log]\nlevel = 'loud'", 'log.level: expected "debug" or "info" or "warning" or "error"'),
         ("[limits]\ndrain = '5'", 'limits.drain: expected a duration like "250ms" or "10s", found "5"'),
-        ("[limits]\nmax_request_bytes = '8Mb'", "limits.max_request_bytes: expected bytes"),
+        ("[limits]\nmax_memory = '8Mb'", "limits.max_memory: expected bytes"),
         (
-            "[limits]\nmax_request_bytes = 1.5",
-            'limits.max_request_bytes: expected bytes as an integer or text like "8MiB", found 1.5',
+            "[limits]\nmax_memory = 1.5",
+            'limits.max_memory: expected bytes as an integer or text like "8MiB", found 1.5',
         ),
+        (
+            "[limits]\nframe_timeout = '5s'",
+            "limits.frame_timeout: was removed: it is a constant now, that fits",
+        ),
+        ("[limits]\nstall_action = 'log'", "limits.stall_action: was removed: it is a constant now, that fits"),
+        ("[quotas]\nwindow_num = 5", 'quotas.window_num: is of Kafka\'s own arithmetic: expected policy = "kip73"'),
         ("[quotas]\nfile = ''", 'quotas.file: expected a path, found ""'),
         ("[http]\nreload = 1", "http.reload: expected true or false, found 1"),
         ("[http]\ntls = 0", "http.tls: expected a table, found 0"),
-        ("[limits]\nstall = '500ms'", 'limits.stall: expected at least 1s, found "500ms"'),
         (
             "[quotas]\nfile = 'a.toml'\nstate = './a.toml'",
             "quotas.state: expected another file than quotas.file, found",
@@ -300,12 +303,12 @@ def test_several_problems_are_found_at_once(tmp_path: Path) -> None:
             ],
         ),
         (
-            "[limits]\ndrain = '1'\nstall = '0s'\nmax_replicas = -1\nmax_memory = 'x'",
+            "[limits]\ndrain = '1'\nidle_timeout = '0s'\nmax_connections = -1\nmax_memory = 'x'",
             [
                 'limits.drain: expected a duration like "250ms" or "10s", found "1"',
-                "limits.max_replicas: expected an integer >= 0, found -1",
+                "limits.max_connections: expected an integer >= 0, found -1",
                 'limits.max_memory: expected bytes as an integer or text like "8MiB", found "x"',
-                'limits.stall: expected more than nothing, found "0s"',
+                'limits.idle_timeout: expected more than nothing, found "0s"',
             ],
         ),
         (
@@ -322,7 +325,17 @@ def test_all_problems_of_a_table_are_found_and_none_that_follows_from_another(
 ) -> None:
     with pytest.raises(ConfigurationError) as caught:
         load(tmp_path, f"{MINIMAL}\n{addition}")
-    assert [problem.partition(": ")[2] for problem in caught.value.problems] == problems
+    told = [re.fullmatch(r".*?: (.*) \(line \d+\)", problem) for problem in caught.value.problems]
+    assert [found and found[1] for found in told] == problems
+
+
+def test_a_problem_of_the_file_has_its_line_and_one_of_an_override_has_none(tmp_path: Path) -> None:
+    content = f"{MINIMAL}[limits]\nmax_memory = '1GiB'\nframe_timeout = '5s'\n"
+    line = len(content.splitlines())
+    with pytest.raises(ConfigurationError, match=rf"limits.frame_timeout: was removed: .* \(line {line}\)$"):
+        load(tmp_path, content)
+    with pytest.raises(ConfigurationError, match=r"--set: limits.drain: expected a duration .*, found 5$"):
+        load(tmp_path, MINIMAL, overrides=["limits.drain=5"])
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:

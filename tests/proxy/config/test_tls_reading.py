@@ -133,7 +133,7 @@ def test_a_password_may_come_from_the_environment_and_is_never_shown(tmp_path: P
         ('ssl.keystore.type = "JKS"', "expected PEM or PKCS12, found.*keytool -importkeystore"),
         ('ssl.enabled.protocols = "TLSv1.1"', "ssl.enabled.protocols: expected TLSv1.2 or TLSv1.3"),
         ('ssl.cipher.suites = "RC4"', "ssl.cipher.suites: expected suites of"),
-        ("ssl.keystore.password = 7", "ssl.keystore.password: expected text$"),
+        ("ssl.keystore.password = 7", "ssl.keystore.password: expected text \\(line \\d+\\)$"),
         ('security.protocol = "SASL_SSL"', "security.protocol: expected SSL or PLAINTEXT"),
         ('security.protocol = "PLAINTEXT"', "has no meaning beside security.protocol"),
         ('ssl.endpoint.identification.algorithm = ""', "unknown key"),

@@ -41,8 +41,6 @@ upstream = "127.0.0.1:{upstream}"
 listen = "127.0.0.1:0"
 [limits]
 max_memory = "64GiB"  # this process has what all tests before have left
-tls_handshake_timeout = "30s"
-max_tls_handshakes = 16
 """
 NO_FRAMES = b"\x16\x03\x01\x00"
 """What TLS begins with: from there on bytes pass as they come."""
