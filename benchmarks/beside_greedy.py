@@ -1,4 +1,4 @@
-"""What a follower in sync notices of eight greedy connections: the time of its fetches beside them, and alone.
+"""Fetches of a follower in sync beside eight greedy connections, and alone: their times.
 
     python -m benchmarks.beside_greedy --seconds 5 --rounds 3 --load "fetches of 5000 partitions"
 
@@ -94,7 +94,7 @@ class Row:
 async def measured(
     mode: str, program: str, chosen: Mapping[str, bytes], *, seconds: float, rounds: int
 ) -> dict[str, Row]:
-    """Times by load, `ALONE` among them, which is measured before each."""
+    """Return times by load, `ALONE` among them, which is measured before each."""
     rows = {name: Row() for name in (ALONE, *chosen)}
     with tempfile.TemporaryDirectory(prefix="beside-") as home:
         async with open_stage(MODES[mode], Program(program), Path(home)) as stage:
@@ -123,7 +123,7 @@ async def _timed(stage: Stage, row: Row, data: bytes | None, seconds: float) -> 
 
 
 def table(rows: dict[str, Row]) -> str:
-    """Markdown; the ratio is of the victim's p99 to what it is alone."""
+    """Return Markdown; the ratio is of the victim's p99 to what it is alone."""
     alone = rows[ALONE].victim.quantile_ms(0.99)
     lines = [
         "| beside | fetches | p50 ms | p99 ms | x alone | worst ms | control's p50, p99 ms meanwhile | loads/s |",

@@ -80,7 +80,7 @@ def _move(
     followers: tuple[int, ...] = (102,),
     **more: object,
 ) -> Move:
-    """A move that takes about `seconds` at its quota, if the leaders are the ones that throttle."""
+    """Return a move that takes about `seconds` at its quota, if the leaders are the ones that throttle."""
     links = len(followers) if side != "follower" else 1
     total = quota * seconds * (len(leaders) if side == "leader" else 1) / links
     return Move(

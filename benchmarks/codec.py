@@ -1,4 +1,4 @@
-"""What a partition costs to parse: plain Construct, and the walkers generated from it.
+"""The cost of parsing a partition: plain Construct, and the walkers generated from it.
 
     python -m benchmarks.codec [--json]
 
@@ -40,7 +40,7 @@ def topic_of(version: int, number: int) -> Topic:
 
 
 def blocks(version: int, topics: int, partition: str, entry: dict[str, Any]) -> list[dict[str, Any]]:
-    """So many topics of equally many partitions, all of them with this entry."""
+    """Return so many topics of equally many partitions, all of them with this entry."""
     name = "topic_id" if version >= FIRST_VERSION_WITH_TOPIC_IDS else "topic"
     each = range(PARTITIONS // topics)
     return [
@@ -50,7 +50,7 @@ def blocks(version: int, topics: int, partition: str, entry: dict[str, Any]) -> 
 
 
 def request_body(version: int, topics: int) -> bytes:
-    """A follower's request of `PARTITIONS` partitions in so many topics."""
+    """Return a follower's request of `PARTITIONS` partitions in so many topics."""
     entry = {
         "current_leader_epoch": 7, "fetch_offset": 10**9, "last_fetched_epoch": 7, "log_start_offset": 0,
         "partition_max_bytes": 1 << 20,
@@ -64,7 +64,7 @@ def request_body(version: int, topics: int) -> bytes:
 
 
 def response_body(version: int, topics: int) -> bytes:
-    """A leader's answer to it, with little records."""
+    """Return a leader's answer to it, with little records."""
     entry = {
         "error_code": 0, "high_watermark": 10**9, "last_stable_offset": -1, "log_start_offset": 0,
         "aborted_transactions": None, "preferred_read_replica": -1, "records": bytes(RECORD_BYTES),
@@ -75,7 +75,7 @@ def response_body(version: int, topics: int) -> bytes:
 
 
 def contenders(kind: str, version: int, topics: int) -> dict[str, Callable[[], Any]]:
-    """The ways to parse such a message, by name."""
+    """Return the ways to parse such a message, by name."""
     body = (request_body if kind == "request" else response_body)(version, topics)
     layout = (request_layout if kind == "request" else response_layout)(version)
     walker = request_walker if kind == "request" else response_walker
@@ -88,7 +88,7 @@ def contenders(kind: str, version: int, topics: int) -> dict[str, Callable[[], A
 
 
 def measure(run: dict[str, Callable[[], Any]]) -> dict[str, float]:
-    """Median microseconds per partition of each contender, taken in turns.
+    """Return median microseconds per partition of each contender, taken in turns.
 
     Each walk comes right after a parse by Construct, so neither the caches nor the allocator are warm for it.
     """

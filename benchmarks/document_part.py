@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class DocumentPart(NamedTuple):
-    """By the name that is in its marks."""
+    """A part of a document between two marks that have its name."""
 
     name: str
 

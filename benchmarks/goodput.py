@@ -43,7 +43,7 @@ FIRST = Move("unthrottled", bytes_per_partition=MIB)
 
 
 class Way(NamedTuple):
-    """Who throttles, and on which side."""
+    """The throttle of a case, and its side."""
 
     title: str
     how: How
@@ -55,7 +55,7 @@ SIDECARS = (Way("**sidecar, leader**", "sidecar strict", "leader"), Way("**follo
 
 
 class Batches(NamedTuple):
-    """What a case moves, at 4 MiB/s: batches of so many records of 1000 bytes, of several sizes drawn at random."""
+    """The batches of a case, at 4 MiB/s: so many records of 1000 bytes each, of several sizes drawn at random."""
 
     name: str
     records: tuple[int, ...]

@@ -1,4 +1,4 @@
-"""What the journal costs: bytes on disk and CPU of an hour of 100 active partitions, in three kinds of traffic.
+"""The cost of the journal: bytes on disk and CPU of an hour of 100 active partitions, in three kinds of traffic.
 
 `python -m benchmarks.journal` prints a table. The sidecar's own ledger, encoding, compression and files, on a clock of
 its own; noise is seeded, and every number differs from second to second as it does on brokers: sizes of batches and of
@@ -92,7 +92,7 @@ class Traffic:
 
 
 def low_quota(traffic: Traffic, second: int) -> None:
-    """10 MB/s between 100 partitions: ten fetches a second with a megabyte of one partition each, less part of a
+    """Make 10 MB/s between 100 partitions: ten fetches a second with a megabyte of one partition each, less part of a
     batch; the others are left out, each time."""
     for fetch in range(10):
         now = second + (fetch + traffic.numbers.random()) / 10
@@ -108,7 +108,7 @@ def low_quota(traffic: Traffic, second: int) -> None:
 
 
 def high_quota(traffic: Traffic, second: int) -> None:
-    """100 MB/s: every partition gets about a megabyte in every second, and is left out for the rest of it."""
+    """Make 100 MB/s: every partition gets about a megabyte in every second, and is left out for the rest of it."""
     for one in traffic.partitions:
         served = traffic.numbers.randrange(10)
         for fetch in range(10):
@@ -122,7 +122,7 @@ def high_quota(traffic: Traffic, second: int) -> None:
 
 
 def in_sync(traffic: Traffic, second: int) -> None:
-    """Nobody is behind: every partition has some twenty small batches a second, none like another."""
+    """Make traffic in sync: every partition has some twenty small batches a second, none like another."""
     for one in traffic.partitions:
         fetches = max(1, round(traffic.numbers.gauss(20, 4)))
         for fetch in range(fetches):
@@ -166,7 +166,7 @@ def measure(kind: str, seconds: int, folder: Path, *, seed: int = 73) -> Cost:
 
 
 def main() -> None:
-    """Entry point of `python -m benchmarks.journal`."""
+    """Run the benchmark: the entry point of `python -m benchmarks.journal`."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.journal", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--seconds", type=int, default=HOUR_SECONDS, help="of traffic; figures are per hour")
     options = parser.parse_args()

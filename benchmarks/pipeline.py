@@ -1,4 +1,4 @@
-"""How the pipeline's jobs grow: journals of known truth at several sizes, every job on each.
+"""Growth of the pipeline's jobs: journals of known truth at several sizes, every job on each.
 
 `python -m benchmarks.pipeline` prints a table. Each job is a process of its own, started as a person starts it, so that
 its peak of memory is its own. What its tasks took and shuffled is in Spark's event log. Answers are compared with the
@@ -43,7 +43,7 @@ MARK = ".made-by-benchmarks-pipeline"
 
 
 class Tasks(NamedTuple):
-    """What Spark's event log says of all tasks together."""
+    """The sums over all tasks in Spark's event log."""
 
     read_bytes: int
     """Of files."""
@@ -52,7 +52,7 @@ class Tasks(NamedTuple):
 
 
 class Machine(NamedTuple):
-    """What the driver's JVM took, which in local mode is the only one."""
+    """The resources that the driver's JVM used, which in local mode is the only one."""
 
     cpu_seconds: float
     """Of all its threads: whatever else the machine does meanwhile is not in it."""
@@ -75,8 +75,10 @@ class Cost:
         return self.rows / self.machine.cpu_seconds
 
     def microseconds_per_row_beyond(self, smaller: Cost | None) -> float | None:
-        """CPU for each row that the smaller run did not have. If this stays the same from size to size, cost grows as
-        the rows do."""
+        """Return the CPU for each row that the smaller run did not have.
+
+        If this stays the same from size to size, cost grows as the rows do.
+        """
         if smaller is None:
             return None
         more = self.machine.cpu_seconds - smaller.machine.cpu_seconds
@@ -84,7 +86,7 @@ class Cost:
 
 
 def cluster_of(rows: int) -> Cluster:
-    """The cluster whose journals have so many rows. Raises ValueError if there is none."""
+    """Return the cluster whose journals have so many rows. Raises ValueError if there is none."""
     brokers, rest = divmod(rows, ROWS_PER_BROKER)
     if rest or brokers < 1:
         raise ValueError(f"expected a multiple of {ROWS_PER_BROKER} rows, found {rows}")
@@ -240,7 +242,7 @@ def measure(
 
 
 def _check(name: str, cluster: Cluster, folder: Path) -> None:
-    """Raises RuntimeError if what the job wrote is not what was generated."""
+    """Check a job's result. Raises RuntimeError if it is not what was generated."""
     roles, rows = 2 * cluster.brokers, cluster.rows
     name = name.removesuffix(KEPT)
     found: object
@@ -308,7 +310,8 @@ def row(cost: Cost, smaller: Cost | None) -> str:
 
 
 def own_folder(folder: Path, *, kept: bool) -> None:
-    """An empty folder with the mark of this benchmark, which removes it with all that is in it; or one that it kept.
+    """Make an empty folder with the mark of this benchmark, which removes it with all that is in it; or take one it
+    kept.
 
     Raises:
         ValueError: it is somebody else's.
@@ -325,7 +328,7 @@ def own_folder(folder: Path, *, kept: bool) -> None:
 
 
 def options_of(arguments: Sequence[str] | None) -> argparse.Namespace:
-    """What was typed; whatever is wrong with it is said before anything is removed."""
+    """Parse the arguments; a wrong one is reported before anything is removed."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.pipeline", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--rows", type=lambda text: int(float(text)), nargs="+", default=ROWS, help="such as 1e6 5e7")
     parser.add_argument("--jobs", nargs="*", choices=list(JOBS), default=list(JOBS), help="besides generate and ingest")
@@ -347,7 +350,7 @@ def options_of(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Entry point of `python -m benchmarks.pipeline`."""
+    """Run the benchmark: the entry point of `python -m benchmarks.pipeline`."""
     options = options_of(arguments)
     smaller: dict[str, Cost] = {}
     print(HEAD)

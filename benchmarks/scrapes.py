@@ -1,4 +1,4 @@
-"""What a scrape costs the relay: the longest stretch for which the loop serves nobody else, in slices and at one go.
+"""The cost of a scrape to the relay: the longest stretch for which the loop does nothing else, in slices and at one go.
 
     python -m benchmarks.scrapes [--replicas 200000] [--connections 200] [--rounds 9] [--write docs/benchmarks.md]
 

@@ -1,4 +1,4 @@
-"""What a start costs: CPU of `throttle-sidecar run` until `/readyz` first answers 200, and what that is made of.
+"""The cost of a start: CPU of `throttle-sidecar run` until `/readyz` first answers 200, and its parts.
 
     python -m benchmarks.start [--beside COMMIT] [--rounds 25] [--tls]
 
@@ -72,7 +72,7 @@ def tree_of(commit: str, into: Path) -> Path:
 
 
 def started(programs: Path, home: Path, *, tls: bool) -> float:
-    """CPU seconds of one start, with the two milliseconds of what has it end with us."""
+    """Return CPU seconds of one start, with the two milliseconds of the command that has it end with us."""
     command = [*dies_with_us(), str(programs / "throttle-sidecar"), "run", "--config", str(home / "proxy.toml")]
     with held_ports(2) as (listen, port):
         config = f'[broker]\nid = 101\n[http]\nlisten = "127.0.0.1:{port}"\n[quotas]\nfile = "quotas.toml"\n'
@@ -100,7 +100,7 @@ def _cpu_until_ready(process: subprocess.Popen[bytes], port: int) -> float:
 
 
 def python(programs: Path, code: str) -> float:
-    """CPU seconds of a Python that does no more than that, and does not tidy up after itself: a start has no end."""
+    """Return CPU seconds of a Python that does no more than that and does not tidy up: a start has no end."""
     # -I: not what lies in the working directory.
     process = subprocess.Popen((programs / "python", "-I", "-c", f"{code}\nimport os\nos._exit(0)"))
     _, status, usage = os.wait4(process.pid, 0)
@@ -111,7 +111,7 @@ def python(programs: Path, code: str) -> float:
 
 
 def table(found: dict[str, list[float]], beside: str) -> str:
-    """Medians and bounds, and the median of the ratios to `beside` of the same round."""
+    """Return medians and bounds, and the median of the ratios to `beside` of the same round."""
     lines = [f"| | CPU, ms | least to most | over that of {beside} |", "|---|---|---|---|"]
     for name, seconds in found.items():
         ratio = statistics.median(own / other for own, other in zip(seconds, found[beside], strict=True))

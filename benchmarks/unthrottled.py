@@ -1,4 +1,4 @@
-"""What sidecars cost traffic that they do not throttle: the same moves with and without them, in turns.
+"""The cost of sidecars to traffic that they do not throttle: the same moves with and without them, in turns.
 
     python -m benchmarks.unthrottled [--json] [--rounds 3] [--link 1]
 
@@ -78,18 +78,18 @@ class Comparison:
         return self.runs["sidecars"]
 
     def ratio(self, way: Way) -> float:
-        """Median throughput over that of brokers that speak to each other directly."""
+        """Return the median throughput over that of brokers that speak to each other directly."""
         return self.rate(way) / self.rate("direct")
 
     def rate(self, way: Way) -> float:
-        """Median, bytes per second."""
+        """Return the median, in bytes per second."""
         return statistics.median(run.bytes_per_second for run in self.runs[way])
 
     def cpu_seconds_per_gib(self, way: Way) -> float:
         return statistics.median(run.cpu_seconds_per_gib for run in self.runs[way])
 
     def summary(self) -> dict[str, object]:
-        """One row for JSON."""
+        """Return one row for JSON."""
         return {
             "scene": self.scene,
             **{
@@ -115,13 +115,13 @@ class Stage(NamedTuple):
 
 
 def bytes_on_disk(log_dir: Path, name: str) -> int:
-    """Size of all segments of a topic's replicas on one broker."""
+    """Return the size of all segments of a topic's replicas on one broker."""
     return sum(segment.stat().st_size for segment in log_dir.glob(f"{name}-*/*.log"))
 
 
 async def _moved(stage: Stage, name: str, *, beside: str | None = None) -> Run:
-    """Raises LabError: `beside`, a throttled topic, was not moving any more when the last byte of this one arrived.
-    What was measured then was partly a move beside nothing."""
+    """Measure a move. Raises LabError if `beside`, a throttled topic, was not moving any more when its last byte
+    arrived. What was measured then was partly a move beside nothing."""
     kafka = stage.kafka
     total = bytes_on_disk(kafka.brokers[LEADER].log_dir, name)
     cpu, started = stage.cpu_seconds(), time.monotonic()
@@ -142,7 +142,7 @@ async def _moved(stage: Stage, name: str, *, beside: str | None = None) -> Run:
 
 
 async def no_quotas(stage: Stage, bytes_per_partition: int) -> Run:
-    """A move when there is no quota at all."""
+    """Measure a move when there is no quota at all."""
     kafka = stage.kafka
     async with topic(kafka, {p: [LEADER] for p in PARTITIONS}, prefix="free") as name:
         await fill_topic(kafka, name, dict.fromkeys(PARTITIONS, LEADER), bytes_per_partition=bytes_per_partition)
@@ -150,8 +150,7 @@ async def no_quotas(stage: Stage, bytes_per_partition: int) -> Run:
 
 
 async def beside_a_throttled_one(stage: Stage, bytes_per_partition: int) -> Run:
-    """A move of a topic that is not listed while another one, from and to the same brokers, is held back
-    on both sides."""
+    """Measure a move of an unlisted topic while another one, between the same brokers, is held back on both sides."""
     kafka = stage.kafka
     rates = {"leader": QUOTA, "follower": QUOTA}
     async with (
@@ -242,7 +241,8 @@ async def measure(
     link_bytes_per_second: int | None = None,
     tell: Callable[[str], None] = lambda _: None,
 ) -> list[Comparison]:
-    """Every scene, so many times each way, in turns; one more round before is thrown away. `tell` hears of each run.
+    """Measure every scene, so many times each way, in turns; one more round before is thrown away. `tell` hears of each
+    run.
 
     Raises LabError; MissingError if HAProxy is wanted and not there.
     """

@@ -1,4 +1,4 @@
-"""What the webhook costs whoever makes pods: dry runs on a real API server at a fixed rate, with and without the label.
+"""The cost of the webhook to pods: dry runs on a real API server at a fixed rate, with and without the label.
 
     python -m benchmarks.webhook [--rate 100] [--seconds 10] [--write docs/benchmarks.md]
 
@@ -83,8 +83,7 @@ class Load:
         self._next = 0
 
     def run(self, rate: float, seconds: float) -> list[Answered]:
-        """Every connection is open, and has had an answer, before the first request is due: what a handshake costs, and
-        what whoever answers loads for the first, is not the webhook's.
+        """Run requests on connections that are open and have had an answer: the handshake's cost is not the webhook's.
 
         Raises OSError: a connection is lost.
         """
@@ -116,7 +115,7 @@ class Load:
             answers.append(Answered(time.monotonic() - due, good))
 
     def _ask(self, connection: http.client.HTTPSConnection) -> bool:
-        """Whether the answer is what it should be."""
+        """True if the answer is what it should be."""
         connection.request("POST", "/api/v1/namespaces/kafka/pods?dryRun=All", self._body, self._headers)
         answer = connection.getresponse()
         has = b'"throttle-sidecar"' in answer.read()
@@ -124,7 +123,7 @@ class Load:
 
 
 def measure(cluster: ControlPlane, home: Path, rate: float, seconds: float) -> dict[str, list[Answered]]:
-    """Both kinds of pod, in turns. Raises LabError: the webhook does not start."""
+    """Measure both kinds of pod, in turns. Raises LabError: the webhook does not start."""
     asking = copy.deepcopy(POD)
     asking["metadata"]["labels"][LABEL] = "true"
     with _webhook(cluster, home):
@@ -141,7 +140,7 @@ def measure(cluster: ControlPlane, home: Path, rate: float, seconds: float) -> d
 
 @contextlib.contextmanager
 def _webhook(cluster: ControlPlane, home: Path) -> Iterator[None]:
-    """The chart's webhook, run by this machine, registered."""
+    """Run the chart's webhook on this machine, registered."""
     authority = Authority(home / "authority")
     identity = authority.issue("webhook.pem", [cluster.address])
     values = {
@@ -173,7 +172,7 @@ def _webhook(cluster: ControlPlane, home: Path) -> Iterator[None]:
 
 
 async def until_listening(webhook: Process, address: str) -> None:
-    """Raises LabError, with its last lines: it ended, or took too long."""
+    """Wait until it listens. Raises LabError, with its last lines, if it ended or took too long."""
     there = partial(accepts_connections, address, PORT)
     await wait_until(there, process=webhook, what="it listened", timeout_seconds=START_SECONDS)
 

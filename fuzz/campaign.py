@@ -40,7 +40,7 @@ NARROWED = (Broken.DIED, Broken.STALLED, Broken.CUT_OFF, Broken.WRONG_BYTES, Bro
 
 @dataclass(slots=True)
 class Result:
-    """What one family did in one mode, and what came of it."""
+    """The result of one family in one mode."""
 
     family: str
     mode: str
@@ -86,7 +86,7 @@ class _Slowness:
 
 @dataclass(slots=True)
 class Campaign:
-    """What all families of a run share."""
+    """The state that all families of a run share."""
 
     seed: int
     bounds: Bounds
@@ -121,7 +121,7 @@ class Campaign:
         return result
 
     async def _played(self, stage: Stage, scene: Scene, result: Result, began: float) -> bool:
-        """Whether it broke something."""
+        """Play a scene; return whether it broke something."""
         watch, over = Watch(stage, self.bounds), trio.Event()
         failures: list[Breach] = []
 
@@ -151,7 +151,7 @@ class Campaign:
         return True
 
     def _keep(self, result: Result, found: Finding) -> None:
-        """Once for each signature."""
+        """Keep a finding, once for each signature."""
         known = next((one for one in result.findings if one.breach.signature == found.breach.signature), None)
         if known is None:
             result.findings.append(found)
@@ -222,7 +222,7 @@ class Campaign:
         self._tell(found, found.save(self.corpus))
 
     async def _narrowed(self, stage: Stage, suspects: Sequence[Case]) -> Case | None:
-        """The case that by itself breaks the invariant again, which leaves a fresh sidecar behind."""
+        """Return the case that by itself breaks the invariant again, and leave a fresh sidecar behind."""
         bounds = replace(self.bounds, stall_seconds=TRY_STALL_SECONDS)
         for case in suspects[:MOST_TRIED]:
             if await replayed(stage, [case], bounds) is not None:
@@ -260,7 +260,7 @@ async def replayed(
 
 
 def _hesitates(stage: Stage) -> bool:
-    """Whether the victim waits longer than it ever should: it is not known yet what comes of it."""
+    """True if the victim waits longer than it ever should: the outcome is not known yet."""
     return any(observed.pending_us > 300_000 for observed in stage.victim.observed.values())
 
 
@@ -284,7 +284,7 @@ class _Numbers:
 
 
 def _first_number(mode: str) -> int:
-    """Each mode has numbers of its own, so that it meets other cases."""
+    """Return the first case number of a mode: each has numbers of its own, so that it meets other cases."""
     return sum(mode.encode()) * 10**6
 
 

@@ -37,7 +37,7 @@ FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 
 
 def _kept(_: click.Context, option: click.Parameter, paths: Sequence[Path]) -> dict[Path, Kept]:
-    """What the corpus files hold. They are read before anything runs, so that a wrong one is said at once."""
+    """Read the corpus files. They are read before anything runs, so that a wrong one is said at once."""
     try:
         found = {path: cases_of(path) for path in paths}
     except ValueError as error:
@@ -62,7 +62,7 @@ def _results(_: click.Context, option: click.Parameter, paths: Sequence[Path]) -
 
 
 def _in_a_folder(_: click.Context, option: click.Parameter, path: Path | None) -> Path | None:
-    """It is written when the run is over, half an hour later perhaps."""
+    """Refuse a file whose folder is missing before the run, which may take half an hour and writes it at its end."""
     if path is not None and not path.parent.is_dir():
         raise click.BadParameter(f"expected a folder to write into, found none: {path.parent}", param=option)
     return path
@@ -160,7 +160,7 @@ def main(
 
 
 def _carry_out(order: Order, files: dict[Path, Kept], json_to: Path | None) -> NoReturn:
-    """Whatever ends the run, what is finished by then is told."""
+    """Carry out the order, and print what is finished by then, whatever ends the run."""
     be_nice()
     results: list[Result] = []
     work = partial(replay, files) if files else run

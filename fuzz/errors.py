@@ -1,7 +1,7 @@
-"""What goes wrong with the sidecar, seen by a scene."""
+"""Failures of the sidecar, as a scene sees them."""
 
 from __future__ import annotations
 
 
 class NotRecoveredError(Exception):
-    """What was taken away was given back, and the sidecar does not take it."""
+    """Raised when what was taken away was given back, and the sidecar does not take it."""

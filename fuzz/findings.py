@@ -44,7 +44,7 @@ class Finding:
     times: int = 1
 
     def as_json(self) -> dict[str, Any]:
-        """For the corpus and the report, bytes and all."""
+        """Return the finding for the corpus and the report, bytes and all."""
         return {
             "format": FORMAT,
             "family": self.family,
@@ -68,7 +68,7 @@ class Finding:
 
 
 def cases_of(path: Path) -> Kept:
-    """(mode, cases) of a corpus file. Raises ValueError for a file that is none, with its name."""
+    """Return (mode, cases) of a corpus file. Raises ValueError for a file that is none, with its name."""
     try:
         said = json.loads(path.read_text("utf-8"))
         if said["format"] != FORMAT:

@@ -27,7 +27,7 @@ DYING_SECONDS = 0.5
 
 
 class Broken(enum.StrEnum):
-    """In which way, the worst first."""
+    """The ways in which the invariant breaks, the worst first."""
 
     WRONG_BYTES = "wrong bytes"
     DIED = "died"
@@ -42,7 +42,7 @@ class Broken(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """What is still no notice.
+    """The delays that do not count as noticed.
 
     Args:
         slow_ms: a fetch of the victim's may take so much more than the control's worst within a second of it.
@@ -91,7 +91,7 @@ class Watch:
         """Connections by the cause they ended by, as far as they were logged."""
 
     def look(self) -> Breach | None:
-        """The worst that is wrong now, slowness apart; None if nothing is."""
+        """Return the worst breach now, slowness apart; None if there is none."""
         stage, victim = self._stage, self._stage.victim
         if stage.restarting:
             return None
@@ -126,7 +126,7 @@ class Watch:
         return None
 
     def _still_runs(self) -> bool:
-        """Whether it runs some time after a connection ended: if it does not, that is what happened."""
+        """True if the sidecar still runs some time after a connection ended; if it does not, that is the breach."""
         now = trio.current_time()
         self._cut_at = self._cut_at or now
         return now - self._cut_at > DYING_SECONDS
@@ -141,7 +141,7 @@ class Watch:
         return Breach(Broken.MEMORY, f"{self.last_bytes / MIB:.0f} MiB, {self.first_bytes / MIB:.0f} MiB before")
 
     def slowest(self) -> Breach | None:
-        """By how much the victim's worst fetch was later than what the machine did to the control at that time."""
+        """Return by how much the victim's worst fetch was later than the control's at that time, if it is a breach."""
         excess, worst = 0.0, None
         for bucket, ms in self._stage.victim.late(self._bounds.slow_ms):
             machine = self._stage.control.worst_ms_about(bucket)
@@ -164,7 +164,7 @@ class Watch:
 
 
 class LogReader:
-    """What a sidecar logs, as it grows: why connections ended, and defects that cost one of them."""
+    """A reader of a sidecar's log as it grows: why connections ended, and defects that cost one of them."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -175,11 +175,11 @@ class LogReader:
         self.events: dict[str, int] = {}
 
     def skip(self) -> None:
-        """What is there already."""
+        """Skip what is there already."""
         self._at = self._path.stat().st_size if self._path.exists() else 0
 
     def read_on(self) -> None:
-        """What has come since."""
+        """Read what has come since."""
         if not self._path.is_file():
             return
         with self._path.open("rb") as file:

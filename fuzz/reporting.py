@@ -1,4 +1,4 @@
-"""What came of a run: a table for people, JSON lines for machines, and the sum of several runs. Pure."""
+"""Results of a run: a table for people, JSON lines for machines, and the sum of several runs. Pure."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ WORST = (
 
 
 def table(results: Sequence[Result]) -> str:
-    """Markdown, with the findings below."""
+    """Return a table in Markdown, with the findings below."""
     rows = [HEAD, ("---",) * len(HEAD), *(_row(result) for result in results)]
     lines = ["| " + " | ".join(row) + " |" for row in rows]
     lines += ["", *(line for result in results for line in _findings(result))]
@@ -34,12 +34,12 @@ def table(results: Sequence[Result]) -> str:
 
 
 def as_json(results: Sequence[Result]) -> str:
-    """A line for each family and mode; findings without their bytes, which the corpus has."""
+    """Return a line for each family and mode; findings without their bytes, which the corpus has."""
     return "".join(json.dumps(_plain(result)) + "\n" for result in results)
 
 
 def from_json(text: str) -> list[Result]:
-    """What `as_json` wrote, with the signatures of findings alone. Raises ValueError for anything else."""
+    """Read what `as_json` wrote, with the signatures of findings alone. Raises ValueError for anything else."""
     try:
         rows = [json.loads(line) for line in text.splitlines()]
         return [Result(**{**row, "findings": [], "ended": _ended(row)}) for row in rows]
@@ -48,12 +48,12 @@ def from_json(text: str) -> list[Result]:
 
 
 def _ended(row: dict[str, Any]) -> dict[str, int]:
-    """Findings are counted beside the causes of ends, so that a sum of runs cannot hide one."""
+    """Count findings beside the causes of ends, so that a sum of runs cannot hide one."""
     return {**Counter(f"BROKEN {one['signature']}" for one in row["findings"]), **row["ended"]}
 
 
 def summed(results: Iterable[Result]) -> list[Result]:
-    """One for each family, over all modes and runs."""
+    """Return one result for each family, over all modes and runs."""
     by_family: dict[str, list[Result]] = {}
     for result in results:
         by_family.setdefault(result.family, []).append(result)

@@ -25,7 +25,7 @@ _PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0"
 
 
 def _frame(kind: int, flags: int, stream: int, payload: bytes) -> bytes:
-    """Of HTTP/2 (RFC 9113, 4.1)."""
+    """Return a frame of HTTP/2 (RFC 9113, 4.1)."""
     return struct.pack(">I", len(payload))[1:] + bytes((kind, flags)) + struct.pack(">I", stream) + payload
 
 
@@ -51,7 +51,7 @@ HTTP = {
 
 
 def kafka_cases() -> Iterator[Case]:
-    """A header of fourteen bytes whose sizes are negative, after one ordinary frame, at each door."""
+    """Yield headers of fourteen bytes whose sizes are negative, after one ordinary frame, for each door."""
     ordinary = fetch(3, [("t", 1)])
     number = 0
     for door in (Door.INGRESS, Door.EGRESS):
@@ -66,7 +66,7 @@ def kafka_cases() -> Iterator[Case]:
 
 
 def http_cases() -> Iterator[Case]:
-    """Requests after which a web server's exception ended the relay."""
+    """Yield requests after which a web server's exception ended the relay."""
     for number, (said, data) in enumerate(HTTP.items()):
         yield Case(
             family=said, number=number, door=Door.HTTP, chunks=(data,), frames=1, ending=Ending.LINGER
@@ -74,6 +74,6 @@ def http_cases() -> Iterator[Case]:
 
 
 def quota_cases() -> Iterator[Case]:
-    """Contents of quotas.toml that ended a sidecar, or kept it busy for good."""
+    """Yield contents of quotas.toml that ended a sidecar, or kept it busy for good."""
     for number, (said, content) in enumerate(ODD.items()):
         yield Case(family=said, number=number, door=Door.QUOTAS, chunks=(content,), frames=1)

@@ -41,7 +41,7 @@ WHOLE_AT_ONCE = 32
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
-    """What a run is to do.
+    """The order of a run: families, scenes, modes and amounts.
 
     Args:
         seed: everything that is sent follows from it.
@@ -67,7 +67,8 @@ class Order:
     bounds: Bounds = field(default_factory=Bounds)
 
     def as_whole(self) -> Order:
-        """The same with a million requests, a million answers and so on over all modes: of some modes their share."""
+        """Return the same with a million requests, a million answers and so on over all modes: of some modes their
+        share."""
         share = len(self.modes) / len(MODES)
         frames = {family: round(count * share) for family, count in WHOLE.items()}
         files = round(WHOLE_QUOTA_FILES * share)

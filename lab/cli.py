@@ -43,7 +43,7 @@ _VERSION_SECONDS = 10.0
 
 @click.group(context_settings={"max_content_width": 110, "show_default": True, "help_option_names": ["-h", "--help"]})
 def cli() -> None:
-    """Real Kafka brokers on this machine, with taps (and sidecars, if wanted) on their replication path.
+    """Run real Kafka brokers on this machine, with taps (and sidecars, if wanted) on their replication path.
 
     Needs Java 17 and, the first time, Maven. A cluster of three takes about 400 MB and 3 to 10 seconds.
     Nothing outside of a temporary folder is touched; Ctrl-C ends everything.
@@ -172,7 +172,7 @@ def versions(protocols: Sequence[str], *, as_json: bool) -> None:
 @cli.command()
 @click.argument("versions", nargs=-1, type=click.Choice(BINARIES), metavar="[KAFKA]...")
 def fetch(versions: Sequence[str]) -> None:
-    """Have Maven fetch Kafka's jars into the cache, unless they are there: every release that the lab runs, or KAFKA.
+    """Fetch Kafka's jars into the cache by Maven, unless they are there: every release that the lab runs, or KAFKA.
 
     Other commands fetch those of their own release when they need them. A test that has to wait for them has less
     time for what it tests.
@@ -228,7 +228,7 @@ async def _versions_seen(kafka: Cluster) -> list[int]:
 
 
 def _wanted(**fields: Any) -> Move:
-    """A move, or a usage error that says why there cannot be such a one."""
+    """Return a move, or raise a usage error that says why there can be none like it."""
     try:
         return Move(**fields)
     except ValueError as error:
@@ -236,7 +236,7 @@ def _wanted(**fields: Any) -> Move:
 
 
 def _sidecars_for(wanted: Move) -> SidecarPlan | None:
-    """Just what the move needs: sidecars only where they throttle."""
+    """Return a plan of only the sidecars that the move needs: those that throttle."""
     if not wanted.how.startswith("sidecar"):
         return None
     return SidecarPlan(
@@ -275,5 +275,5 @@ def _run(work: Callable[[], Awaitable[int]]) -> NoReturn:
 
 
 def main() -> None:
-    """Entry point of `python -m lab`."""
+    """Run the command line: the entry point of `python -m lab`."""
     cli(prog_name="python -m lab")

@@ -65,7 +65,7 @@ PROTOCOLS = tuple(dict.fromkeys(row.name for row in EVERY_RELEASE))
 
 
 def cluster_options(command: _Command) -> _Command:
-    """What every command that starts brokers takes to choose them."""
+    """Add the options by which every command that starts brokers chooses them."""
     for option in reversed(_CLUSTER_OPTIONS):
         command = option(command)
     return command
@@ -93,7 +93,7 @@ _CLUSTER_OPTIONS = (
 
 
 def cluster_plan(brokers: tuple[int, ...], options: Mapping[str, Any], **more: Any) -> ClusterPlan:
-    """A cluster of what `cluster_options` and `security_option` said.
+    """Return the plan that `cluster_options` and `security_option` describe.
 
     Args:
         brokers: ids.

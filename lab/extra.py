@@ -1,4 +1,4 @@
-"""What is said where the lab is started without the packages that only the lab needs."""
+"""The message for a lab that is started without the packages that only the lab needs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _EXTRA = "lab"
 
 
 def missing_extra(program: str, error: ModuleNotFoundError) -> str:
-    """Say which extra of this distribution brings the module that `program` did not find.
+    """Return which extra of this distribution brings the module that `program` did not find.
 
     Raises `error` itself if the module is one of this distribution's own: no extra would bring it.
     """

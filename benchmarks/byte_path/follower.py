@@ -46,7 +46,7 @@ class Order:
 
 
 class Fetcher:
-    """One connection. `took_ns` is the time of each fetch of the part that counts."""
+    """A connection that fetches. `took_ns` is the time of each fetch of the part that counts."""
 
     def __init__(self, port: int, load: Load) -> None:
         self.sock = socket.socket()
@@ -104,7 +104,7 @@ class Fetcher:
 
 
 def carry_out(order: Order) -> dict[str, object]:
-    """Raises ConnectionError, TimeoutError."""
+    """Carry out an order. Raises ConnectionError, TimeoutError."""
     begin = threading.Barrier(order.load.connections + 1)
     counting, stop = threading.Event(), threading.Event()
     ports = itertools.islice(itertools.cycle(order.ports), order.load.connections)

@@ -1,4 +1,4 @@
-"""How cost grows, as tables: lines through partitions, shares of a core. Pure."""
+"""Growth of cost, as tables: lines through partitions, shares of a core. Pure."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ class Line(NamedTuple):
 
 
 def fit(points: Sequence[tuple[int, float]]) -> Line:
-    """The line through (partitions, µs of CPU per fetch)."""
+    """Fit a line through (partitions, µs of CPU per fetch)."""
     xs, ys = [float(x) for x, _ in points], [y for _, y in points]
     slope, intercept = statistics.linear_regression(xs, ys)
     return Line(intercept, slope, statistics.correlation(xs, ys) ** 2)
 
 
 def slopes(results: Sequence[Result]) -> dict[tuple[str, bool], list[tuple[int, float]]]:
-    """(Peer, whether in sync) -> its medians of CPU per fetch, by partitions."""
+    """Return medians of CPU per fetch with their partitions, by (peer, whether in sync)."""
     found: dict[tuple[str, bool], dict[int, list[float]]] = {}
     for run in results:
         points = found.setdefault((run.peer, run.load.in_sync), {})
@@ -36,7 +36,7 @@ def slopes(results: Sequence[Result]) -> dict[tuple[str, bool], list[tuple[int, 
 
 
 def slope_table(results: Sequence[Result]) -> str:
-    """Markdown: CPU µs per fetch by number of partitions, and the fit."""
+    """Return Markdown: CPU µs per fetch by number of partitions, and the fit."""
     counts = sorted({run.load.partitions for run in results})
     lines = [
         f"| CPU µs per fetch | {' | '.join(map(str, counts))} | per fetch | per partition | R² |",
@@ -53,7 +53,7 @@ def slope_table(results: Sequence[Result]) -> str:
 
 
 def idle_table(results: Sequence[Result]) -> str:
-    """Markdown: what fetchers cost that get nothing."""
+    """Return Markdown: the cost of fetchers that get nothing."""
     lines = ["| everything throttled, quota 0 | % of a core | fetches/s | CPU µs per fetch |", "|---|---|---|---|"]
     lines += [
         f"| {run.load.title} | {run.cores * 100:.2f} | {run.fetches / run.seconds:.1f} | {run.cpu_us_per_fetch:.0f} |"

@@ -40,8 +40,8 @@ _INT32 = struct.Struct(">i")
 
 
 class Answer(NamedTuple):
-    """One response. It is in parts, of which the first has the correlation id; or its beginning is here and the rest in
-    a file.
+    """One response of a leader. It is in parts, of which the first has the correlation id; or its beginning is here and
+    the rest in a file.
 
     The file is closed when nobody sends it any more.
     """
@@ -53,7 +53,7 @@ class Answer(NamedTuple):
     wait_seconds: float
 
     def sealed(self) -> Answer:
-        """The same, in a file but for its beginning."""
+        """Return the same, in a file but for its beginning."""
         if self.file is not None or not self.parts:
             return self
         frame = self.start + b"".join(self.parts)
@@ -100,7 +100,7 @@ def answer_to(request: FetchRequest) -> Answer:
 
 
 def _begin(parts: list[bytes]) -> tuple[bytes, list[bytes]]:
-    """Gather what is small: a part of some bytes costs as much to send as one of some thousand."""
+    """Gather small parts: a part of some bytes costs as much to send as one of some thousand."""
     gathered: list[bytearray | bytes] = [bytearray()]
     for part in parts:
         last = gathered[-1]
@@ -130,7 +130,8 @@ def serve(sock: socket.socket, answers: Answers) -> None:
 
 
 def _receive(sock: socket.socket) -> bytes | None:
-    """The next frame without its length prefix: a follower has one request in flight, so nothing comes after it."""
+    """Receive the next frame without its length prefix: a follower has one request in flight, so nothing comes after
+    it."""
     data = sock.recv(RECEIVE_BYTES)
     while data:
         if len(data) >= PREFIX_BYTES and len(data) == PREFIX_BYTES + _INT32.unpack_from(data)[0]:

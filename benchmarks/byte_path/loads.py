@@ -1,4 +1,4 @@
-"""What one fetch asks for and what it brings: the tables of the loads, and their frames.
+"""The tables of the loads, and their frames: the partitions and bytes of one fetch.
 
 The leader learns from the names of topics alone what to send: a partition of topic `bytes-10000` has 10000 bytes of
 records, whoever asks. So one leader serves every load, and what a proxy leaves out of a request is left out of the
@@ -79,7 +79,7 @@ class Load:
         return self.partitions * self.record_bytes < 64 * 1024
 
     def request(self) -> bytes:
-        """A follower's request, length prefix included; the correlation id, at `CORRELATION_ID_AT`, is 0."""
+        """Return a follower's request, length prefix included; the correlation id, at `CORRELATION_ID_AT`, is 0."""
         fetcher = f"broker-{REPLICA_ID}-fetcher-0" + (f"-{KAFKA_BUFFERS}" if self.kafka_buffers else "")
         head = {"api_key": API_FETCH, "api_version": self.version, "correlation_id": 0, "client_id": fetcher, TAGS: []}
         entry = {
@@ -102,7 +102,7 @@ class Load:
 
 
 def _replica_state(version: int) -> list[tuple[int, bytes]]:
-    """The tags of a request: from v15 on they say who asks (KIP-903)."""
+    """Return the tags of a request: from v15 on they name the replica (KIP-903)."""
     if version < FIRST_VERSION_WITH_REPLICA_STATE:
         return []
     tags: TaggedFields = member(request_layout(version), TAGS).subcon
@@ -110,20 +110,20 @@ def _replica_state(version: int) -> list[tuple[int, bytes]]:
 
 
 def topic_of(version: int, record_bytes: int) -> Topic:
-    """The name, or from v13 on the id (KIP-516), of the topic whose partitions bring so many bytes."""
+    """Return the name, or from v13 on the id (KIP-516), of the topic whose partitions bring so many bytes."""
     if version < FIRST_VERSION_WITH_TOPIC_IDS:
         return f"{TOPIC}{record_bytes}"
     return (TOPIC_ID | record_bytes).to_bytes(16)
 
 
 def topic_block(version: int, topic: Topic, partitions: list[dict[str, Any]]) -> dict[str, Any]:
-    """A topic's block of a request or response."""
+    """Return a topic's block of a request or response."""
     name = "topic" if version < FIRST_VERSION_WITH_TOPIC_IDS else "topic_id"
     return {name: topic, "partitions": partitions, TAGS: []}
 
 
 def records_of(topic: Topic) -> int:
-    """Bytes of records in a partition of this topic. Raises ValueError for a topic that no load has."""
+    """Return the bytes of records in a partition of this topic. Raises ValueError for a topic that no load has."""
     if isinstance(topic, bytes):
         return int.from_bytes(topic) & ~TOPIC_ID
     if not topic.startswith(TOPIC):

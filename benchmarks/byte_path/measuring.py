@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Times(NamedTuple):
-    """How often and how long: `warm_up_seconds` come before the `seconds` that count, in each run."""
+    """The number and length of runs: `warm_up_seconds` come before the `seconds` that count, in each run."""
 
     rounds: int
     seconds: float

@@ -1,4 +1,4 @@
-"""What a fetch costs the sidecar's own code: no kernel, no other process; both directions are called by hand.
+"""The cost of a fetch to the sidecar's own code: no kernel, no other process; both directions are called by hand.
 
     python -m benchmarks.byte_path.own            microseconds per fetch, per partition, and of the longest turn
     python -m benchmarks.byte_path.own --profile  and the functions they go to
@@ -116,10 +116,10 @@ class MemoryTransport:
         return len(data)
 
     def finish_sending(self) -> None:
-        """There is nobody to tell."""
+        """Do nothing: there is no peer."""
 
     def close(self) -> None:
-        """There is nothing to close."""
+        """Do nothing: there is no socket."""
 
 
 class Conversation:
@@ -141,7 +141,7 @@ class Conversation:
         self._longest = 0
 
     def fetch(self) -> Took:
-        """One fetch and its answer."""
+        """Run one fetch and its answer."""
         self._longest = 0
         self._correlation_id += 1
         _INT32.pack_into(self._request, CORRELATION_ID_AT, self._correlation_id)
@@ -154,7 +154,7 @@ class Conversation:
         return Took(asked, answered, self._longest)
 
     def _advance(self, direction: Direction, source: MemoryTransport, data: bytes) -> int:
-        """What arrives, and the poller's calls; nanoseconds in all."""
+        """Pass data and make the poller's calls; return the nanoseconds of all."""
         source.feed(data)
         direction.wants, took = Wait.TURN, 0
         while direction.wants is Wait.TURN:
@@ -178,7 +178,7 @@ class Conversation:
 
 
 def measure(case: Case, seconds: float, profile: cProfile.Profile | None = None) -> tuple[float, float, float]:
-    """Microseconds of a request, of its answer and of the longest turn of both."""
+    """Return microseconds of a request, of its answer and of the longest turn of both."""
 
     async def main() -> list[Took]:
         talk = Conversation(case)

@@ -1,4 +1,4 @@
-"""What may stand between a follower and a leader.
+"""A peer: the process between a follower and a leader.
 
 A peer is a way to write its files, and a command; what is not on this machine says so and is left out. Knows nothing
 A peer is a command and a way to write its files. If it is not installed on this machine, it says so and is left out.
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 
 class MissingError(Exception):
-    """This machine does not have what a peer needs; the message says how to get it."""
+    """Raised when this machine lacks what a peer needs; the message says how to get it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a peer runs: a folder of its own, where it listens and where the leader is (ports of 127.0.0.1)."""
+    """The place of a peer: a folder of its own, where it listens and where the leader is (ports of 127.0.0.1)."""
 
     home: Path
     ports: list[int]
@@ -40,7 +40,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """One contender.
+    """One process that is compared.
 
     Args:
         name: for tables and the command line.
@@ -62,7 +62,7 @@ class Peer:
 
 
 def program(name: str, package: str) -> str:
-    """The path of a program. Raises MissingError with the Debian packages that bring it."""
+    """Return the path of a program. Raises MissingError with the Debian packages that bring it."""
     found = shutil.which(name, path="/usr/sbin:/usr/bin:/usr/local/sbin:/usr/local/bin")
     if found is None:
         raise MissingError(f"{name} is not here: apt-get install --no-install-recommends {package}")
@@ -70,7 +70,7 @@ def program(name: str, package: str) -> str:
 
 
 def said(pattern: str, *command: str) -> str:
-    """What a program prints about its version."""
+    """Return what a program prints about its version."""
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     found = re.search(pattern, done.stdout + done.stderr)
     return found[1] if found else "of unknown version"

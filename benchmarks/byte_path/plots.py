@@ -82,7 +82,7 @@ def _small(results: Sequence[Result]) -> Figure:
 
 
 def _bars(found: dict[str, dict[Load, tuple[float, float]]], titles: tuple[str, str]) -> Figure:
-    """A panel for each side of the pairs, a group of bars per peer, a bar per load."""
+    """Draw a panel for each side of the pairs, a group of bars per peer, a bar per load."""
     figure, axes = plt.subplots(1, 2, figsize=(10, 5), sharey=True)
     peers, loads = list(found), list(found[ANCHOR])
     for side, (axis, title) in enumerate(zip(axes, titles, strict=True)):

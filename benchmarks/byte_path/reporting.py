@@ -38,7 +38,7 @@ SMALL_FIGURES: tuple[Figure, ...] = (
 
 
 def explain(machine: Machine) -> str:
-    """What the machine is, and one line per peer: what it is exactly."""
+    """Return a description of the machine, and one line per peer with its exact version."""
     peers = (f"* {name}: {about}" for name, about in machine.peers.items())
     python = f", {machine.python}" if machine.python else ""
     head = (
@@ -48,7 +48,7 @@ def explain(machine: Machine) -> str:
 
 
 def disturbance(results: Iterable[Result]) -> str:
-    """How busy other processes kept the machine."""
+    """Return how busy other processes kept the machine."""
     busy = [run.others_cores for run in results] or [0.0]
     most = f"{statistics.median(busy):.2f} cores (median of runs), {max(busy):.2f} at most"
     fair = "" if statistics.median(busy) < FAIR_CORES else ": NOT a quiet machine, do not trust these figures"
@@ -56,13 +56,13 @@ def disturbance(results: Iterable[Result]) -> str:
 
 
 def tables(results: Sequence[Result]) -> str:
-    """One table per load, peers in the order in which they came; ratios to `ANCHOR` in parentheses."""
+    """Return one table per load, peers in the order in which they came; ratios to `ANCHOR` in parentheses."""
     loads = dict.fromkeys(run.load for run in results)
     return "\n\n".join(_table(load.title, [run for run in results if run.load == load]) for load in loads)
 
 
 def medians(runs: Sequence[Result], figures: Sequence[Figure]) -> dict[str, list[float | None]]:
-    """Peer -> a median per figure; None where no run has it."""
+    """Return by peer a median per figure; None where no run has it."""
     found: dict[str, list[float | None]] = {}
     for peer in dict.fromkeys(run.peer for run in runs):
         own = [run for run in runs if run.peer == peer]

@@ -37,7 +37,10 @@ class BenchError(Exception):
 
 
 class SlowError(BenchError):
-    """Not one fetch was done in the time that counts. So there is nothing to tell of this run, but the others go on."""
+    """Raised when not one fetch was done in the time that counts.
+
+    So there is nothing to tell of this run, but the others go on.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +67,7 @@ class Pair:
         self.leader_port = int(self._line(self._leader))
 
     def run(self, contender: Contender, load: Load, *, seconds: float, warm_up_seconds: float) -> Result:
-        """Raises BenchError, SlowError among them."""
+        """Run one load. Raises BenchError, SlowError among them."""
         peer, ends = contender.peer.name, [self._leader.pid, self._follower.pid]
         order = Order(contender.ports, load, seconds, warm_up_seconds)
         self._tell(encode(order))
@@ -138,7 +141,7 @@ def running(peers: Sequence[Peer], home: Path) -> Iterator[tuple[Pair, list[Cont
 
 
 def _start(peer: Peer, home: Path, leader_port: int, held: contextlib.ExitStack) -> Contender:
-    """Its ports are held until `held` is closed."""
+    """Start a peer, whose ports are held until `held` is closed."""
     if peer.command is None:
         return Contender(peer, [leader_port], None)
     own = home / peer.name

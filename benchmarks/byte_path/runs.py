@@ -1,4 +1,4 @@
-"""What was measured, as values and as lines of a file: a benchmark may be run in pieces and told as one.
+"""Measurements as values and as lines of a file: a benchmark may be run in pieces and reported as one.
 
 Invariant: what is read is what was appended; a file holds rows of three kinds, in the order in which they came.
 """
@@ -25,7 +25,7 @@ _CONGESTION_CONTROL = Path("/proc/sys/net/ipv4/tcp_congestion_control")
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """One run. Bytes are those of whole responses; GB are 10**9 bytes.
+    """One run of one load through one peer. Bytes are those of whole responses; GB are 10**9 bytes.
 
     `pair` is what leader and follower used, for the record; `seconds` is how long was counted.
     """
@@ -67,7 +67,7 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """Where it was measured, and what exactly: peer -> version and configuration in words."""
+    """The machine of a measurement, and of each peer the version and configuration in words."""
 
     cores: int
     kernel: str
@@ -79,7 +79,7 @@ class Machine:
 
 @dataclass(slots=True)
 class Runs:
-    """All that some files hold. `suites` are runs by the benchmark they belong to."""
+    """All runs that some files hold. `suites` are runs by the benchmark they belong to."""
 
     suites: dict[str, list[Result]] = field(default_factory=dict)
     machines: list[Machine] = field(default_factory=list)
@@ -88,7 +88,7 @@ class Runs:
 
 
 def this_machine(peers: Iterable[Peer]) -> Machine:
-    """Say what the peers are; those that are here."""
+    """Describe this machine and those of the peers that it has."""
     return Machine(
         cores=os.cpu_count() or 1,
         kernel=platform.release(),
@@ -100,7 +100,7 @@ def this_machine(peers: Iterable[Peer]) -> Machine:
 
 
 class RunsFile:
-    """Where runs are appended, one JSON object per line; without a path they are not kept."""
+    """The file to which runs are appended, one JSON object per line; without a path they are not kept."""
 
     def __init__(self, path: Path | None, suite: str) -> None:
         self._path, self._suite = path, suite
@@ -123,7 +123,7 @@ class RunsFile:
 
 
 def read(paths: Iterable[Path]) -> Runs:
-    """Raises ValueError that names file and line of a row that is none of ours."""
+    """Read the runs of these files. Raises ValueError that names file and line of a row that is none of ours."""
     found = Runs()
     for path in paths:
         for number, line in enumerate(path.read_text("utf-8").splitlines(), 1):

@@ -1,4 +1,4 @@
-"""How the sidecar's cost grows: with partitions, with peers, with idle fetchers, with time.
+"""Growth of the sidecar's cost: with partitions, with peers, with idle fetchers, with time.
 
     python -m benchmarks.byte_path.scaling --help
 
@@ -56,7 +56,7 @@ def main() -> None:
 @SECONDS
 @FILE
 def partitions(rounds: int, seconds: float, file: Path | None) -> None:
-    """CPU per fetch of 1 to 4000 partitions with little records, behind and in sync, and the line through it."""
+    """Measure CPU per fetch of 1 to 4000 partitions with little records, behind and in sync, and fit a line."""
     loads = [
         Load(f"{count} partitions", count, RECORD_BYTES, in_sync=in_sync)
         for count in PARTITIONS
@@ -72,7 +72,7 @@ def partitions(rounds: int, seconds: float, file: Path | None) -> None:
 @SECONDS
 @FILE
 def peers(rounds: int, seconds: float, file: Path | None) -> None:
-    """One ingress with 50 followers, one egress with 50 leaders, beside HAProxy with as many connections."""
+    """Measure one ingress with 50 followers, one egress with 50 leaders, beside HAProxy with as many connections."""
     loads = [_with(load, MANY) for load in (MEGABYTES, SMALL)]
     contenders = [*(PEERS[name] for name in (ANCHOR, "haproxy-splice", "opaque", "decoded")), EGRESS]
     times = Times(rounds, seconds, WARM_UP_SECONDS)
@@ -83,7 +83,7 @@ def peers(rounds: int, seconds: float, file: Path | None) -> None:
 @click.option("--seconds", default=20.0, show_default=True, type=LASTING, help="Counted time.")
 @FILE
 def idle(seconds: float, file: Path | None) -> None:
-    """8 fetchers whose every partition is throttled, at quota 0, as a share of a core."""
+    """Measure 8 fetchers whose every partition is throttled, at quota 0, as a share of a core."""
     loads = [_with(load, IDLE_FETCHERS) for load in (BULK[2], BULK[3])]
     results = _measured([STOPPED], loads, Times(1, seconds, 2.0), RunsFile(file, "idle"))
     click.echo(idle_table(results))
@@ -97,7 +97,7 @@ def idle(seconds: float, file: Path | None) -> None:
 @click.option("--peer", default="decoded", show_default=True, type=click.Choice(list(PEERS)))
 @FILE
 def over_time(minutes: float, connections: int, peer: str, file: Path | None) -> None:
-    """Memory every five seconds at full rate: it must stay where it is."""
+    """Measure memory every five seconds at full rate: it must stay where it is."""
     load = _with(MEGABYTES, connections)
     try:
         result, samples = _sampled(PEERS[peer], load, minutes * 60)
@@ -110,7 +110,7 @@ def over_time(minutes: float, connections: int, peer: str, file: Path | None) ->
 
 
 def _sampled(peer: Peer, load: Load, seconds: float) -> tuple[Result, list[tuple[float, Memory]]]:
-    """Raises BenchError: it is not installed, or did not do its work."""
+    """Sample memory during a run. Raises BenchError if the peer is not installed, or did not do its work."""
     with (
         tempfile.TemporaryDirectory(prefix="byte-path-") as home,
         running([peer], Path(home)) as (pair, contenders, missing),

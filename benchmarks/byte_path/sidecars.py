@@ -43,7 +43,7 @@ def _sidecar(
 
 
 def _egress(place: Place) -> str:
-    """A peer per port. They all are the same leader, which the sidecar cannot know."""
+    """Return a configuration with a peer per port. They all are the same leader, which the sidecar cannot know."""
     peers = (f"[[egress.peers]]\nbroker = {200 + n}\n{_listen(p, place.leader)}" for n, p in enumerate(place.ports))
     return "\n".join(['[egress]\nmode = "peers"', *peers])
 
@@ -66,7 +66,7 @@ def _quotas(rate: str, *, role: str = "leader", enforce: bool = True) -> str:
 
 
 def _tenth() -> str:
-    """A tenth of the partitions of each load; of ten at least one."""
+    """Select a tenth of the partitions of each load; of ten at least one."""
     text = f'[brokers.{LEADER_ID}]\nleader.replication.throttled.rate = "{LOW}"\n'
     for load in BULK:
         listed = ",".join(f"{n}:{LEADER_ID}" for n in range(load.partitions // 10))

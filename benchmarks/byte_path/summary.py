@@ -31,13 +31,13 @@ def variants(results: Iterable[Result]) -> dict[str, list[Result]]:
 
 
 def variant(load: Load) -> str:
-    """In words, for a heading."""
+    """Return the load in words, for a heading."""
     rest = load.title.removeprefix(load.name).removeprefix(", ")
     return rest if load.connections > 1 else ", ".join(part for part in ("1 connection", rest) if part)
 
 
 def figures(results: Sequence[Result]) -> dict[str, dict[Load, Pair]]:
-    """Peer -> load -> (GB/s, CPU s/GB), or for a small fetch (p50 µs, CPU µs)."""
+    """Return by peer and load (GB/s, CPU s/GB), or for a small fetch (p50 µs, CPU µs)."""
     found: dict[str, dict[Load, Pair]] = {}
     for peer in dict.fromkeys(run.peer for run in results):
         own = [run for run in results if run.peer == peer]
@@ -68,17 +68,17 @@ def ratios(found: dict[str, dict[Load, Pair]]) -> dict[str, dict[Load, Pair]]:
 
 
 def ratio_table(results: Sequence[Result]) -> str:
-    """Throughput and CPU per GB, or for a small fetch p50 and CPU, each as a ratio to HAProxy's defaults."""
+    """Return throughput and CPU per GB, or for a small fetch p50 and CPU, each as a ratio to HAProxy's defaults."""
     return _table(ratios(figures(results)), "2.2f", "2.2f")
 
 
 def absolute_table(results: Sequence[Result]) -> str:
-    """GB/s / CPU s/GB, or for a small fetch p50 µs / CPU µs."""
+    """Return GB/s / CPU s/GB, or for a small fetch p50 µs / CPU µs."""
     return _table(figures(results), ".3g", ".3g")
 
 
 def memory_table(results: Iterable[Result]) -> str:
-    """The most that a peer held (PSS, MiB), by the number of connections, over all loads."""
+    """Return the most memory of a peer (PSS, MiB), by the number of connections, over all loads."""
     most: dict[str, dict[int, float]] = {}
     for run in results:
         held = most.setdefault(run.peer, {})
@@ -93,7 +93,7 @@ def memory_table(results: Iterable[Result]) -> str:
 
 
 def over_time(what: str, samples: Sequence[tuple[float, Memory]]) -> str:
-    """What was held at full rate, as time went by."""
+    """Return the memory held at full rate, as time went by."""
     held = [memory.proportional / MIB for _, memory in samples]
     first, last, most, minutes = held[0], held[-1], max(held), samples[-1][0] / 60
     return f"{what}: {first:.0f} MiB (PSS) at first, {last:.0f} after {minutes:.0f} minutes, {most:.0f} at most."

@@ -1,4 +1,4 @@
-"""What a tree of processes has used: CPU to the nanosecond, times it was woken, memory.
+"""Resources that a tree of processes has used: CPU to the nanosecond, times it was woken, memory.
 
 Reads /proc alone: sum_exec_runtime of every thread (schedstat), because a tick of 10 ms is too coarse for runs of a
 second. Invariant: a tree's CPU time never falls as long as its processes and threads live. A thread that ends takes its
@@ -26,14 +26,14 @@ class Usage(NamedTuple):
 
 
 class Memory(NamedTuple):
-    """Bytes. The proportional set counts pages that processes share once."""
+    """Memory of processes, in bytes. The proportional set counts pages that processes share once."""
 
     resident: int = 0
     proportional: int = 0
 
 
 def tree(pids: list[int]) -> list[int]:
-    """These processes and all below them; those that have ended meanwhile are left out."""
+    """Return these processes and all below them; those that have ended meanwhile are left out."""
     found: dict[int, None] = {}
     for pid in pids:
         try:
@@ -45,7 +45,7 @@ def tree(pids: list[int]) -> list[int]:
 
 
 def usage(pids: list[int]) -> Usage:
-    """Of these processes, none below them: who calls often has the tree already."""
+    """Return the usage of these processes, none below them: a frequent caller has the tree already."""
     nanoseconds = wakes = 0
     for pid in pids:
         for task in (_PROC / str(pid) / "task").glob("*/schedstat"):
@@ -59,13 +59,13 @@ def usage(pids: list[int]) -> Usage:
 
 
 def machine_cpu_seconds() -> float:
-    """Of everything on this machine, what the hypervisor took away (steal) included."""
+    """Return the CPU of everything on this machine, time taken away by the hypervisor (steal) included."""
     times = psutil.cpu_times()
     return float(times.user + times.nice + times.system + times.irq + times.softirq + times.steal)
 
 
 def memory(pids: list[int]) -> Memory:
-    """Of these processes, none below them."""
+    """Return the memory of these processes, none below them."""
     resident = proportional = 0
     for pid in pids:
         try:

@@ -1,1 +1,1 @@
-"""Who chooses the rate of a move: what it takes, and what acks=all producers wait meanwhile, on a link that is full."""
+"""Ways to choose the rate of a move on a full link: its time, and the time that acks=all producers wait meanwhile."""

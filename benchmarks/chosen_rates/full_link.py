@@ -80,7 +80,7 @@ class Card:
 
 
 class Catching:
-    """What the sidecar lets catch up, at a rate that does not hurt."""
+    """The catch-up that the sidecar allows, at a rate that does not hurt."""
 
     def __init__(self, scene: Scene) -> None:
         self._source = RateSource(scene.most, scene.least, auto=True)
@@ -119,7 +119,7 @@ class Catching:
         return min(max(self._budget.seconds_until_turn(self._claim, now), LEAST_WAIT_SECONDS), MOST_WAIT_SECONDS)
 
     def brought(self, asked_at: float, began: float, ended: float, granted: int) -> None:
-        """All of the grant. Of a part of a batch nothing is left."""
+        """Settle all of the grant. Of a part of a batch nothing is left."""
         self._timings.answered(began - asked_at)
         self._budget.settle(self._claim, reserved=granted, used=granted, now=ended)
         self._used += granted
@@ -158,7 +158,7 @@ class Catching:
 
 @dataclass
 class FullLink:
-    """One run. `catching`: None without a move."""
+    """One run of a full link. `catching`: None without a move."""
 
     scene: Scene
     catching: Catching | None
@@ -204,7 +204,7 @@ class FullLink:
         self.at(self.now + LOOK_SECONDS, self._look)
 
     def run(self, *, seconds: float = 40.0, moved_bytes: float = 0.0) -> float:
-        """Until so much has moved, or for so long without a move: return how long it took. Ten minutes at most."""
+        """Run until so much has moved, or for so long without a move; return how long it took. Ten minutes at most."""
         while self.now < (seconds if self.catching is None else 600.0):
             if self.catching is not None and self.catching.moved_bytes >= moved_bytes:
                 break
@@ -255,7 +255,7 @@ class _Connection:
 
 
 def _due(part: Part, link: float, seed: str) -> Iterator[tuple[float, int]]:
-    """When batches are due, one after the other, and their size: producers write in turns, each a little late."""
+    """Yield when batches are due, one after the other, and their size: producers write in turns, each a little late."""
     rng, at = random.Random(seed), 0.0
     while True:
         at += part.batch_bytes / (part.load(at) * link)

@@ -42,7 +42,10 @@ async def measure(
     keep: Callable[[Row], None],
     tell: Callable[[str], None],
 ) -> None:
-    """Every way so many times, in turns. Brokers that speak to each other directly are a cluster of their own."""
+    """Measure every way so many times, in turns.
+
+    Brokers that speak to each other directly are a cluster of their own.
+    """
     async with AsyncExitStack() as stack:
         stages = {}
         for plan in (None, SidecarPlan()):
@@ -104,7 +107,7 @@ def _tell_seconds(stage: Stage, began: float, found: Sequence[Acknowledged]) -> 
 
 
 def quantiles(seconds: Sequence[float]) -> dict[str, float]:
-    """`QUANTILES` in milliseconds. There is at least one."""
+    """Return `QUANTILES` in milliseconds. There is at least one."""
     ordered = sorted(seconds)
     places = {name: min(int(part * len(ordered)), len(ordered) - 1) for name, part in QUANTILES.items()}
     return {name: round(ordered[place] * 1000, 1) for name, place in places.items()}

@@ -45,13 +45,13 @@ _WARM_UP_SECONDS = 5.0
 
 
 class Clock:
-    """Of a load."""
+    """The clock of a load, which starts when the load begins to change."""
 
     def __init__(self) -> None:
         self._began = math.inf
 
     def begin(self) -> None:
-        """The load begins to change now. Before that it is that of the beginning."""
+        """Begin to change the load now. Before that it is that of the beginning."""
         self._began = trio.current_time()
 
     @property
@@ -72,7 +72,7 @@ class Stage(NamedTuple):
 async def open_stage(
     sidecars: SidecarPlan | None, tell: Callable[[str], None], link: float = 20 * MB
 ) -> AsyncGenerator[Stage]:
-    """Raises LabError."""
+    """Open a stage. Raises LabError."""
     with open_rooms(BROKERS, link_bytes_per_second=int(link)) as rooms:
         plan = ClusterPlan(brokers=BROKERS, release=release(protocol="3.9"), rooms=rooms, taps=False, sidecars=sidecars)
         async with cluster(plan) as made:
@@ -81,7 +81,7 @@ async def open_stage(
 
 @asynccontextmanager
 async def producing(stage: Stage, load: Load, clock: Clock) -> AsyncGenerator[list[LiveProducer]]:
-    """Producers for the length of a block. They write in turns, not all at the same moment."""
+    """Run producers for the length of a block. They write in turns, not all at the same moment."""
     async with AsyncExitStack() as stack:
         topics = {part: await stack.enter_async_context(_topic(stage.kafka)) for part in load.parts}
         nursery = await stack.enter_async_context(trio.open_nursery())
@@ -105,5 +105,5 @@ def _topic(kafka: Cluster) -> AbstractAsyncContextManager[str]:
 
 
 def _times(part: Part, clock: Clock, _: float) -> float:
-    """How many times as much as `FLAT`."""
+    """Return how many times as much as `FLAT` it is."""
     return part.load(clock.seconds) / FLAT

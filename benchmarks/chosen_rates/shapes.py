@@ -1,4 +1,4 @@
-"""How much producers write, by the seconds since the beginning: what `auto` has to follow. Pure."""
+"""Shapes of producers' load, by the seconds since the beginning: `auto` has to follow them. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ IDLE = 0.01
 
 
 class Part(NamedTuple):
-    """One topic."""
+    """The load of one topic."""
 
     load: Callable[[float], float]
     """Of the link."""

@@ -47,7 +47,7 @@ _LISTS = {role: ",".join(f"{partition}:{broker}" for partition in MOVED) for rol
 
 
 def quotas(stage: Stage, way: str, topic: str, clock: Clock) -> AbstractAsyncContextManager[None]:
-    """What one of `WAYS` holds the partitions of `topic` to, for the length of a block."""
+    """Return a block during which one of `WAYS` throttles the partitions of `topic`."""
     match way:
         case "autothrottle":
             return _autothrottled(stage, topic, clock)
@@ -72,7 +72,7 @@ async def _none() -> AsyncGenerator[None]:
 async def _by_sidecars(
     stage: Stage, topic: str, lists: Mapping[str, str], rate: str, clock: Clock
 ) -> AsyncGenerator[None]:
-    """`rate`: as quotas.toml has it."""
+    """Throttle by sidecars at `rate`, as quotas.toml has it."""
     lines = [
         "[brokers.default]", *(f"{role}.replication.throttled.rate = {rate}" for role in lists),
         f'[topics."{topic}"]', *(f'{role}.replication.throttled.replicas = "{lists[role]}"' for role in lists),
@@ -125,7 +125,7 @@ async def _keep_throttling(stage: Stage, throttles: Mapping[str, Autothrottle], 
 
 
 async def _carried(stage: Stage) -> dict[str, float]:
-    """Bytes per second that the leader sent and the follower received, over autothrottle's window."""
+    """Return bytes per second that the leader sent and the follower received, over autothrottle's window."""
     seconds = WINDOW_SECONDS / PACE
     sent, received = stage.rooms.carried(LEADER)[1], stage.rooms.carried(FOLLOWER)[0]
     await trio.sleep(seconds)

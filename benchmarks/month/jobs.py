@@ -103,7 +103,7 @@ def measure(folder: Path, names: Sequence[str], *, cores: int, memory: str) -> I
 
 
 def _write_reassignment(month: Month, folder: Path) -> None:
-    """Each partition that was moved in the last night gets one more replica."""
+    """Write a reassignment in which each partition that was moved in the last night gets one more replica."""
     last = [one for one in outages(month) if one.begins >= (month.days - 1) * DAY and not one.restarts]
     for name, adds in (("old", False), ("new", True)):
         rows = [

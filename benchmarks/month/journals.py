@@ -29,14 +29,14 @@ VIOLATION = 3.5
 
 
 class Shares:
-    """What there is for each link that is behind: an equal part of what replicas in sync leave of both quotas."""
+    """The share of each link that is behind: an equal part of what replicas in sync leave of both quotas."""
 
     def __init__(self, quota: int, behind: Sequence[Outage], in_sync: Counter[tuple[int, str]]) -> None:
         self._quota, self._in_sync = quota, in_sync
         self._links = Counter(end for one in behind for end in _ends(one))
 
     def of(self, one: Outage) -> tuple[float, bool]:
-        """Bytes in this second, and whether it is the leader's quota that sets the pace."""
+        """Return the bytes in this second, and whether it is the leader's quota that sets the pace."""
         leads, follows = ((self._quota - self._in_sync[end]) / self._links[end] for end in _ends(one))
         return max(min(leads, follows), 0.0), leads <= follows
 
@@ -46,7 +46,7 @@ def _ends(one: Outage) -> tuple[tuple[int, str], tuple[int, str]]:
 
 
 class Brokers:
-    """All sidecars, and what those that have ended were told."""
+    """The sidecars of all brokers, and what those that have ended were told."""
 
     def __init__(self, month: Month, folder: Path) -> None:
         self._month, self._folder = month, folder
@@ -172,8 +172,8 @@ def _share_out(one: Outage, both: tuple[Sidecar, Sidecar], room: int, second: in
 
 
 def _bring(one: Outage, both: tuple[Sidecar, Sidecar], replica: Replica, messages: int, second: int) -> None:
-    """A replica counts as in sync if it asks at or beyond the high watermark that it was given last, or was given none
-    on this connection yet."""
+    """Bring messages to a replica, which counts as in sync if it asks at or beyond the high watermark it was given
+    last, or was given none on this connection yet."""
     leader, follower = both
     size, in_sync = messages * replica.message_bytes, replica.offset >= replica.known
     leader.forwards("leader", one.destination, replica, size, second, in_sync=in_sync)

@@ -1,4 +1,4 @@
-"""What happens in the month: who falls behind whom, when, and by how much.
+"""Events of the month: which replicas fall behind, when, and by how much.
 
 Pure: numbers from a seed, values out. By night partitions are moved, by day brokers restart one after the other, one
 broker is replaced, one link is starved, and some producers write beside it. Invariant: the same seed is the same month.
@@ -92,21 +92,21 @@ class Month(NamedTuple):
         return self.days * 2 // 3
 
     def alive(self, day: int) -> list[int]:
-        """On that day's night and morning."""
+        """Return the brokers of that day's night and morning."""
         gone, new = self.replaced
         return [*self.ids] if day <= self.replaced_on else [*(one for one in self.ids if one != gone), new]
 
     def skew(self, broker: int) -> int:
-        """Seconds by which a broker's clock is wrong: few by many, most by none."""
+        """Return the seconds by which a broker's clock is wrong: few by many, most by none."""
         return {0: 45, 1: -20, 2: 3}.get((broker - FIRST_BROKER) % 25, 0)
 
     def quota(self, second: int) -> int:
-        """Of every broker, in bytes a second, as leader and as follower: higher in the depth of the night."""
+        """Return every broker's quota, in bytes a second, as leader and as follower: higher at night."""
         return (80 if NIGHT_RISES <= second % DAY < NIGHT_ENDS else 50) * MIB
 
 
 def outages(month: Month) -> list[Outage]:
-    """In the order in which they begin."""
+    """Return all outages in the order in which they begin."""
     numbers = random.Random(month.seed)
     found: list[Outage] = []
     for day in range(month.days):
@@ -118,7 +118,7 @@ def outages(month: Month) -> list[Outage]:
 
 
 def _night(month: Month, day: int, numbers: random.Random) -> Iterator[Outage]:
-    """Partitions are moved, from each source to two destinations."""
+    """Yield moves of partitions, from each source to two destinations."""
     begins = day * DAY + NIGHT_BEGINS
     ids = numbers.sample(month.alive(day), min(3 * MOVES_A_NIGHT // 2, month.brokers // 3 * 3))
     for first in range(0, len(ids), 3):
@@ -139,7 +139,7 @@ def _night(month: Month, day: int, numbers: random.Random) -> Iterator[Outage]:
 
 
 def _restarts(month: Month, day: int, numbers: random.Random) -> Iterator[Outage]:
-    """Each is away for a while, and comes back behind by what was written meanwhile."""
+    """Yield brokers' absences, after which each is behind by what was written meanwhile."""
     for number, broker in enumerate(numbers.sample(month.alive(day), min(RESTARTS_A_DAY, month.brokers // 3))):
         back = day * DAY + RESTARTS + number * 15 * MINUTE + DOWN_SECONDS
         for source in numbers.sample([one for one in month.alive(day) if one != broker], 2):

@@ -71,7 +71,7 @@ class Sidecar:
         self.last = second
 
     def loses(self, role: str, peer: int, second: int, seconds: float) -> None:
-        """A connection ended in order."""
+        """Report that a connection ended in order."""
         self._tell(
             Kind.CONNECTION, second, role=role, peer=str(peer), cause="closed", seconds=seconds,
             replica_fetches=round(10 * seconds), held_seconds=0.0,

@@ -1,4 +1,4 @@
-"""What encryption costs: TLS 1.3 with AES-256-GCM on both legs, through the sidecar and through what people run.
+"""The cost of encryption: TLS 1.3 with AES-256-GCM on both legs, through the sidecar and through other proxies.
 
     python -m benchmarks.tls --help
 

@@ -48,7 +48,7 @@ _AGAIN = "TLS_BENCHMARK_HOME"
 @click.option("--write", type=click.Path(path_type=Path, exists=True), help="A document with the table's marks.")
 @click.option("--leader", type=click.Path(path_type=Path), hidden=True)
 def main(*, rounds: int, seconds: float, write: Path | None, leader: Path | None) -> None:
-    """TLS 1.3 on both legs: the sidecar beside HAProxy and Envoy."""
+    """Measure TLS 1.3 on both legs: the sidecar beside HAProxy and Envoy."""
     if leader is not None:
         serve(leader)
     home = os.environ.get(_AGAIN)
@@ -67,7 +67,7 @@ def main(*, rounds: int, seconds: float, write: Path | None, leader: Path | None
 
 @contextmanager
 def leading(home: Path) -> Iterator[tuple[subprocess.Popen[str], int]]:
-    """The leader, with the keys of `home`, and its port."""
+    """Run the leader, with the keys of `home`; yield its process and port."""
     command = [*dies_with_us(), sys.executable, "-m", "benchmarks.tls", "--leader", str(home)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as leader:
         try:

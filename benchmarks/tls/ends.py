@@ -38,14 +38,14 @@ Ciphersuites = {CIPHER}
 
 
 def openssl_environment(home: Path) -> dict[str, str]:
-    """For a process whose connections are to have `CIPHER` and no other."""
+    """Return the environment of a process whose connections are to have `CIPHER` and no other."""
     config = home / "openssl.cnf"
     config.write_text(_OPENSSL)
     return os.environ | {"OPENSSL_CONF": str(config)}
 
 
 def serve(home: Path) -> NoReturn:
-    """Be the leader, in a process of its own: prints its port."""
+    """Run the leader in a process of its own: prints its port."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     context.load_cert_chain(home / "own.pem")

@@ -41,7 +41,7 @@ IDLE_CONNECTIONS = 200
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Of one way in one round.
+    """The figures of one way in one round.
 
     Args:
         bytes_per_second: of bulk, on one connection.
@@ -111,7 +111,7 @@ def running(way: Way, home: Path, leader: int, cipher: str) -> Iterator[Relay]:
 
 @contextmanager
 def started(command: Sequence[str], log: BinaryIO) -> Iterator[subprocess.Popen[bytes]]:
-    """A process for the length of a block; it does not outlive this one, whatever ends it."""
+    """Run a process for the length of a block; it does not outlive this one, whatever ends it."""
     child = subprocess.Popen([*dies_with_us(), *command], stdout=log, stderr=log)
     try:
         yield child
@@ -121,7 +121,7 @@ def started(command: Sequence[str], log: BinaryIO) -> Iterator[subprocess.Popen[
 
 
 def _wait_taken_over(log: Path) -> None:
-    """Raises RuntimeError."""
+    """Wait until another process has taken over. Raises RuntimeError."""
     deadline = time.monotonic() + START_SECONDS
     while '"taken_over"' not in log.read_text("utf-8"):
         if time.monotonic() > deadline:
@@ -130,8 +130,8 @@ def _wait_taken_over(log: Path) -> None:
 
 
 def measure(relays: Sequence[Relay], seconds: float, kib: Mapping[str, float]) -> dict[str, Found]:
-    """One round: each number is measured for every way, one way right after the other, so that they find the machine in
-    the same state. `kib`: the memory that `memory_of_each` found."""
+    """Measure one round: each number for every way, one right after the other, so that they find the machine in the
+    same state. `kib`: the memory that `memory_of_each` found."""
     bulk = {relay.name: _fetches(relay, BULK, seconds) for relay in relays}
     small = {relay.name: _fetches(relay, SMALL, seconds / 2) for relay in relays}
     dialled = {relay.name: _dials(relay, seconds / 2) for relay in relays}
@@ -213,7 +213,7 @@ def _fetch_for(follower: Follower, load: Load, seconds: float) -> tuple[int, lis
 
 
 def _dials(relay: Relay, seconds: float) -> _Series:
-    """Connections by threads, whose handshakes are OpenSSL's and run side by side."""
+    """Dial connections by threads, whose handshakes are OpenSSL's and run side by side."""
     times: list[float] = []
     before, began = usage(relay.pids), time.perf_counter()
 

@@ -19,7 +19,7 @@ _IN_WORDS = {"haproxy": "HAProxy with its defaults"}
 
 
 def table(found: Mapping[str, Found], rounds: int) -> str:
-    """Markdown: absolute medians, in brackets the ratio to the first."""
+    """Return Markdown: absolute medians, in brackets the ratio to the first."""
     anchor, first = next(iter(found.items()))
     said = _IN_WORDS.get(anchor, anchor)
     lines = [f"Medians of {rounds} rounds; in brackets the ratio to {said}.", "", _HEAD]

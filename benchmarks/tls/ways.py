@@ -1,4 +1,4 @@
-"""What may stand between the two ends: a way to write its files, and a command. Knows nothing of measuring.
+"""Ways between the two ends: a function that writes its files, and a command. Knows nothing of measuring.
 
 Invariant: every way verifies the leader's certificate and name, has one thread for traffic, and allows TLS 1.3 alone.
 """
@@ -95,7 +95,7 @@ static_resources:
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """How bytes come from leader to follower.
+    """A way for bytes from leader to follower.
 
     Args:
         name: for tables.

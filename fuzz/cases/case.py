@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Door(enum.StrEnum):
-    """Where it knocks."""
+    """The port that an attacker connects to."""
 
     INGRESS = "ingress"
     EGRESS = "strange"
@@ -26,7 +26,7 @@ class Door(enum.StrEnum):
 
 
 class Ending(enum.StrEnum):
-    """What the attacker does when all is sent."""
+    """The attacker's behaviour when all is sent."""
 
     CLOSE = "close"
     RESET = "reset"
@@ -38,7 +38,7 @@ class Ending(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """One conversation.
+    """One conversation of an attacker with the sidecar.
 
     Args:
         family: what made it.
@@ -65,7 +65,7 @@ class Case:
         return sum(map(len, self.chunks)) + sum(len(chunk) for answer in self.answers for chunk in answer)
 
     def as_json(self) -> dict[str, Any]:
-        """Bytes as hexadecimal digits."""
+        """Return the case with its bytes as hexadecimal digits."""
         return {
             **asdict(self),
             "chunks": [chunk.hex() for chunk in self.chunks],
@@ -74,7 +74,7 @@ class Case:
 
     @classmethod
     def from_json(cls, said: Mapping[str, Any]) -> Case:
-        """Raises KeyError, ValueError or TypeError for anything else than what `as_json` gives."""
+        """Read what `as_json` wrote. Raises KeyError, ValueError or TypeError for anything else."""
         return cls(
             family=said["family"],
             number=said["number"],
@@ -88,5 +88,5 @@ class Case:
 
 
 def generator(seed: int, family: str, number: int) -> random.Random:
-    """The random numbers of one case: the same on every machine, whatever was drawn before."""
+    """Return the random numbers of one case: the same on every machine, whatever was drawn before."""
     return random.Random(f"{seed}/{family}/{number}")  # noqa: S311 - to be repeated, not to be secret

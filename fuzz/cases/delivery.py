@@ -31,7 +31,7 @@ _AT_ONCE = struct.pack("ii", 1, 0)
 
 
 class Attack:
-    """Some attackers that take one case after the other."""
+    """A group of attackers, each of which delivers one case after the other."""
 
     def __init__(self, ports: Mapping[str, int]) -> None:
         self._ports = ports
@@ -42,8 +42,8 @@ class Attack:
         self.finished = trio.Event()
 
     def suspects(self, at: float) -> list[Case]:
-        """Whose fault it may be that something happened at that time (trio.current_time): those under way then, and
-        those that had just ended, the likeliest first."""
+        """Return the cases that may have caused an event at that time (trio.current_time), the likeliest first: those
+        under way then, and those that had just ended."""
         held = [(began, trio.current_time(), case) for began, case in self._under_way.values()]
         then = [(abs(min(ended, at) - at), case) for began, ended, case in (*held, *self._recent) if began <= at]
         return [case for _, case in sorted(then, key=lambda one: one[0])]
@@ -75,7 +75,10 @@ class Attack:
             self.sent_bytes += case.size_bytes
 
     async def deliver(self, case: Case) -> bool:
-        """One case; whoever is refused or cut off has got what an attacker may expect. Whether anybody was there."""
+        """Deliver one case; an attacker that is refused or cut off has got what it may expect.
+
+        Whether anybody was there.
+        """
         met = False
         with trio.socket.socket() as sock:
             try:
@@ -105,14 +108,14 @@ class Attack:
 
 
 async def _read(sock: trio.socket.SocketType, seconds: float, *, once: bool = False) -> None:
-    """What comes within that time, or until the end, or only the first of it."""
+    """Read for that time, until the end, or only once."""
     with trio.move_on_after(seconds):
         while await sock.recv(READ_BYTES) and not once:
             pass
 
 
 async def send_all(sock: trio.socket.SocketType, data: bytes) -> None:
-    """Raises OSError."""
+    """Send all of it. Raises OSError."""
     view = memoryview(data)
     while view:
         view = view[await sock.send(view) :]

@@ -52,7 +52,7 @@ _FRAME_TYPES = range(12)
 
 
 def http_case(seed: int, number: int) -> Case:
-    """A connection to the HTTP port."""
+    """Make a connection to the HTTP port."""
     rng = generator(seed, "http", number)
     kind = rng.random()
     requests = 1
@@ -81,7 +81,8 @@ def _request(rng: Random) -> bytes:
 
 
 def _http2(rng: Random) -> bytes:
-    """A client's preface and frames of HTTP/2 (RFC 9113), most of them wrong, header blocks of literals among them."""
+    """Return a client's preface and frames of HTTP/2 (RFC 9113), most of them wrong, header blocks of literals among
+    them."""
     frames = [_frame(4, 0, 0, b"")] if rng.random() < 0.8 else []
     for _ in range(rng.choice((1, 2, 5, 30))):
         stream = rng.choice((0, 1, 3, 5, 2, 2**31 - 1))
@@ -95,7 +96,7 @@ def _http2(rng: Random) -> bytes:
 
 
 def _headers(rng: Random) -> bytes:
-    """Literals without indexing (RFC 7541, 6.2.2)."""
+    """Return literals without indexing (RFC 7541, 6.2.2)."""
     wanted = {b":method": rng.choice(METHODS), b":path": rng.choice(PATHS), b":scheme": b"http", b":authority": b"a"}
     fields = [one for one in wanted.items() if rng.random() < 0.95]
     fields += [(b"x\xff", b"y")] if rng.random() < 0.1 else []

@@ -34,7 +34,7 @@ UNKNOWN_APIS = (88, 1000, 2**15 - 1, -1, -(2**15))
 
 
 class Pool(NamedTuple):
-    """What mutations begin with."""
+    """The frames that mutations begin with."""
 
     requests: tuple[bytes, ...]
     """Golden frames of every API, header and all, without the length prefix."""
@@ -44,7 +44,7 @@ class Pool(NamedTuple):
 
 @functools.cache
 def pool() -> Pool:
-    """Always the same."""
+    """Return the pool, which is always the same."""
     rng = random.Random("pool")  # noqa: S311 - to be repeated
     lines = [
         json.loads(line) for name in ("fetch.jsonl", "heads.jsonl") for line in (GOLDEN / name).read_text().splitlines()
@@ -58,7 +58,7 @@ def pool() -> Pool:
 
 
 def request_case(seed: int, number: int) -> Case:
-    """A connection of hostile requests, which a leader answers as it should, if it can."""
+    """Make a connection of hostile requests, which a leader answers as it should, if it can."""
     rng = generator(seed, "requests", number)
     name = f"requests-{number}"
     frames = [hostile_request(rng, name) for _ in range(rng.choice((1, 1, 2, 5, 20, MOST_FRAMES)))]
@@ -73,7 +73,7 @@ def request_case(seed: int, number: int) -> Case:
 
 
 def answer_case(seed: int, number: int) -> Case:
-    """A connection of good requests, and a leader that answers them with something else."""
+    """Make a connection of good requests, and a leader that answers them with something else."""
     rng = generator(seed, "answers", number)
     name = f"answers-{number}"
     exchanges = [rng.choice(pool().exchanges) for _ in range(rng.choice((1, 2, 5, 10, 30)))]
@@ -92,7 +92,7 @@ def answer_case(seed: int, number: int) -> Case:
 
 
 def hostile_request(rng: Random, name: str) -> bytes:
-    """One request with its length prefix: right, nearly right, or no request at all."""
+    """Return one request with its length prefix: right, nearly right, or no request at all."""
     kind = rng.random()
     if kind < 0.05:
         return _short(rng)
@@ -113,13 +113,13 @@ def hostile_request(rng: Random, name: str) -> bytes:
 
 
 def _short(rng: Random) -> bytes:
-    """A whole header, and not a byte more, whatever its length prefix and its client id's length say."""
+    """Return a whole header, and not a byte more, whatever its length prefix and its client id's length say."""
     key = rng.choice((*_FETCHES, *_PLAIN, 0, 7, 17, *UNKNOWN_APIS))
     return _SHORT.pack(rng.choice(_SIZES), key, rng.choice((0, 1, 3, 4, 12, -1)), 1, rng.choice(INT16))
 
 
 def well_formed(rng: Random, name: str) -> bytes:
-    """One request with its length prefix, as Kafka's own would send it."""
+    """Return one request with its length prefix, as Kafka's own client would send it."""
     if rng.random() < 0.3:
         frame = rng.choice(pool().requests)
         return struct.pack(">i", len(frame)) + frame
@@ -128,7 +128,8 @@ def well_formed(rng: Random, name: str) -> bytes:
 
 
 def _tagged(rng: Random, name: str) -> bytes:
-    """A flexible header of tagged fields beyond what anybody needs: right, or one that claims more than there are."""
+    """Return a flexible header with more tagged fields than any client needs: right, or one that claims more than there
+    are."""
     count = rng.choice((1, 100, 390, 2000))
     said = rng.choice((count, 127, 2**14, 2**32 - 1))
     head = _HEAD.pack(API_FETCH, 12, 1, len(name)) + name.encode() + _uvarint(said)
@@ -153,7 +154,7 @@ def _hostile_answer(rng: Random, one: Exchange, correlation_id: int) -> tuple[by
 
 
 def _request(key: int, version: int, correlation_id: int, name: str, body: bytes) -> bytes:
-    """With its length prefix."""
+    """Return the request with its length prefix."""
     client = b"" if (key, version) == (API_CONTROLLED_SHUTDOWN, 0) else name.encode()
     frame = _HEAD.pack(key, version, correlation_id, len(client)) + client
     frame += (b"\0" if is_flexible(key, version) else b"") + body

@@ -1,4 +1,4 @@
-"""What the victim's follower and leader say to each other: frames of which every byte is known beforehand.
+"""Frames of the victim's follower and leader, of which every byte is known beforehand.
 
 A replica that is in sync: its fetch offset is never below the high watermark it was told last, so that no quota may
 hold it back. Each answer brings one stamped batch, of the partitions in turn. Pure.
@@ -37,17 +37,18 @@ _INT64 = struct.Struct(">q")
 
 
 def fetch_offset(partition: int, correlation_id: int) -> int:
-    """Of the fetch with this correlation id, which begins at 1: one message has come per turn of the partition."""
+    """Return the offset in the fetch with this correlation id, from 1 on: one message has come per turn of the
+    partition."""
     return FIRST_OFFSET + (correlation_id - 1 + PARTITIONS - 1 - partition) // PARTITIONS
 
 
 def request(version: int, correlation_id: int) -> bytes:
-    """The whole frame, its length prefix first."""
+    """Return the whole frame, its length prefix first."""
     return _filled(_request_template(version), CORRELATION_ID_IN_REQUEST, correlation_id)
 
 
 def answer(version: int, correlation_id: int) -> bytes:
-    """The whole frame, its length prefix first."""
+    """Return the whole frame, its length prefix first."""
     brings = (correlation_id - 1) % PARTITIONS
     template, stamp_at = _answer_template(version, brings)
     frame = _filled(template, CORRELATION_ID_IN_ANSWER, correlation_id)
@@ -67,7 +68,7 @@ def _filled(template: tuple[bytes, tuple[tuple[int, int], ...]], correlation_id_
 
 
 def _places(frame: bytes) -> tuple[tuple[int, int], ...]:
-    """(partition, position) of each mark."""
+    """Return (partition, position) of each mark."""
     return tuple((partition, frame.index(_INT64.pack(_MARK + partition))) for partition in range(PARTITIONS))
 
 
@@ -109,7 +110,7 @@ def _answer_template(version: int, brings: int) -> tuple[tuple[bytes, tuple[tupl
 
 
 def replica_state(version: int, replica_id: int) -> list[tuple[int, bytes]]:
-    """The tags of a request: from v15 on they say who asks (KIP-903)."""
+    """Return the tags of a request: from v15 on they name the replica (KIP-903)."""
     if version < FIRST_VERSION_WITH_REPLICA_STATE:
         return []
     tags = member(request_layout(version), TAGS).subcon

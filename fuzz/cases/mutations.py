@@ -1,4 +1,4 @@
-"""What is done to bytes that were right. Pure: the same generator of random numbers does the same to the same bytes.
+"""Mutations of bytes that were right. Pure: the same generator of random numbers does the same to the same bytes.
 
 Invariant: the result is no longer than `MOST_BYTES`, or than what it was made of.
 """
@@ -34,7 +34,7 @@ def _put(data: bytearray, at: int, new: bytes) -> None:
 
 
 def flip(rng: Random, data: bytearray) -> None:
-    """One bit."""
+    """Flip one bit."""
     if data:
         data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
 
@@ -57,7 +57,7 @@ def set_int64(rng: Random, data: bytearray) -> None:
 
 
 def add_to_int(rng: Random, data: bytearray) -> None:
-    """To a length or a count, maybe: what is near the truth gets furthest."""
+    """Add a little to an integer, which may be a length or a count: values near the truth get furthest."""
     if data:
         at = rng.randrange(len(data))
         data[at] = (data[at] + rng.choice((1, -1, 2, -2, 16))) % 256
@@ -93,7 +93,7 @@ MUTATIONS: tuple[Callable[[Random, bytearray], None], ...] = (
 
 
 def mutated(rng: Random, data: bytes, *, times: int | None = None) -> bytes:
-    """`data` with some of the above done to it; now and then with none."""
+    """Return `data` after some of these mutations; now and then after none."""
     changed = bytearray(data)
     for _ in range(rng.choice((0, 1, 1, 1, 2, 3, 8)) if times is None else times):
         rng.choice(MUTATIONS)(rng, changed)
@@ -101,7 +101,7 @@ def mutated(rng: Random, data: bytes, *, times: int | None = None) -> bytes:
 
 
 def prefixed(rng: Random, frame: bytes, *, lies: float) -> bytes:
-    """The frame behind a length prefix, which lies with that probability."""
+    """Return the frame behind a length prefix, which lies with that probability."""
     size = len(frame)
     if rng.random() < lies:
         size = rng.choice((*INT32, size - 1, size + 1, size - 4, size + 4, -size, 2 * size, 512 * 1024 + 1))
@@ -109,7 +109,7 @@ def prefixed(rng: Random, frame: bytes, *, lies: float) -> bytes:
 
 
 def chunks(rng: Random, data: bytes) -> tuple[bytes, ...]:
-    """How it is sent: mostly at once, or cut somewhere, or, if it is short, byte by byte."""
+    """Cut the bytes as they are sent: mostly not at all, or somewhere, or, if they are few, byte by byte."""
     way = rng.random()
     if way < 0.75 or len(data) < 2:
         return (data,)

@@ -41,7 +41,7 @@ class Exchange:
 
 
 def exchange(rng: Random, version: int, *, replica_id: int | None = None) -> Exchange:
-    """A request and an answer with entries for the same partitions."""
+    """Make a request and an answer with entries for the same partitions."""
     wanted = _wanted(rng, version)
     if replica_id is None:
         replica_id = rng.choice((102, 102, 102, 103, CONSUMER, -2, 2**31 - 1))

@@ -1,4 +1,4 @@
-"""Many at once: connections that say nothing, that stop in the middle of a fetch, that never read; slow HTTP."""
+"""Crowds of connections that send nothing, that stop in the middle of a fetch, that never read; slow HTTP."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Crowd(Scene):
     connections: ClassVar[int] = 1000
 
     def says(self, number: int) -> bytes:
-        """What connection `number` sends before it stops."""
+        """Return what connection `number` sends before it stops."""
         whole = many_partitions(3, 25_000)
         return b"" if number % 2 else whole if number % 4 else whole[: len(whole) // 2]
 
@@ -56,12 +56,12 @@ class Crowd(Scene):
 
 @functools.cache
 def deaf_bytes() -> bytes:
-    """A megabyte of fetches."""
+    """Return a megabyte of fetches."""
     return fetch(3, [("t", 2000)]) * 20
 
 
 class Deaf(Crowd):
-    """They ask and ask, and never read an answer."""
+    """Attackers that ask and ask, and never read an answer."""
 
     name: ClassVar[str] = "deaf"
 
@@ -70,7 +70,7 @@ class Deaf(Crowd):
     modes: ClassVar[tuple[str, ...]] = ("none", "quotas")
 
     def says(self, number: int) -> bytes:
-        """A megabyte."""
+        """Return a megabyte."""
         return deaf_bytes() if number >= 0 else b""
 
 
@@ -84,7 +84,7 @@ class Loris(Crowd):
     modes: ClassVar[tuple[str, ...]] = ("none",)
 
     def says(self, number: int) -> bytes:
-        """Nothing, a head, or a head and the beginning of a body."""
+        """Return nothing, a head, or a head and the beginning of a body."""
         return (
             b"",
             b"GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\nX: ",

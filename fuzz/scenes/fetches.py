@@ -16,7 +16,7 @@ _CLIENT = b"greedy"
 
 
 def fetch(version: int, topics: list[tuple[object, int]], *, fetch_offset: int = 0) -> bytes:
-    """A whole frame that asks for so many partitions of each topic."""
+    """Return a whole frame that asks for so many partitions of each topic."""
     entry = {
         "current_leader_epoch": -1, "fetch_offset": fetch_offset, "last_fetched_epoch": -1, "log_start_offset": 0,
         "partition_max_bytes": 2**20, TAGS: [],
@@ -37,12 +37,12 @@ def fetch(version: int, topics: list[tuple[object, int]], *, fetch_offset: int =
 
 @functools.cache
 def many_partitions(version: int = 3, count: int = 25_000) -> bytes:
-    """One topic, as many partitions as a decoded request may have, and more."""
+    """Return one topic with as many partitions as a decoded request may have, and more."""
     return fetch(version, [("t", count)])
 
 
 def made_up_topics(number: int, *, count: int = 8_000, name_bytes: int = 20) -> bytes:
-    """A Fetch v3 of topics that no frame of another number has: put together by hand, since there are many."""
+    """Return a Fetch v3 of topics that no frame of another number has: put together by hand, since there are many."""
     whole = fetch(3, [("x" * name_bytes, 1)])
     at = whole.index(b"x" * name_bytes)
     head, rest = whole[4 : at - 6], whole[at + name_bytes :]

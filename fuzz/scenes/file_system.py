@@ -1,4 +1,4 @@
-"""What happens to files while they are watched: directories go, links loop, a FIFO stands where a file stood."""
+"""Changes to watched files: directories go, links loop, a FIFO stands where a file stood."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class FileSystem(Scene):
     modes: ClassVar[tuple[str, ...]] = ("quotas", "journal")
 
     async def run(self, stage: Stage) -> None:
-        """Raises NotRecoveredError."""
+        """Run the scene. Raises NotRecoveredError."""
         changes = [one for one in CHANGES if one not in self.left_out] * self.scaled(1)
         for said in changes[self.things :]:
             self.doing = said
@@ -85,8 +85,8 @@ def _folder_replaced(make: Callable[[Path], object]) -> Callable[[Path], None]:
 
 
 def _remove(folder: Path) -> None:
-    """With all that is in it: the sidecar may be writing its last good quotas there, and a file that has been renamed
-    since it was listed, or has come since, fails one try. Raises OSError if it cannot be removed."""
+    """Remove the folder with all that is in it. The sidecar may be writing its last good quotas there; a file that has
+    been renamed since it was listed, or has come since, fails one try. Raises OSError if it cannot be removed."""
     for _ in range(TRIES):
         with suppress(OSError):
             shutil.rmtree(folder)
@@ -108,7 +108,7 @@ def _huge(path: Path) -> None:
 
 
 def _swapped(quotas: Path) -> None:
-    """Renamed away, and another directory put there at once."""
+    """Rename the directory away, and put another one there at once."""
     quotas.parent.rename(quotas.parent.with_suffix(".old"))
     quotas.parent.mkdir()
     _remove(quotas.parent.with_suffix(".old"))

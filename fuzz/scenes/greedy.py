@@ -22,7 +22,7 @@ BURST_BYTES = 256 * 1024
 
 @functools.cache
 def loads() -> dict[str, bytes]:
-    """What is sent again and again, by what it is."""
+    """The requests that are sent again and again, by their kind."""
     small = fetch(3, [("t", 1)])
     return {
         "fetches of 25 000 partitions": many_partitions(3, 25_000),
@@ -41,7 +41,7 @@ class Greedy(Scene):
     modes: ClassVar[tuple[str, ...]] = ("none", "quotas", "kip73", "journal")
 
     async def run(self, stage: Stage) -> None:
-        """Each load for some seconds."""
+        """Send each load for some seconds."""
         for said, data in loads().items():
             self.doing = f"{CONNECTIONS} connections with {said}"
             with trio.move_on_after(SECONDS * self.size):

@@ -1,4 +1,4 @@
-"""Who reads the log stops reading, or dies, while there is much to say."""
+"""A reader of the log that stops reading, or dies, while there is much to log."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _NO_LENGTH = b"\xff\xff\xff\xfc" + bytes(40)
 
 
 def _talkative() -> bytes:
-    """A replica's fetch, whose connection's end is logged, and then what is logged because it cannot be understood."""
+    """Return a replica's fetch, whose connection's end is logged, and then bytes that are logged as unintelligible."""
     return fetch(3, [("t", 1)]) + _NO_LENGTH
 
 

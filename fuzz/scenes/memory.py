@@ -26,7 +26,7 @@ class MadeUpTopics(Scene):
     modes: ClassVar[tuple[str, ...]] = ("quotas", "journal", "listed")
 
     async def run(self, stage: Stage) -> None:
-        """Again from the beginning of a connection wherever it was ended."""
+        """Begin a connection again wherever it was ended."""
         self.doing = "fetches of made-up topics on one connection"
         left = self.scaled(BYTES)
         while left > 0:

@@ -33,7 +33,7 @@ class TopicIds(Scene):
     modes: ClassVar[tuple[str, ...]] = ("listed",)
 
     async def run(self, stage: Stage) -> None:
-        """Each round asks for one id that nobody has."""
+        """Ask for one unknown id in each round."""
         self.doing = "fetches of made-up topic ids"
         stage.leader.metadata_answers = self._answers(await trio.to_thread.run_sync(all_topics))
         for number in range(self.scaled(30)):
@@ -55,7 +55,7 @@ class TopicIds(Scene):
 
 
 def all_topics() -> bytes:
-    """The body of a Metadata response of a large cluster."""
+    """Return the body of a Metadata response of a large cluster."""
     partitions = [
         {
             "error_code": 0, "partition_index": n, "leader_id": 101, "leader_epoch": 7,

@@ -46,7 +46,7 @@ leader.replication.throttled.rate = { finish_by = "06:00", timezone = "Europe/Be
 
 
 class QuotaFiles(Scene):
-    """So many files, one after the other; after each tenth the good one, which must be taken."""
+    """Hostile quota files, one after the other; after each tenth the good one, which must be taken."""
 
     name: ClassVar[str] = "quota-files"
     goes_on: ClassVar[bool] = True
@@ -56,7 +56,7 @@ class QuotaFiles(Scene):
         self._count = count
 
     async def run(self, stage: Stage) -> None:
-        """Raises NotRecoveredError."""
+        """Wait until the good file is taken. Raises NotRecoveredError."""
         for number in range(self.things, self._count):
             rng = generator(self.seed, self.name, number)
             content, self.doing = hostile_file(rng)
@@ -74,7 +74,7 @@ class QuotaFiles(Scene):
 
 
 def hostile_file(rng: Random) -> tuple[bytes, str]:
-    """What stands in the file, and what it is."""
+    """Return the content of the file, and its kind."""
     kind = rng.choice(("mutated", "mutated", "mutated", "lines", "odd"))
     if kind == "mutated":
         return mutated(rng, GOOD, times=rng.choice((1, 2, 5, 20))), "mutated"
@@ -121,7 +121,7 @@ ODD = {
 
 
 async def reload(sidecar: Sidecar) -> None:
-    """By HTTP; whatever comes of it."""
+    """Send it by HTTP, and ignore the answer."""
     with trio.move_on_after(RELOAD_SECONDS), contextlib.suppress(OSError):
         await sidecar.get("/-/reload", method="POST")
 

@@ -1,4 +1,4 @@
-"""What all scenes have in common."""
+"""The parts that all scenes share."""
 
 from __future__ import annotations
 
@@ -34,9 +34,12 @@ class Scene(ABC):
         """What was thrown last, if it can be thrown again."""
 
     def scaled(self, usual: int, *, least: int = 1) -> int:
-        """So many where the usual size has `usual`."""
+        """Return the number for this size where the usual size has `usual`."""
         return max(least, round(usual * self.size))
 
     @abstractmethod
     async def run(self, stage: Stage) -> None:
-        """Do it. Raises NotRecoveredError if what was taken away is given back and the sidecar does not take it."""
+        """Run the scene.
+
+        Raises NotRecoveredError if what was taken away is given back and the sidecar does not take it.
+        """

@@ -28,7 +28,7 @@ class Signals(Scene):
     modes: ClassVar[tuple[str, ...]] = ("none", "quotas")
 
     async def run(self, stage: Stage) -> None:
-        """Raises NotRecoveredError."""
+        """Run the scene. Raises NotRecoveredError."""
         for number in HARMLESS:
             self.doing = number.name
             stage.sidecar.process.signal(number)

@@ -19,7 +19,7 @@ _HEAD = struct.Struct(">ihhih")
 
 
 def tagged_header(fields: int, claimed: int) -> bytes:
-    """The beginning of a flexible Fetch with so many empty tagged fields, which claims more."""
+    """Return the beginning of a flexible Fetch with so many empty tagged fields, which claims more."""
     tags = bytearray()
     while claimed > 0x7F:
         tags.append(claimed & 0x7F | 0x80)
@@ -30,14 +30,14 @@ def tagged_header(fields: int, claimed: int) -> bytes:
 
 
 class SlowHeaders(Scene):
-    """Some connections at once, each byte in a packet of its own."""
+    """Open some connections at once, each byte in a packet of its own."""
 
     name: ClassVar[str] = "slow-headers"
 
     modes: ClassVar[tuple[str, ...]] = ("none", "quotas")
 
     async def run(self, stage: Stage) -> None:
-        """All of them."""
+        """Run all of them."""
         self.doing = "headers of tagged fields, byte by byte"
         fields = min(self.scaled(2000), 2000)
         async with trio.open_nursery() as nursery:

@@ -50,7 +50,7 @@ class StrangeLeader:
         self.answered = 0
 
     def expect(self, case: Case) -> None:
-        """That a connection with this case's name may come."""
+        """Expect a connection with this case's name."""
         if case.answers:
             self._cases[case.name] = case
             if len(self._cases) > KNOWN_CASES:
@@ -98,7 +98,10 @@ class StrangeLeader:
         return None if head is None or head.client_id is None else self._cases.get(head.client_id)
 
     def _sensible(self, frame: bytes) -> tuple[bytes, ...]:
-        """What a leader says that has nothing new; nothing at all to what it does not know. Raises ProtocolError."""
+        """Return the answer of a leader that has nothing new; nothing at all to a request that it does not know.
+
+        Raises ProtocolError.
+        """
         head = peek_request(frame, 0, len(frame))
         if head is None:
             raise ProtocolError("no header")
@@ -116,7 +119,7 @@ class StrangeLeader:
 
 @functools.lru_cache(maxsize=KNOWN_ANSWERS)
 def empty_answer(frame: bytes) -> bytes:
-    """The body of an answer without records to the Fetch that is in `frame`. Raises ProtocolError.
+    """Return the body of an answer without records to the Fetch that is in `frame`. Raises ProtocolError.
 
     Those who are greedy ask for the same again and again, and a quarter of a second for 25 000 partitions would spare
     the sidecar most of what they send.
@@ -140,7 +143,7 @@ def empty_answer(frame: bytes) -> bytes:
 
 
 def _taken(data: bytearray) -> bytes | None:
-    """The next whole frame, which is no longer in `data`. Raises ProtocolError for a length that is none."""
+    """Return the next whole frame, having taken it out of `data`. Raises ProtocolError for a length that is none."""
     if len(data) < _INT32.size:
         return None
     (size,) = _INT32.unpack_from(data)

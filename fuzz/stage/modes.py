@@ -1,4 +1,4 @@
-"""In which states a sidecar is attacked: what its quotas.toml and proxy.toml say.
+"""States in which a sidecar is attacked, as quotas.toml and proxy.toml.
 
 Pure. Invariant: in every mode the victim is in sync, so in none may it be held back.
 """
@@ -30,7 +30,7 @@ _LISTED = (
 
 @dataclass(frozen=True, slots=True)
 class Mode:
-    """One state. `versions` are the Fetch versions of the victim, by the role that relays it."""
+    """One state of a sidecar. `versions` are the Fetch versions of the victim, by the role that relays it."""
 
     name: str
     about: str
@@ -41,7 +41,7 @@ class Mode:
     """Of the victim behind the ingress, and of the one behind the egress."""
 
     def proxy_toml(self, ports: Mapping[str, int], leaders: Mapping[str, int], *, http: str = "") -> str:
-        """The sidecar's settings.
+        """Return the sidecar's settings.
 
         Args:
             ports: `ingress`, `egress`, `strange` (the egress of the attackers) and `http`: where it listens.

@@ -1,4 +1,4 @@
-"""Who goes first where cores are few: the attackers last, the sidecars and the victims before them.
+"""Priorities where cores are few: the attackers go last, the sidecars and the victims before them.
 
 A priority is a thread's own on Linux and inherited, so it is given at the start of a process. Only root may undo one,
 or go before everybody else.
@@ -36,7 +36,7 @@ _BEFORE_SESSIONS = (
 
 
 def be_nice() -> None:
-    """Have the attackers go last, where that can be undone for those who shall not."""
+    """Lower the attackers' priority, if that can be undone for the others."""
     if os.geteuid() != 0:
         return
     realtime = _wanted() == REALTIME
@@ -47,7 +47,7 @@ def be_nice() -> None:
 
 
 def before_attackers(command: Sequence[str], *, attacked: bool = False) -> list[str]:
-    """The command as it is run by those who shall not go last; `attacked`: by the sidecar under attack."""
+    """Return the command as it is run by processes that shall not go last; `attacked`: by the sidecar under attack."""
     if os.geteuid() != 0:
         return list(command)
     if _wanted() == REALTIME:

@@ -38,7 +38,8 @@ DOORS = ("ingress", "egress", "strange")
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """How a sidecar is started: the console script, what runs it (`prlimit --nofile=256`), whether it is attacked."""
+    """The start of a sidecar: the console script, the command that runs it (`prlimit --nofile=256`), whether it is
+    attacked."""
 
     script: str
     within: Sequence[str] = ()
@@ -68,15 +69,15 @@ class Sidecar:
         self.process = Process("sidecar", self._command, output=self.log)
 
     def log_to(self, output: Path) -> None:
-        """Of the next start."""
+        """Log to this file from the next start on."""
         self.process = Process("sidecar", self._command, output=output)
 
     def last_words(self, lines: int = 60) -> str:
-        """The end of its log, if that is a file."""
+        """Return the end of its log, if that is a file."""
         return self.process.last_lines(lines) if self.process.output.is_file() else "(its log is no file)"
 
     async def start(self) -> None:
-        """Raises LabError with its last lines if it does not listen in time."""
+        """Wait until it listens. Raises LabError with its last lines if it does not in time."""
         self.process.start()
         await wait_until(self._listens, process=self.process, what="it listened", timeout_seconds=START_SECONDS)
 
@@ -84,7 +85,7 @@ class Sidecar:
         return accepts_connections("127.0.0.1", self.ports["ingress"])
 
     def write_good_quotas(self) -> None:
-        """Whatever stands there now."""
+        """Write the good quotas in place of whatever stands there now."""
         for path in (self.quotas, self.quotas.parent):
             if path.is_symlink() or path.is_file() or path.is_fifo():
                 path.unlink()
@@ -94,20 +95,20 @@ class Sidecar:
         self.quotas.write_text(self.mode.quotas, "utf-8")
 
     async def replace_quotas(self, content: bytes) -> None:
-        """By one rename, as editors do."""
+        """Write by one rename, as editors do."""
         fresh = self.quotas.with_suffix(".new")
         fresh.write_bytes(content)
         fresh.rename(self.quotas)
         await trio.lowlevel.checkpoint()
 
     async def metrics(self, *, timeout_seconds: float = 5.0) -> dict[str, dict[str, float]]:
-        """What /metrics says; nothing if it does not answer in time."""
+        """Return the values of /metrics; none if it does not answer in time."""
         with trio.move_on_after(timeout_seconds), contextlib.suppress(OSError):
             return parse_exposition((await self.get("/metrics")).decode("utf-8", "replace"))
         return {}
 
     async def get(self, path: str, *, method: str = "GET") -> bytes:
-        """The body of an answer. Raises OSError."""
+        """Return the body of an answer. Raises OSError."""
         stream = await trio.open_tcp_stream("127.0.0.1", self.ports["http"])
         async with stream:
             head = f"{method} {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
@@ -120,7 +121,7 @@ class Sidecar:
 
 
 class Stage:
-    """What an attack acts on: `sidecar`; what it is judged by: `victim`, `control`."""
+    """The target of an attack, `sidecar`, and the pairs it is judged by: `victim`, `control`."""
 
     def __init__(self, sidecar: Sidecar, victim: Party, control: Party, leader: StrangeLeader) -> None:
         self.sidecar = sidecar
@@ -173,7 +174,7 @@ async def open_stage(mode: Mode, program: Program, home: Path, *, control: bool 
 
 @asynccontextmanager
 async def _idle(script: str, mode: Mode, home: Path) -> AsyncIterator[Party]:
-    """Victims of the same versions, relayed by a sidecar that nobody attacks."""
+    """Run victims of the same versions, relayed by a sidecar that is not attacked."""
     program = Program(script, attacked=False)
     async with open_party(mode.versions) as party, _running(program, MODES["none"], home, party, free_ports(1)[0]):
         yield party
@@ -181,7 +182,7 @@ async def _idle(script: str, mode: Mode, home: Path) -> AsyncIterator[Party]:
 
 @asynccontextmanager
 async def _leading(leader: StrangeLeader, handed_over: socket.socket) -> AsyncIterator[int]:
-    """The attackers' leader at work; its port."""
+    """Run the attackers' leader; yield its port."""
     async with trio.open_nursery() as nursery:
         listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
         nursery.start_soon(leader.run, listeners[0])

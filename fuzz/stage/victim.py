@@ -44,7 +44,7 @@ PEEKED_BYTES = 64
 
 @dataclass(slots=True)
 class Met:
-    """What one pair (or the asking for /healthz) met since the last line of output. Times in microseconds."""
+    """The counts of one pair (or of the requests for /healthz) since the last line of output. Times in microseconds."""
 
     took_us: list[int] = field(default_factory=list)
     wrong: list[str] = field(default_factory=list)
@@ -53,7 +53,7 @@ class Met:
     """When what is unanswered now was asked (time.monotonic)."""
 
     def told(self, now: float) -> dict[str, Any]:
-        """What it says, and forgets."""
+        """Return its counts, and reset them."""
         took, self.took_us = self.took_us, []
         wrong, self.wrong = self.wrong, []
         lost, self.lost = self.lost, []
@@ -126,7 +126,7 @@ class Leader(threading.Thread):
 
 
 def asked_wrongly(frame: bytes, version: int) -> tuple[str, int]:
-    """What is wrong with a request that the sidecar sent on ("" if nothing), and its correlation id."""
+    """Return the fault of a request that the sidecar sent on ("" if it has none), and its correlation id."""
     try:
         request = parse_fetch_request(frame)
     except ProtocolError as error:
@@ -149,7 +149,10 @@ def asked_wrongly(frame: bytes, version: int) -> tuple[str, int]:
 
 
 class Door(threading.Thread):
-    """Where leaders listen. What is not the victim's is handed over through `strangers`, if anybody takes it."""
+    """A thread that listens where the leaders do.
+
+    What is not the victim's is handed over through `strangers`, if anybody takes it.
+    """
 
     def __init__(self, version: int, met: Met, strangers: socket.socket | None) -> None:
         super().__init__(daemon=True)
@@ -177,7 +180,7 @@ class Door(threading.Thread):
             self._selector.register(sock, selectors.EVENT_READ)
 
     def _lead(self, sock: socket.socket) -> None:
-        """To its leader: by the client id, which a victim's request has in its first bytes."""
+        """Pass a connection to its leader, chosen by the client id in its first bytes."""
         try:
             begins = sock.recv(PEEKED_BYTES, socket.MSG_PEEK)
         except OSError:
@@ -266,7 +269,7 @@ def _say(what: dict[str, Any]) -> None:
 
 
 def given_strangers(argument: str | None) -> socket.socket | None:
-    """The socket that was inherited under this descriptor."""
+    """Return the socket that was inherited under this descriptor."""
     return None if argument is None else socket.socket(fileno=int(argument))
 
 

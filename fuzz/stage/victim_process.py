@@ -28,7 +28,7 @@ PAIRS = ("ingress", "egress")
 
 @dataclass(slots=True)
 class Observed:
-    """All that a pair, or the asking for /healthz, met. Times in microseconds."""
+    """The counts of a pair, or of the requests for /healthz. Times in microseconds."""
 
     fetches: int = 0
     histogram: Counter[int] = field(default_factory=Counter)
@@ -40,7 +40,7 @@ class Observed:
     pending_us: int = 0
 
     def add(self, now: float, told: Mapping[str, Any]) -> None:
-        """What the process said at `now`."""
+        """Add the line that the process printed at `now`."""
         took: list[int] = told["took_us"]
         self.fetches += len(took)
         self.histogram.update(one // 100 for one in took)
@@ -51,7 +51,7 @@ class Observed:
         self.worst_by_bucket[bucket] = max(self.pending_us, *took, self.worst_by_bucket.get(bucket, 0), 0)
 
     def quantile_ms(self, part: float) -> float:
-        """To a tenth of a millisecond; 0 if there was no fetch."""
+        """Return the quantile to a tenth of a millisecond; 0 if there was no fetch."""
         left = part * self.fetches
         for tenth, count in sorted(self.histogram.items()):
             left -= count
@@ -77,26 +77,26 @@ class Party:
             await self._heard.wait()
 
     async def begin(self, ports: Mapping[str, int]) -> None:
-        """Have it fetch from the sidecar at these ports."""
+        """Order it to fetch from the sidecar at these ports."""
         if self.process.stdin is None:
             raise ValueError("the process has no standard input")
         await self.process.stdin.send_all(json.dumps(dict(ports)).encode() + b"\n")
 
     def forget(self) -> None:
-        """What it met so far, as after a new start of the sidecar."""
+        """Reset its counts, as after a new start of the sidecar."""
         self.observed = {name: Observed() for name in self.observed}
 
     def worst_ms(self) -> float:
-        """Of all fetches of both pairs."""
+        """Return the worst milliseconds of all fetches of both pairs."""
         return max((us for _, us in self._worst()), default=0) / 1000
 
     def worst_ms_about(self, bucket: int, *, within: int = 4) -> float:
-        """In the buckets about that one: what the machine did to everybody."""
+        """Return the worst in the buckets about that one: what the machine did to all processes."""
         near = (us for at, us in self._worst() if abs(at - bucket) <= within)
         return max(near, default=0) / 1000
 
     def late(self, above_ms: float) -> Iterator[tuple[int, float]]:
-        """(bucket, milliseconds) of those worse than that."""
+        """Return (bucket, milliseconds) of those worse than that."""
         return ((bucket, us / 1000) for bucket, us in self._worst() if us > above_ms * 1000)
 
     def _worst(self) -> Iterator[tuple[int, int]]:

@@ -51,8 +51,7 @@ DEFAULT_PROPERTIES: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class BrokerPlan:
-    """What distinguishes one broker: id, hosts file, properties beyond the defaults, the JVM's options, and what it
-    is run by."""
+    """The traits of one broker: id, hosts file, properties beyond the defaults, the JVM's options, and what runs it."""
 
     id: int
     hosts: Path
@@ -121,15 +120,15 @@ class Broker:
             raise LabError(f"{error}\nERROR lines of {self.log_file}:\n{trouble}") from error
 
     async def stop(self) -> None:
-        """SIGTERM: controlled shutdown, leadership is handed over first."""
+        """Stop by SIGTERM, a controlled shutdown that hands leadership over first."""
         await self.process.terminate(grace_seconds=30.0)
 
     async def kill(self) -> None:
-        """SIGKILL: what a crash looks like to the others."""
+        """Kill by SIGKILL, which other brokers see as a crash."""
         await self.process.kill()
 
     def log_lines(self, pattern: str | re.Pattern[str]) -> list[str]:
-        """Lines of its log in which the pattern is found, from all its lives."""
+        """Return the lines of its log in which the pattern is found, from all its lives."""
         if not self.log_file.exists():
             return []
         search = re.compile(pattern).search

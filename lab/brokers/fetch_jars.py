@@ -16,7 +16,7 @@ PLAIN_LINE_SECONDS = 5.0
 
 
 def fetch_jars(console: Console, version: str = DEFAULT_KAFKA_VERSION) -> None:
-    """Blocking; silent where they are in the cache. Raises LabError."""
+    """Fetch the jars unless they are in the cache; blocking, and silent where they are. Raises LabError."""
     told = 0.0
     status = console.status("")
 

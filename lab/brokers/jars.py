@@ -28,20 +28,20 @@ _UNITS = {"B": 1, "kB": 1000, "MB": 1000_000}
 
 
 class Fetched(NamedTuple):
-    """What Maven has brought so far: its own parts, and the jars."""
+    """The progress of Maven: how many of its own parts, and how many jars, it has brought so far."""
 
     files: int
     size_bytes: float
 
 
 def cache_directory() -> Path:
-    """`$XDG_CACHE_HOME/kafka-throttle-sidecar`, or the same under `~/.cache`."""
+    """Return `$XDG_CACHE_HOME/kafka-throttle-sidecar`, or the same under `~/.cache`."""
     root = os.environ.get("XDG_CACHE_HOME")
     return (Path(root) if root else Path.home() / ".cache") / "kafka-throttle-sidecar"
 
 
 def java_command() -> str:
-    """The path of `java`.
+    """Return the path of `java`.
 
     Raises:
         LabError: there is none.
@@ -52,7 +52,7 @@ def java_command() -> str:
 def kafka_jars(
     version: str = DEFAULT_KAFKA_VERSION, *, cache: Path | None = None, tell: Callable[[Fetched], None] = lambda _: None
 ) -> Path:
-    """The folder that holds every jar a broker of this version needs; `<folder>/*` is its class path.
+    """Return the folder that holds every jar a broker of this version needs; `<folder>/*` is its class path.
 
     Blocks while Maven downloads (56 MB, the first time only), and calls `tell` after each file.
 
@@ -68,12 +68,12 @@ def kafka_jars(
 
 
 def scala_version(kafka: str) -> str:
-    """Which of the builds of a Kafka release: 2.13 since there is one (2.4), 2.11 before."""
+    """Return the Scala version of a Kafka release's build: 2.13 since there is one (2.4), 2.11 before."""
     return "2.13" if version_numbers(kafka) >= (2, 4) else "2.11"
 
 
 def version_numbers(version: str) -> tuple[int, ...]:
-    """(0, 10, 1, 1) for 0.10.1.1, so that versions can be compared. Raises ValueError."""
+    """Return (0, 10, 1, 1) for 0.10.1.1, so that versions can be compared. Raises ValueError."""
     return tuple(int(number) for number in version.split("."))
 
 
@@ -99,7 +99,7 @@ def _fill(target: Path, version: str, tell: Callable[[Fetched], None]) -> None:
 
 
 def _run_maven(command: list[str], tell: Callable[[Fetched], None]) -> tuple[int, list[str]]:
-    """Its exit status, and the last lines of what it said."""
+    """Run Maven; return its exit status and the last lines of its output."""
     fetched, said = Fetched(0, 0.0), list[str]()
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as maven:
         for line in maven.stdout or ():
@@ -114,7 +114,7 @@ def _run_maven(command: list[str], tell: Callable[[Fetched], None]) -> tuple[int
 
 
 def required_command(command: str, what: str) -> str:
-    """The path of a program. Raises LabError that says what to install."""
+    """Return the path of a program. Raises LabError that says what to install."""
     found = shutil.which(command)
     if found is None:
         raise LabError(f"`{command}` was not found on PATH: the lab needs {what}")

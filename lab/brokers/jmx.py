@@ -23,7 +23,7 @@ _PAIR = re.compile(r'^time,"(\d+)"\n.*,"([^"]+)"\n', re.MULTILINE)
 
 
 def jmx_options(address: str) -> tuple[str, ...]:
-    """A JVM's options that let anybody on this machine read its MBeans at `address`."""
+    """Return a JVM's options that let any process on this machine read its MBeans at `address`."""
     prefix = "-Dcom.sun.management.jmxremote"
     return (
         prefix,
@@ -75,7 +75,7 @@ class JmxWatch:
         kill_all([self.process])
 
     def readings(self) -> list[Reading]:
-        """What the broker has said so far, oldest first."""
+        """Return the broker's readings so far, oldest first."""
         ahead = time.time() - time.monotonic()
         return [
             Reading(t - ahead, value) for t, value in parse_jmx_tool(self.process.output.read_text("utf-8", "replace"))
@@ -83,5 +83,5 @@ class JmxWatch:
 
 
 def parse_jmx_tool(text: str) -> list[tuple[float, float]]:
-    """(epoch seconds, value) of each pair of lines `time,"1700000000000"` and `<mbean>:<attribute>,"12.5"`."""
+    """Return (epoch seconds, value) of each pair of lines `time,"1700000000000"` and `<mbean>:<attribute>,"12.5"`."""
     return [(int(time_ms) / 1000, float(value)) for time_ms, value in _PAIR.findall(text)]

@@ -19,12 +19,12 @@ _TAIL_LINES = 15
 
 
 def exporter_options(address: str, configuration: Path) -> tuple[str, ...]:
-    """A JVM's options that serve its metrics at `address`:EXPORTER_PORT. Raises LabError, see `exporter_jar`."""
+    """Return a JVM's options that serve its metrics at `address`:EXPORTER_PORT. Raises LabError, see `exporter_jar`."""
     return (f"-javaagent:{exporter_jar()}={address}:{EXPORTER_PORT}:{configuration}",)
 
 
 def exporter_jar(*, cache: Path | None = None) -> Path:
-    """The agent's jar; downloaded by Maven (3 MB) the first time.
+    """Return the agent's jar; Maven downloads it (3 MB) the first time.
 
     Raises:
         LabError: mvn is missing, or failed (its last lines are in the message).

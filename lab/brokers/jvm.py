@@ -1,4 +1,4 @@
-"""How the lab starts a Java program: small heap, serial collector, first-tier compiler, logs to one file.
+"""The command line of a Java program of the lab: small heap, serial collector, first-tier compiler, logs to one file.
 
 Knows no program. Invariant: what is started here needs no setting from the user's environment.
 """
@@ -34,7 +34,7 @@ def jvm_command(
     hosts: Path | None = None,
     options: Sequence[str] = (),
 ) -> list[str]:
-    """The command line of a Java program whose log4j.properties is in `home`.
+    """Return the command line of a Java program whose log4j.properties is in `home`.
 
     Args:
         main: class name.

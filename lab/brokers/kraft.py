@@ -34,7 +34,7 @@ _SESSION_PROPERTIES = {
 
 
 def kraft_properties(addresses: Addresses, broker: int) -> dict[str, str]:
-    """server.properties of one node: roles, listeners, and where the controller is."""
+    """Return server.properties of one node: roles, listeners, and where the controller is."""
     controller = addresses.brokers[0]
     listener = f"PLAINTEXT://{addresses.name(broker)}:{KAFKA_PORT}"
     listeners = [listener]
@@ -53,7 +53,7 @@ def kraft_properties(addresses: Addresses, broker: int) -> dict[str, str]:
 
 
 def storage_template(release_version: str, *, jars: Path, scram: tuple[str, str, str] | None = None) -> Path:
-    """A folder with what `kafka-storage format --release-version` writes; made beside the jars the first time.
+    """Return a folder with the output of `kafka-storage format --release-version`, made beside the jars the first time.
 
     Blocks while a JVM runs (2 s, the first time only).
 

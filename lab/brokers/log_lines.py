@@ -1,4 +1,4 @@
-"""What brokers' logs say when fetches were altered badly, and what they say anyway. Pure.
+"""Lines of brokers' logs that show that fetches were altered badly, told apart from the usual noise. Pure.
 
 Knows no release: `releases` says which noise belongs to which. Invariant: whether a line is kept depends only on
 lines before it. So when a log grows, complaints are only added.
@@ -45,7 +45,7 @@ NOT_YET_KNOWN = Noise(re.compile("UNKNOWN_TOPIC_ID"))
 
 
 def complaints(lines: Iterable[str], noise: Iterable[Noise]) -> list[str]:
-    """The bad lines that are not noise, in order.
+    """Return the bad lines that are not noise, in order.
 
     Args:
         lines: of one broker's log, from its beginning; at least the `RELEVANT` ones.
@@ -64,8 +64,10 @@ def complaints(lines: Iterable[str], noise: Iterable[Noise]) -> list[str]:
 
 
 def is_noise(line: str, noise: Iterable[Noise], announced: set[tuple[Noise, str]]) -> bool:
-    """Whether the line is noise. If an earlier line announced it, that is removed from `announced`: it counts for one
-    line."""
+    """True if the line is noise.
+
+    If an earlier line announced it, that is removed from `announced`: it counts for one line.
+    """
     for kind in noise:
         found = kind.line.search(line)
         if found and kind.after is None:

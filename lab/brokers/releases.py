@@ -1,4 +1,4 @@
-"""What a cluster can speak: one row per version of Fetch that real followers send.
+"""Releases and protocols of a cluster: one row per version of Fetch that real followers send.
 
 A follower never negotiates its Fetch version: that follows from the inter-broker protocol (ZooKeeper mode) or from the
 metadata version (KRaft). Knows no process. Invariant: every row's Fetch version was seen on the wire of a cluster with
@@ -101,7 +101,7 @@ EVERY_RELEASE = RELEASES + OWN_BINARIES
 
 
 def release(*, kafka: str | None = None, protocol: str | None = None) -> Release:
-    """The first row of `EVERY_RELEASE` with these binaries and this protocol; what is None may be anything.
+    """Return the first row of `EVERY_RELEASE` with these binaries and this protocol; None matches any.
 
     Args:
         kafka: such as 4.1.0.

@@ -1,4 +1,4 @@
-"""How the brokers of a cluster speak to each other: in plaintext, by TLS, with SASL; and the files that this needs.
+"""Protocols between the brokers of a cluster, plaintext, TLS or SASL, and the files that they need.
 
 Clients of the lab (its administrator, its producers) use a listener of their own, in plaintext: what is tried here is
 the traffic between brokers. Pure but for the files of `Keys`.
@@ -40,7 +40,7 @@ _MODULES = {
 
 
 class Security(enum.StrEnum):
-    """Of the replication between brokers; the value is what users type."""
+    """The security of replication between brokers; the value is what users type."""
 
     PLAINTEXT = "plaintext"
     MTLS = "mtls"
@@ -103,7 +103,7 @@ _PROTOCOLS: Mapping[Security, tuple[str, str | None]] = {
 
 
 def secured(properties: Mapping[str, str], security: Security, *, name: str, keys: Keys, broker: int) -> dict[str, str]:
-    """server.properties of a broker with these plaintext listeners: replication has a secured one of its own."""
+    """Return server.properties of a broker with these plaintext listeners and a secured one for replication."""
     protocol = security.protocol
     if protocol == "PLAINTEXT":
         return dict(properties)
@@ -138,13 +138,13 @@ def secured(properties: Mapping[str, str], security: Security, *, name: str, key
 
 @dataclass(frozen=True)
 class Secured:
-    """What the sidecars of a cluster are told of keys."""
+    """The keys and tables that the sidecars of a cluster are configured with."""
 
     security: Security
     keys: Keys
 
     def sidecar_tables(self, broker: int, roles: Iterable[str]) -> dict[str, str]:
-        """The tables of proxy.toml beside those of these roles, by name: lines."""
+        """Return the lines of proxy.toml's tables beside those of these roles, by table name."""
         found = {} if self.security.mechanism is None else {"names": self._names(self.security.mechanism)}
         for role in roles if self.security.network_encrypts else ():
             own = self.keys.ingress(broker) if role == "ingress" else self.keys.egress(broker)
@@ -187,7 +187,10 @@ def unsecured_token() -> str:
 
 @dataclass
 class Keys:
-    """Who presents what. The authority is made with the first file that is asked for."""
+    """The certificates of a cluster, and which process presents which.
+
+    The authority is made with the first file that is asked for.
+    """
 
     home: Path
     addresses: Addresses
@@ -199,24 +202,25 @@ class Keys:
         return Authority(self.home)
 
     def broker(self, broker: int) -> Path:
-        """Of the broker itself: its name is that by which others dial it."""
+        """Return the certificate of the broker itself, in the name by which others dial it."""
         return self._issued(f"broker-{broker}.pem", broker)
 
     def ingress(self, broker: int) -> Path:
-        """The certificate of the sidecar that others dial instead of the broker: it has the broker's name, and a key of
-        its own."""
+        """Return the certificate of the sidecar that others dial instead of the broker: the broker's name, and its own
+        key."""
         return self._issued(f"ingress-{broker}.pem", broker)
 
     def egress(self, broker: int) -> Path:
-        """The certificate of the sidecar that the broker dials instead of the other brokers: it has all their names."""
+        """Return the certificate of the sidecar that the broker dials instead of the other brokers: it has all their
+        names."""
         return self._issued(f"egress-{broker}.pem", *(other for other in self.addresses.brokers if other != broker))
 
     def tap(self) -> Path:
-        """Of taps, which stand before every broker."""
+        """Return the certificate of taps, which stand before every broker."""
         return self._issued("tap.pem", *self.addresses.brokers)
 
     def renew(self) -> None:
-        """Issue every certificate anew, into the same files; the authority stays."""
+        """Renew every certificate, in the same files; the authority stays."""
         for file, names in self._names.items():
             self.authority.issue(file, names, common_name=file.removesuffix(".pem"))
 

@@ -22,7 +22,7 @@ _START_SECONDS = 60.0
 
 
 def zookeeper_properties(addresses: Addresses, broker: int, *, protocol: str, message_format: str) -> dict[str, str]:
-    """server.properties of one broker: who it is, what it speaks, its listener, and where ZooKeeper is."""
+    """Return server.properties of one broker: its id, protocol and listener, and where ZooKeeper is."""
     # Below protocol 1.0 a listener must carry the name of its security protocol (UpdateMetadata v0-v3).
     listener = f"PLAINTEXT://{addresses.name(broker)}:{KAFKA_PORT}"
     return {
@@ -80,7 +80,7 @@ class ZooKeeper:
             raise LabError(f"ZooKeeper could not be told of user {user}:\n{done.stdout}{done.stderr}")
 
     async def wait_started(self) -> None:
-        """Raises LabError with its last lines if it does not come up."""
+        """Wait until it is up. Raises LabError with its last lines if it does not come up."""
         await wait_until(
             lambda: accepts_connections(self._address, ZOOKEEPER_PORT),
             process=self.process, what="listening", timeout_seconds=_START_SECONDS,

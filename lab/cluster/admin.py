@@ -41,7 +41,7 @@ Assignment = Mapping[int, Sequence[int]]
 
 @dataclass(frozen=True, slots=True)
 class PartitionState:
-    """What the cluster says of one partition."""
+    """The state of one partition, as the cluster tells it."""
 
     partition: int
     leader: int
@@ -50,7 +50,7 @@ class PartitionState:
 
 
 class Admin(Asker):
-    """What the lab asks of its brokers. Blocking."""
+    """The requests that the lab makes of its brokers. Blocking."""
 
     def create_topic(self, topic: str, assignment: Assignment, *, configs: Mapping[str, str] | None = None) -> None:
         """Create a topic with exactly these replicas and wait until every partition has its leader."""
@@ -70,7 +70,7 @@ class Admin(Asker):
         self._ask(f"deleting topic {topic}", lambda client: client.delete_topics([topic], timeout_ms=TIMEOUT_MS))
 
     def describe(self, topic: str) -> list[PartitionState]:
-        """Leader, replicas and in-sync replicas of each partition, by partition."""
+        """Return leader, replicas and in-sync replicas of each partition, by partition."""
         described = self._ask(f"describing topic {topic}", lambda client: client.describe_topics([topic]))
         states = [
             PartitionState(p["partition_index"], p["leader_id"], tuple(p["replica_nodes"]), tuple(p["isr_nodes"]))
@@ -79,7 +79,7 @@ class Admin(Asker):
         return sorted(states, key=lambda state: state.partition)
 
     def topic_names(self) -> dict[str, str]:
-        """Topic id, as Kafka writes it (22 characters, KIP-516) -> name."""
+        """Return topic names by topic id, as Kafka writes it (22 characters, KIP-516)."""
         described = self._ask("asking for topic ids", lambda client: client.describe_topics())
         return {kafka_uuid(uuid.UUID(topic["topic_id"])): topic["name"] for topic in described}
 
@@ -112,7 +112,7 @@ class Admin(Asker):
             raise LabError(f"the controller refused to reassign: {refused}")
 
     def moving(self, topic: str, partitions: Iterable[int]) -> list[int]:
-        """The partitions whose reassignment has not finished."""
+        """Return the partitions whose reassignment has not finished."""
         asked = {topic: list(partitions)}
         ongoing = self._ask("listing reassignments", lambda client: client.list_partition_reassignments(asked))
         return sorted(place.partition for place in ongoing)
@@ -157,15 +157,15 @@ class Admin(Asker):
         self._alter(ConfigResourceType.TOPIC, [topic], configs)
 
     def end_offsets(self, topic: str, partitions: Iterable[int]) -> dict[int, int]:
-        """The leader's high watermark of each partition."""
+        """Return the leader's high watermark of each partition."""
         return self._offsets(topic, partitions, OffsetSpec.LATEST)
 
     def start_offsets(self, topic: str, partitions: Iterable[int]) -> dict[int, int]:
-        """The log start offset of each partition."""
+        """Return the log start offset of each partition."""
         return self._offsets(topic, partitions, OffsetSpec.EARLIEST)
 
     def replica_sizes(self, topic: str, brokers: Iterable[int]) -> dict[tuple[int, int], int]:
-        """(broker, partition) -> bytes on disk (DescribeLogDirs)."""
+        """Return the bytes on disk (DescribeLogDirs) by (broker, partition)."""
         asked = list(brokers)
         answers = self._ask("describing log dirs", lambda client: client.describe_log_dirs([topic], brokers=asked))
         return {

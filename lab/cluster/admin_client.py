@@ -1,4 +1,4 @@
-"""How the lab's administrator asks: one client, and what kafka-python raises as errors that say what was being done.
+"""The client of the lab's administrator, whose errors name what was being done.
 
 Every call blocks. Invariant: only requests that were never sent are repeated.
 """
@@ -50,7 +50,7 @@ class Asker:
         self._client.close()
 
     def _ask(self, doing: str, call: Callable[[Any], Any]) -> Any:
-        """The answer to one request; kafka-python's errors become LabErrors that say what was being done.
+        """Make one request and return its answer; kafka-python's errors become LabErrors that name what was being done.
 
         Only requests that were never sent are repeated: a broker was gone, and another one may be the controller by
         now.
@@ -69,5 +69,5 @@ class Asker:
 
 
 def lab_error(doing: str, error: Exception) -> LabError:
-    """What was being done, and what came of it."""
+    """Return an error that names what was being done and what came of it."""
     return LabError(f"{doing}: {type(error).__name__}: {error}")

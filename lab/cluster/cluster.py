@@ -40,8 +40,7 @@ if TYPE_CHECKING:
 
 
 class LogMark(NamedTuple):
-    """How many lines of each kind each broker's log had; of all brokers together a number would not say whose are
-    new."""
+    """The number of lines of each kind in each broker's log; a sum over brokers would not show whose are new."""
 
     complaints: Mapping[int, int]
     shrinks: Mapping[int, int]
@@ -112,7 +111,7 @@ class Cluster:
             await broker.wait_started()
 
     async def restart_as(self, broker: int, release: Release) -> None:
-        """One step of a rolling upgrade or downgrade: stop a broker and start it on the same data as another release.
+        """Restart a broker on the same data as another release: one step of a rolling upgrade or downgrade.
 
         In ZooKeeper mode its inter-broker protocol changes (and its binaries, if they differ), in KRaft only its
         binaries: what those speak changes for all brokers at once, by `Admin.upgrade_metadata`.
@@ -138,25 +137,25 @@ class Cluster:
             shutil.rmtree(self.home, ignore_errors=True)
 
     def shape(self, shape: Shape = SMALL) -> Shape:
-        """The same batches as this cluster's logs hold them; brokers then need not convert what is produced."""
+        """Return the same batches as this cluster's logs hold them; brokers then need not convert them."""
         return shape.stored_as(self.plan.release.records)
 
     def topic_name(self, topic_id: str) -> str:
-        """The name of a topic by its id; the id itself if no broker knows it (any more). May ask a broker."""
+        """Return the name of a topic by its id; the id itself if no broker knows it (any more). May ask a broker."""
         if topic_id not in self._topic_names:
             self._topic_names.update(self.admin.topic_names())
         return self._topic_names.setdefault(topic_id, topic_id)
 
     def log_mark(self) -> LogMark:
-        """Where brokers' logs end now: what they say since then can be asked for."""
+        """Mark where brokers' logs end now, so that later lines can be asked for."""
         return LogMark(_counts(self._complaints()), _counts(self._lines(SHRINKS)))
 
     def bad_log_lines(self, *, since: LogMark | None = None) -> list[str]:
-        """Lines of brokers' logs that altered fetches must never cause."""
+        """Return the lines of brokers' logs that altered fetches must never cause."""
         return _after(self._complaints(), since.complaints if since else {})
 
     def shrinks(self, *, since: LogMark | None = None) -> list[str]:
-        """Lines of brokers' logs that say a replica left the in-sync set."""
+        """Return the lines of brokers' logs that say a replica left the in-sync set."""
         return _after(self._lines(SHRINKS), since.shrinks if since else {})
 
     def _complaints(self) -> dict[int, list[str]]:
@@ -182,7 +181,7 @@ def _after(lines: Mapping[int, list[str]], counts: Mapping[int, int]) -> list[st
 
 
 async def start_cluster(plan: ClusterPlan) -> Cluster:
-    """A cluster that is up; the caller closes it.
+    """Start a cluster and wait until it is up; the caller closes it.
 
     Raises:
         LabError: something did not start; its files are kept and their folder is in a note. Of a plan that nothing can
@@ -205,7 +204,7 @@ async def start_cluster(plan: ClusterPlan) -> Cluster:
 
 @asynccontextmanager
 async def cluster(plan: ClusterPlan | None = None) -> AsyncGenerator[Cluster]:
-    """A cluster for the length of a block. Its files stay if the block fails, and a note says where."""
+    """Run a cluster for the length of a block. Its files stay if the block fails, and a note says where."""
     made = await start_cluster(plan or ClusterPlan())
     try:
         yield made

@@ -1,4 +1,4 @@
-"""What the lab needs of kafka-python beyond what the operator's commands do (`operating.moves.kafka_python`).
+"""The lab's own additions to kafka-python, beyond those of the operator's commands (`operating.moves.kafka_python`).
 
 Invariant: nothing else in the lab imports it, so that its warnings are dealt with here.
 """

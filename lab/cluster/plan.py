@@ -1,4 +1,4 @@
-"""What is chosen about a cluster of the lab before anything of it runs. Invariant: a plan that cannot be is refused."""
+"""A plan of a cluster of the lab, made before anything of it runs. Invariant: a plan that cannot be is refused."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class ClusterPlan:
             raise LabError("TLS between sidecars takes sidecars")
 
     def route(self, *, follower: int, leader: int) -> Route:
-        """What the bytes of this pair pass."""
+        """Return the processes that the bytes of this pair pass."""
         plan = self.sidecars
         return Route(
             egress=plan is not None and plan.has_egress(follower) and not plan.transparent,

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class Wiring:
-    """Of one cluster.
+    """The parts of one cluster, each told the addresses of the others.
 
     Args:
         home: where the files of all parts are.
@@ -43,7 +43,7 @@ class Wiring:
         self.keys = Keys(home / "tls", self.addresses)
 
     def broker(self, broker: int) -> Broker:
-        """With its own file of hosts, by which it reaches each peer through what stands between them."""
+        """Make a broker with its own file of hosts, by which it reaches each peer through what stands between them."""
         plan, addresses = self.plan, self.addresses
         peers = [
             (
@@ -67,7 +67,7 @@ class Wiring:
         return Broker(identity, home=self.home / f"broker-{broker}", jars=self.jars)
 
     def properties(self, broker: int, release: Release) -> dict[str, str]:
-        """The broker's server.properties as a release has them."""
+        """Return the broker's server.properties as a release has them."""
         if release.mode == "kraft":
             properties = kraft_properties(self.addresses, broker)
         else:
@@ -87,7 +87,7 @@ class Wiring:
         }
 
     def sidecars(self) -> dict[int, Sidecar]:
-        """By the broker that each stands beside."""
+        """Make the sidecars, by the broker that each stands beside."""
         plan = self.plan.sidecars
         if plan is None:
             return {}
@@ -117,7 +117,7 @@ class Wiring:
         return sidecars
 
     def taps(self, topic_name: Callable[[str], str]) -> Taps:
-        """Between the two sidecars of each link."""
+        """Make the taps between the two sidecars of each link."""
         addresses, hops = self.addresses, {}
         for leader in self.plan.brokers:
             follower = next((b for b in self.plan.brokers if b != leader), leader)
@@ -131,7 +131,7 @@ class Wiring:
         return TapOptions(port=security.port, keys=opened)
 
     def broker_taps(self, topic_name: Callable[[str], str]) -> dict[str, Taps]:
-        """Between each broker and its own sidecar, by whose broker: the follower's, the leader's."""
+        """Make the taps between each broker and its own sidecar, by whose broker: the follower's, the leader's."""
         addresses, plan = self.addresses, self.plan
         pairs = [(follower, leader) for follower in plan.brokers for leader in plan.brokers if follower != leader]
         hops = {

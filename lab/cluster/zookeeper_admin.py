@@ -26,7 +26,7 @@ _POLL_SECONDS = 0.1
 
 
 class ZooKeeperAdmin(Admin):
-    """As `Admin`; what these brokers cannot do at all (0.10.1: delete records, tell sizes) is a LabError.
+    """An `Admin` of old brokers; what these cannot do at all (0.10.1: delete records, tell sizes) is a LabError.
 
     Args:
         hosts: file of names and addresses.
@@ -45,7 +45,7 @@ class ZooKeeperAdmin(Admin):
         self._configs: dict[tuple[str, str], set[str]] = {}
 
     def create_topic(self, topic: str, assignment: Assignment, *, configs: Mapping[str, str] | None = None) -> None:
-        """As `Admin.create_topic`; partitions are numbered from 0, without gaps."""
+        """Create a topic as `Admin.create_topic` does; partitions are numbered from 0, without gaps."""
         replicas = ",".join(":".join(map(str, assignment[partition])) for partition in range(len(assignment)))
         options = [option for key, value in (configs or {}).items() for option in ("--config", f"{key}={value}")]
         self._tool("kafka.admin.TopicCommand", "--create", "--topic", topic, "--replica-assignment", replicas, *options)
@@ -57,7 +57,7 @@ class ZooKeeperAdmin(Admin):
         self.end_offsets(topic, assignment)
 
     def reassign(self, topic: str, assignment: Assignment | Mapping[int, None]) -> None:
-        """As `Admin.reassign`, but what was begun cannot be cancelled."""
+        """Reassign as `Admin.reassign` does, but a reassignment that has begun cannot be cancelled."""
         targets = {partition: list(replicas) for partition, replicas in assignment.items() if replicas is not None}
         if len(targets) < len(assignment):
             raise LabError(f"reassigning {topic}: brokers of before 2.4 cannot cancel (KIP-455)")
@@ -70,7 +70,7 @@ class ZooKeeperAdmin(Admin):
         self._wanted[topic] = {partition: set(replicas) for partition, replicas in targets.items()}
 
     def moving(self, topic: str, partitions: Iterable[int]) -> list[int]:
-        """The partitions that are not on exactly the replicas last asked for, all of them in sync."""
+        """Return the partitions that are not on exactly the replicas last asked for, all of them in sync."""
         wanted, asked = self._wanted.get(topic, {}), set(partitions)
         return [
             state.partition
@@ -114,7 +114,7 @@ class ZooKeeperAdmin(Admin):
         return str(path)
 
     def _tool(self, main: str, *arguments: str) -> str:
-        """What it printed. Raises LabError if it failed."""
+        """Run one of Kafka's tools and return its output. Raises LabError if it failed."""
         command = jvm_command(
             main, "--zookeeper", self._zookeeper, *arguments, home=self._home, jars=self._jars, heap_mb=64
         )
@@ -126,6 +126,6 @@ class ZooKeeperAdmin(Admin):
 
 
 def _partitions(topic: str, targets: Mapping[int, Sequence[int]]) -> dict[str, object]:
-    """As kafka-reassign-partitions reads it."""
+    """Return partitions as kafka-reassign-partitions reads them."""
     listed = [{"topic": topic, "partition": partition, "replicas": replicas} for partition, replicas in targets.items()]
     return {"version": 1, "partitions": listed}

@@ -96,7 +96,10 @@ class BrokersStage:
 
 
 async def _sizes(running: Cluster) -> dict[tuple[int, int], int]:
-    """(broker, partition) -> bytes on disk. To compare sizes is enough here, since all partitions are filled alike."""
+    """Return the bytes on disk by (broker, partition).
+
+    To compare sizes is enough here, since all partitions are filled alike.
+    """
     return await trio.to_thread.run_sync(running.admin.replica_sizes, TOPIC, (LEADER, OLD))
 
 
@@ -108,7 +111,10 @@ async def brokers_stage(
     journal: Path | None = None,
     security: Security = Security.PLAINTEXT,
 ) -> AsyncIterator[BrokersStage]:
-    """Three brokers with their sidecars, which keep their journals in `journal`; a topic filled. Raises LabError."""
+    """Run three brokers with their sidecars, which keep their journals in `journal`, and fill a topic.
+
+    Raises LabError.
+    """
     await trio.to_thread.run_sync(fetch_jars, console)
     secured = "" if security is Security.PLAINTEXT else f", {security.value}"
     console.print(f"starting three Kafka 3.9.1 brokers (Fetch v3{secured}) and their sidecars …", highlight=False)

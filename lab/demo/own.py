@@ -108,8 +108,10 @@ class OwnStage:
 
 @asynccontextmanager
 async def own_stage(total_bytes: int, console: Console, *, journal: Path | None = None) -> AsyncIterator[OwnStage]:
-    """Both ends and the sidecar between them, its journal in `journal`. Raises LabError if the sidecar does not
-    start."""
+    """Run both ends and the sidecar between them, its journal in `journal`.
+
+    Raises LabError if the sidecar does not start.
+    """
     console.print("starting a leader and a follower of our own, and the sidecar between them …", highlight=False)
     leader = EmbeddedLeader(value_bytes=VALUE_BYTES)
     for partition in range(PARTITIONS):
@@ -154,7 +156,7 @@ def _write_config(path: Path, *, upstream: str, journal: Path | None) -> None:
 
 
 def _started(log: Path) -> dict[str, str]:
-    """The sidecar's own line with the addresses it was given; empty until it is there."""
+    """Return the sidecar's own line with the addresses it was given; empty until it is there."""
     for line in log.read_text("utf-8").splitlines():
         if '"event":"started"' in line:
             found: dict[str, str] = json.loads(line)

@@ -1,4 +1,4 @@
-"""How the demo looks: a live table on a terminal, one line a second elsewhere, the verdict at the end.
+"""The demo on screen: a live table on a terminal, one line a second elsewhere, the verdict at the end.
 
 Knows what `/throttle` says, no broker. Invariant: every figure carries its unit.
 """

@@ -1,4 +1,4 @@
-"""What the demo needs of a system to show it: moves, quotas, what was seen on the wire, and checks.
+"""The system that the demo is shown on: moves, quotas, what was seen on the wire, and checks.
 
 Knows no broker and no screen.
 """
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """Something that must hold at the end, and what was found."""
+    """A condition that must hold at the end, and what was found."""
 
     what: str
     holds: bool
@@ -26,7 +26,7 @@ class Check:
 
 
 def journal_settings(directory: Path) -> str:
-    """What proxy.toml's table `[journal]` says of a journal in `directory`."""
+    """Return proxy.toml's table `[journal]` for a journal in `directory`."""
     return f"directory = {json.dumps(str(directory.absolute()))}"
 
 

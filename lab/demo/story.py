@@ -1,4 +1,4 @@
-"""What happens in the demo, in order, and the figures it amounts to.
+"""The steps of the demo, in order, and the figures they amount to.
 
 Knows no broker and no terminal: a stage is moved along, a teller is told.
 Invariant: each phase is judged against the quota that was in force in it, from 250 ms after the file changed
@@ -39,7 +39,7 @@ class Script:
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """What passed under one quota. The mean and the worst second are ratios over it."""
+    """The traffic that passed under one quota. The mean and the worst second are ratios over it."""
 
     quota_bytes_per_second: float
     total_bytes: int
@@ -61,13 +61,13 @@ class Ending:
 
 
 class Teller(Protocol):
-    """Who shows the story."""
+    """The output that shows the story."""
 
     def say(self, line: str) -> None:
-        """A step was taken."""
+        """Print that a step was taken."""
 
     async def show(self, stage: Stage, *, started: float, quota: float) -> None:
-        """The move goes on: draw it."""
+        """Draw the move as it goes on."""
 
 
 async def play(stage: Stage, script: Script, teller: Teller) -> Ending:

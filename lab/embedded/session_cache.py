@@ -36,7 +36,7 @@ UNKNOWN_OFFSET = -1
 
 
 def epoch_after(epoch: int) -> int:
-    """FetchMetadata.nextEpoch."""
+    """Return the next epoch, as Kafka's FetchMetadata.nextEpoch does."""
     if epoch < 0:
         return FINAL_EPOCH
     return 1 if epoch == MAX_EPOCH else epoch + 1
@@ -91,7 +91,7 @@ class CachedSession:
             self.partitions.pop(key, None)
 
     def worth(self) -> tuple[bool, int, int]:
-        """Kafka's EvictableKey: the session with the least one is removed first."""
+        """Return Kafka's EvictableKey: the session with the least one is removed first."""
         return (self.is_follower, self.cached_size, self.session_id)
 
 
@@ -107,7 +107,7 @@ class Context(Protocol):
 
 
 class ErrorContext:
-    """Nothing is read."""
+    """A context that reads nothing."""
 
     def __init__(self, error_code: int) -> None:
         self.partitions: dict[PartitionKey, Ask] = {}
@@ -119,7 +119,7 @@ class ErrorContext:
 
 
 class SessionlessContext:
-    """Of a request that wants no session, and of one that has emptied its session."""
+    """The context of a request that wants no session, or has emptied its session."""
 
     def __init__(self, request: SessionRequest[Ask]) -> None:
         self.partitions = dict(request.listed)
@@ -155,7 +155,8 @@ class IncrementalContext:
         self.partitions = {key: cached.ask for key, cached in session.partitions.items()}
 
     def respond(self, reads: Mapping[PartitionKey, Read]) -> SessionResponse:
-        """A partition with records goes to the end: the next ones go first next time (KAFKA-12330)."""
+        """Respond with what was read; a partition with records goes to the end, so others go first next time
+        (KAFKA-12330)."""
         session = self._session
         if session.epoch != self._epoch:
             return SessionResponse(session.session_id, error_code=INVALID_FETCH_SESSION_EPOCH)
@@ -240,8 +241,11 @@ class FetchSessionCache:
         return True
 
     def _yields(self, session: CachedSession, worth: tuple[bool, int, int]) -> bool:
-        """Whether a session may be removed for a new one of this worth. For a consumer's, only a session that has been
-        used for long enough may be removed, even if that is a consumer's as well."""
+        """True if a session may be removed for a new one of this worth.
+
+        For a consumer's, only a session that has been used for long enough may be removed, even if that is a consumer's
+        as well.
+        """
         is_follower = worth[0]
         if is_follower:
             return session.is_evictable

@@ -86,7 +86,7 @@ class FetchSessionHandler:
         return True
 
     def failed(self) -> None:
-        """There was no response: close the session and try for another one."""
+        """Close the session and try for another one, since there was no response."""
         self.epoch = INITIAL_EPOCH
 
     def _start_over(self) -> None:

@@ -1,4 +1,4 @@
-"""What passes between a follower's session handler and a leader's session cache, without the wire format.
+"""Values that pass between a follower's session handler and a leader's session cache, without the wire format.
 
 Must not know either of them. Invariant: values only.
 """

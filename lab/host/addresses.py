@@ -1,4 +1,4 @@
-"""Who listens where: one loopback subnet per cluster, one port for everything that speaks Kafka.
+"""Addresses of a cluster: one loopback subnet, and one port for everything that speaks Kafka.
 
 Names and ports are the same for everybody (brokers advertise `kafka-101:9092`). The *address* of a name depends on who
 asks, because each party has a hosts file of its own. That is how traffic between brokers is led through sidecars and
@@ -55,35 +55,35 @@ class Addresses:
             raise ValueError(f"expected 1 to {MAX_BROKERS} distinct broker ids, found {self.brokers}")
 
     def name(self, broker: int) -> str:
-        """The advertised host name, the same for everybody."""
+        """Return the advertised host name, the same for every process."""
         return f"kafka-{broker}"
 
     def direct(self, broker: int) -> str:
-        """Where the broker itself listens."""
+        """Return where the broker itself listens."""
         return self._at(_BROKER + self._index(broker))
 
     def ingress(self, broker: int) -> str:
-        """Where the sidecar of this broker listens for other brokers."""
+        """Return where the sidecar of this broker listens for other brokers."""
         return self._at(_INGRESS + self._index(broker))
 
     def tap(self, leader: int) -> str:
-        """Where the tap in front of this leader listens."""
+        """Return where the tap in front of this leader listens."""
         return self._at(_TAP + self._index(leader))
 
     def leader_tap(self, leader: int) -> str:
-        """Where the tap between this leader and its own sidecar listens."""
+        """Return where the tap between this leader and its own sidecar listens."""
         return self._at(_LEADER_TAP + self._index(leader))
 
     def follower_tap(self, leader: int) -> str:
-        """Where the tap between the followers of this leader and the followers' own sidecars listens."""
+        """Return where the tap between the followers of this leader and the followers' own sidecars listens."""
         return self._at(_FOLLOWER_TAP + self._index(leader))
 
     def http(self, broker: int) -> str:
-        """Where the sidecar of this broker serves HTTP."""
+        """Return where the sidecar of this broker serves HTTP."""
         return self._at(_HTTP + self._index(broker))
 
     def egress(self, follower: int, leader: int) -> str:
-        """Where the sidecar of `follower` listens for connections that its broker makes to `leader`."""
+        """Return where the sidecar of `follower` listens for connections that its broker makes to `leader`."""
         return self._at(_EGRESS + 10 * self._index(follower) + self._index(leader))
 
     @property
@@ -91,7 +91,7 @@ class Addresses:
         return self._at(_ZOOKEEPER)
 
     def everything(self) -> Iterable[tuple[str, int]]:
-        """Every (address, port) a cluster may listen on."""
+        """Return every (address, port) a cluster may listen on."""
         yield self.zookeeper, ZOOKEEPER_PORT
         yield self.direct(self.brokers[0]), CONTROLLER_PORT
         for broker in self.brokers:
@@ -115,7 +115,7 @@ class Addresses:
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """What stands between follower and leader, apart from the two brokers."""
+    """The processes between follower and leader, apart from the two brokers."""
 
     egress: bool
     tap: bool
@@ -123,17 +123,17 @@ class Route:
 
 
 def first_hop(addresses: Addresses, route: Route, *, follower: int, leader: int) -> str:
-    """The address the follower's hosts file has for the leader's name."""
+    """Return the address the follower's hosts file has for the leader's name."""
     return addresses.egress(follower, leader) if route.egress else after_egress(addresses, route, leader)
 
 
 def after_egress(addresses: Addresses, route: Route, leader: int) -> str:
-    """Where an egress sidecar (or the follower, if it has none) goes to reach the leader."""
+    """Return where an egress sidecar (or the follower, if it has none) goes to reach the leader."""
     return addresses.tap(leader) if route.tap else after_tap(addresses, route, leader)
 
 
 def after_tap(addresses: Addresses, route: Route, leader: int) -> str:
-    """Where a tap (or whoever comes before it) goes to reach the leader."""
+    """Return where a tap (or the process before it) goes to reach the leader."""
     return addresses.ingress(leader) if route.ingress else addresses.direct(leader)
 
 
@@ -146,7 +146,7 @@ def hosts_file(path: Path, names: Iterable[tuple[str, str]]) -> Path:
 
 
 def free_subnet(brokers: Sequence[int], *, choice: random.Random | None = None) -> Addresses:
-    """A plan in a random 127.x.y subnet on which nothing listens yet.
+    """Return a plan in a random 127.x.y subnet on which nothing listens yet.
 
     Raises:
         LabError: none was found (something listens on 0.0.0.0 at one of our ports).
@@ -162,7 +162,7 @@ def free_subnet(brokers: Sequence[int], *, choice: random.Random | None = None) 
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports of 127.0.0.1 that nobody listens on at this moment."""
+    """Return ports of 127.0.0.1 on which nothing listens at this moment."""
     with contextlib.ExitStack() as stack:
         probes = [stack.enter_context(socket.socket()) for _ in range(count)]
         for probe in probes:
@@ -172,7 +172,7 @@ def free_ports(count: int) -> list[int]:
 
 @contextlib.contextmanager
 def held_ports(count: int) -> Iterator[list[int]]:
-    """Ports of 127.0.0.1 that the system gives to nobody who asks for any, until the block ends.
+    """Hold ports of 127.0.0.1 that the system then gives to no other process, until the block ends.
 
     Whoever is told one, and binds with SO_REUSEADDR, listens there meanwhile, as often as it likes: the sockets that
     hold them do not listen, so no connection reaches them. A port that is let go before its program listens may be

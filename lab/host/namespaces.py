@@ -51,22 +51,23 @@ class Rooms:
         self._bridge = f"kl{os.getpid()}x{next(_numbers)}"
 
     def within(self, broker: int) -> list[str]:
-        """What a command is to be run by, to be in that broker's namespace."""
+        """Return the command prefix that runs a command in that broker's namespace."""
         return ["ip", "netns", "exec", self._name(broker)]
 
     def within_as_sidecar(self, broker: int) -> list[str]:
-        """The same, as the sidecar's user, who may read what root may: checkout and jars are anybody's."""
+        """Return the same prefix for the sidecar's user, who may read what root may: checkout and jars are
+        world-readable."""
         return [
             *self.within(broker), "setpriv", f"--reuid={SIDECAR_UID}", f"--regid={SIDECAR_UID}", "--clear-groups",
             "--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search", "--pdeathsig=KILL", "--",
         ]  # fmt: skip
 
     def path(self, broker: int) -> str:
-        """Of the namespace, for what joins it otherwise."""
+        """Return the namespace's path, for a process that joins it otherwise."""
         return f"/run/netns/{self._name(broker)}"
 
     def address6(self, broker: int | None) -> str:
-        """The IPv6 address of a room, as everybody writes it (RFC 5952); None: of the bridge."""
+        """Return the IPv6 address of a room in its canonical form (RFC 5952); None: of the bridge."""
         last = 1 if broker is None else 10 + self.addresses.brokers.index(broker) + 1
         return str(IPv6Address(f"{self._prefix6}{last}"))
 
@@ -79,7 +80,7 @@ class Rooms:
         output_of("ip", "link", "set", self._link_of(broker), "down")
 
     def mend(self, broker: int) -> None:
-        """Plug it in again. Raises LabError."""
+        """Mend the cable of a room that was unplugged. Raises LabError."""
         output_of("ip", "link", "set", self._link_of(broker), "up")
 
     def limit(self, broker: int, bytes_per_second: int | None) -> None:
@@ -90,7 +91,10 @@ class Rooms:
             output_of("tc", "qdisc", "add", "dev", link, "root", *_token_bucket(bytes_per_second))
 
     def carried(self, broker: int) -> tuple[int, int]:
-        """Bytes that a room has received and sent so far, as its network card would count them. Raises LabError."""
+        """Return the bytes that a room has received and sent so far, as its network card would count them.
+
+        Raises LabError.
+        """
         statistics = Path("/sys/class/net", self._link_of(broker), "statistics")
         try:
             # What our end of the link sent is what the room received.
@@ -99,7 +103,7 @@ class Rooms:
             raise LabError(f"the room of broker {broker} is not open: {error}") from error
 
     def open(self) -> None:
-        """Raises LabError."""
+        """Open the namespaces. Raises LabError."""
         output_of("ip", "link", "add", self._bridge, "type", "bridge")
         for last in _OWN_ADDRESSES:
             output_of("ip", "addr", "add", f"{self.addresses.subnet}.{last}/24", "dev", self._bridge)
@@ -144,7 +148,7 @@ class Rooms:
 
 @contextmanager
 def open_rooms(brokers: Sequence[int], *, link_bytes_per_second: int | None = None) -> Iterator[Rooms]:
-    """Namespaces for the length of a block, with what each sends limited to so much, as a network card's speed does.
+    """Open namespaces for the length of a block, with what each sends limited, as a network card's speed does.
 
     Raises LabError: what is missing, or not allowed.
     """

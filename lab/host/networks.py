@@ -27,7 +27,10 @@ NETWORKS = tuple(f"198.18.{third}" for third in range(256))
 
 @contextmanager
 def own_network() -> Iterator[str]:
-    """The first three octets of a network that is ours. Raises LabError: there is none left, or no `ip` to look by."""
+    """Reserve a network for the length of a block; yield its first three octets.
+
+    Raises LabError: there is none left, or no `ip` to look by.
+    """
     addresses = output_of("ip", "-oneline", "addr", "show")
     for prefix in random.sample(NETWORKS, len(NETWORKS)):
         if f" {prefix}." in addresses:

@@ -70,8 +70,11 @@ class Process:
         return float(times.user + times.system)
 
     def start(self) -> None:
-        """Start it. It is forked in this thread and not in a worker thread: when that ends, the kernel would kill the
-        child (prctl(2))."""
+        """Start the process.
+
+        It is forked in this thread and not in a worker thread: when that ends, the kernel would kill the child
+        (prctl(2)).
+        """
         if self.running:
             raise LabError(f"{self.name} is running already")
         with self.output.open("ab") as sink:
@@ -87,7 +90,7 @@ class Process:
             os.killpg(self._child.pid, number)
 
     async def terminate(self, *, grace_seconds: float = 20.0) -> None:
-        """SIGTERM, and SIGKILL if that takes longer than the grace period."""
+        """Terminate by SIGTERM, and by SIGKILL if that takes longer than the grace period."""
         self.signal(signal.SIGTERM)
         with trio.move_on_after(grace_seconds):
             await self.wait_exit()
@@ -113,14 +116,14 @@ class Process:
 
 
 def tail(path: Path, count: int = _TAIL_LINES) -> str:
-    """The last lines of a text file, or a note that it is not there."""
+    """Return the last lines of a text file, or a note that it is not there."""
     if not path.exists():
         return f"({path.name} was never written)"
     return "\n".join(path.read_text("utf-8", "replace").splitlines()[-count:])
 
 
 def kill_all(processes: Iterable[Process]) -> None:
-    """SIGKILL and reap; synchronous, so that it works on the way out of a cancelled scope too."""
+    """Kill by SIGKILL and reap; synchronous, so that it works on the way out of a cancelled scope too."""
     started = [process for process in processes if process.running]
     for process in started:
         process.signal(signal.SIGKILL)
@@ -151,15 +154,17 @@ async def wait_until(condition: Callable[[], bool], *, process: Process, what: s
 
 
 def accepts_connections(address: str, port: int) -> bool:
-    """Whether somebody listens there (loopback: answered at once)."""
+    """True if a process listens there (loopback: answered at once)."""
     with socket.socket() as probe:
         probe.settimeout(1.0)
         return probe.connect_ex((address, port)) == 0
 
 
 def dies_with_us() -> list[str]:
-    """What to put before a command, so that the kernel kills it when the thread that starts it ends. util-linux'
-    setpriv sets PR_SET_PDEATHSIG and then becomes the command; Popen's preexec_fn would be unsafe, since there are
-    threads."""
+    """Return a command prefix by which the kernel kills the command when the thread that starts it ends.
+
+    util-linux' setpriv sets PR_SET_PDEATHSIG and then becomes the command; Popen's preexec_fn would be unsafe, since
+    there are threads.
+    """
     setpriv = shutil.which("setpriv")
     return [setpriv, "--pdeathsig", "KILL", "--"] if setpriv else []

@@ -23,12 +23,12 @@ _ARCHIVE = "package/lib/layer.zip"
 
 
 def kubectl_command() -> str:
-    """The path of kubectl. Raises LabError."""
+    """Return the path of kubectl. Raises LabError."""
     return _client("kubectl")
 
 
 def helm_command() -> str:
-    """The path of helm, version 4. Raises LabError."""
+    """Return the path of helm, version 4. Raises LabError."""
     return _client("helm")
 
 

@@ -22,7 +22,7 @@ class ControlGroup:
         self._places = [hierarchy / name for hierarchy in _hierarchies()]
 
     def make(self) -> None:
-        """Raises LabError."""
+        """Make the control groups. Raises LabError."""
         for place in self._places:
             try:
                 place.mkdir(exist_ok=True)
@@ -30,7 +30,10 @@ class ControlGroup:
                 raise LabError(f"a control group cannot be made: {error}") from error
 
     def remove(self) -> None:
-        """Once its processes have been killed, which takes the kernel a while to notice. Raises LabError."""
+        """Remove the control groups once their processes have been killed, which takes the kernel a while to notice.
+
+        Raises LabError.
+        """
         deadline = time.monotonic() + _PATIENCE_SECONDS
         while left := [place for place in self._places if not _removed(place)]:
             if time.monotonic() > deadline:
@@ -39,7 +42,7 @@ class ControlGroup:
 
 
 def _hierarchies() -> list[Path]:
-    """Each controller's, or the one of version 2."""
+    """Return the hierarchy of each controller, or the one of version 2."""
     if (_ROOT / "cgroup.controllers").exists():
         return [_ROOT]
     return [path for path in sorted(_ROOT.iterdir()) if path.is_dir() and not path.is_symlink()]

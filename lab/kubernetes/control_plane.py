@@ -37,7 +37,7 @@ _ATTEMPTS = 50
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What a command answered."""
+    """The output and exit status of a command."""
 
     status: int
     out: str
@@ -83,7 +83,7 @@ class ControlPlane:
         return self._home / "certificates" / "apiserver.crt"
 
     async def start(self) -> None:
-        """Raises LabError with the last lines of the server that would not start."""
+        """Start the servers. Raises LabError with the last lines of the one that would not start."""
         _make_key(self._home / "service-account.key")
         (self._home / "tokens.csv").write_text(f'{self._token},admin,admin,"system:masters"\n')
         self._etcd.start()
@@ -111,7 +111,7 @@ class ControlPlane:
         return answer.out
 
     def try_kubectl(self, *arguments: str, said: str = "") -> Said:
-        """The same, a refusal being an answer, too."""
+        """Run kubectl and return its answer, even if that is a refusal."""
         return run([kubectl_command(), f"--kubeconfig={self.kubeconfig}", *arguments], said)
 
     def get(self, *arguments: str) -> dict[str, Any]:
@@ -181,7 +181,10 @@ class ControlPlane:
 
 @contextmanager
 def control_plane(served_at: str | None = None) -> Iterator[ControlPlane]:
-    """A control plane in a temporary folder, for as long as the block lasts. Not within a Trio run. Raises LabError."""
+    """Run a control plane in a temporary folder, for as long as the block lasts.
+
+    Not within a Trio run. Raises LabError.
+    """
     with tempfile.TemporaryDirectory(prefix="control-plane-") as home:
         found = ControlPlane(Path(home), served_at)
         try:
@@ -192,7 +195,7 @@ def control_plane(served_at: str | None = None) -> Iterator[ControlPlane]:
 
 
 def run(command: Sequence[str], said: str = "") -> Said:
-    """Raises LabError: it took more than a minute."""
+    """Run a command. Raises LabError if it takes more than a minute."""
     try:
         done = subprocess.run(
             command, input=said, capture_output=True, text=True, timeout=_COMMAND_SECONDS, check=False

@@ -1,4 +1,4 @@
-"""What a kubelet does with a ConfigMap that a pod mounts: the files of a version, swapped whole by one symlink.
+"""A ConfigMap as a kubelet mounts it in a pod: the files of a version, swapped whole by one symlink.
 
     quotas.toml -> ..data/quotas.toml, ..data -> ..version-7, ..version-7/quotas.toml
 

@@ -52,11 +52,11 @@ class NodeNetwork:
         return f"{self._prefix}.10", f"{self._prefix}.250"
 
     def within(self) -> list[str]:
-        """What a command is to be run by, to be in the namespace; unlike `ip netns exec` it leaves /sys as it is."""
+        """Return the prefix that runs a command in the namespace; unlike `ip netns exec` it leaves /sys as it is."""
         return ["nsenter", f"--net=/run/netns/{self.name}", "--"]
 
     def open(self) -> None:
-        """Raises LabError."""
+        """Open the network. Raises LabError."""
         output_of("ip", "netns", "add", self.name)
         inside = ("ip", "-n", self.name)
         output_of("ip", "link", "add", self._link, "type", "veth", "peer", "name", "uplink", "netns", self.name)
@@ -69,7 +69,7 @@ class NodeNetwork:
         output_of("ip", "link", "set", self._link, "up")
 
     def close(self) -> None:
-        """What was never made is nothing to complain of."""
+        """Close the network; parts that were never made are no error."""
         output_of("ip", "link", "delete", self._link, check=False)
         output_of("ip", "netns", "delete", self.name, check=False)
 
@@ -80,7 +80,7 @@ class NodeNetwork:
 
 @contextmanager
 def node_network() -> Iterator[NodeNetwork]:
-    """A node's network for the length of a block. Raises LabError: what is missing, or not allowed."""
+    """Open a node's network for the length of a block. Raises LabError: what is missing, or not allowed."""
     required_command("ip", "network namespaces (Debian: apt-get install iproute2)")
     required_command("nsenter", "namespaces (Debian: apt-get install util-linux)")
     if os.geteuid() != 0:

@@ -71,7 +71,10 @@ class Node:
         return found
 
     async def start(self) -> None:
-        """Until the API server calls the node ready. Raises LabError with the last lines of what would not start."""
+        """Start the node and wait until the API server calls it ready.
+
+        Raises LabError with the last lines of what would not start.
+        """
         for process in (self.process, self._names, self._scheduler):
             process.start()
         try:
@@ -107,7 +110,7 @@ class Node:
 
 @contextmanager
 def cluster_with_node() -> Iterator[tuple[ControlPlane, Node]]:
-    """A control plane and one node that is ready, for as long as the block lasts. Not within a Trio run.
+    """Run a control plane and one node that is ready, for as long as the block lasts. Not within a Trio run.
 
     Raises LabError.
     """

@@ -1,4 +1,5 @@
-"""What a node's programs read: configuration of kubelet, containerd, the pods' network and names, and what starts them.
+"""The files that a node's programs read: configuration of kubelet, containerd, the pods' network and names, and
+scripts.
 
 Pure but for `write_files`. Knows no Kafka.
 """
@@ -67,7 +68,7 @@ wait -n
 
 @dataclass(frozen=True, slots=True)
 class NodePlan:
-    """Which node, and where it keeps everything.
+    """The name of a node, and where it keeps everything.
 
     Args:
         name: of the node, in the cluster.
@@ -87,7 +88,7 @@ class NodePlan:
 
 
 def write_files(plan: NodePlan) -> None:
-    """Everything that the node's programs read."""
+    """Write all files that the node's programs read."""
     home, network = plan.home, plan.network
     for folder in ("lib", "log", "run", "cni", "settings"):
         (home / folder).mkdir()
@@ -105,7 +106,7 @@ def write_files(plan: NodePlan) -> None:
 
 
 def _kubelet(plan: NodePlan) -> dict[str, Any]:
-    """As a kubelet is by itself, but for this machine's want of room, privileges and control groups of version 2."""
+    """Return a kubelet's defaults, but for this machine's lack of space, privileges and control groups of version 2."""
     unlimited = ("memory.available", "nodefs.available", "nodefs.inodesFree", "imagefs.available", "imagefs.inodesFree")
     return {
         "apiVersion": "kubelet.config.k8s.io/v1beta1",

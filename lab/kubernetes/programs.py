@@ -31,7 +31,7 @@ VERSION = "1.36.3"
 
 
 class Programs(NamedTuple):
-    """What is built together, and the verb that builds it."""
+    """The programs that are built together, and the verb that builds them."""
 
     name: str
     verb: str
@@ -67,7 +67,7 @@ NODE = Programs(
 
 
 def built(programs: Programs) -> Path:
-    """The folder that holds every program of them.
+    """Return the folder that holds every one of these programs, having built them if need be.
 
     Raises LabError: they have not been built.
     """

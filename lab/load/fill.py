@@ -39,7 +39,7 @@ kilobytes."""
 
 @dataclass(frozen=True, slots=True)
 class Filled:
-    """What a fill did."""
+    """The result of a fill."""
 
     batches: int
     records: int
@@ -96,7 +96,7 @@ def fill(
 def _fill_leader(
     leader: tuple[str, int], topic: str, partitions: list[int], bytes_per_partition: int, shapes: Sequence[Shape]
 ) -> tuple[int, int, int]:
-    """(batches, records, bytes) written."""
+    """Fill one leader's partitions; return (batches, records, bytes) written."""
     count = records = size = 0
     written = dict.fromkeys(partitions, 0)
     makers = [RecordMaker(shape, seed=partitions[0]) for shape in shapes]

@@ -50,7 +50,7 @@ class FollowingProducer:
         return len(self._producers) - 1
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Never ends by itself."""
+        """Run until cancelled."""
         leader = await self._leader()
         while True:
             producer = LiveProducer(
@@ -87,7 +87,7 @@ class FollowingProducer:
 
 
 def missing(directory: Path, acknowledged: Iterable[Acknowledged]) -> list[Acknowledged]:
-    """The records that are not where their leader said, in the log of a partition's directory.
+    """Return the records that are not where their leader said, in the log of a partition's directory.
 
     Raises:
         LabError: the directory holds no log.
@@ -97,6 +97,6 @@ def missing(directory: Path, acknowledged: Iterable[Acknowledged]) -> list[Ackno
 
 
 def _number(content: memoryview) -> bytes:
-    """The record's number in a batch of its own, as `lab.wire.records` encodes it."""
+    """Return the record's number in a batch of its own, as `lab.wire.records` encodes it."""
     at = _VALUE_AT if content[_MAGIC_AT] < 2 else len(content) + _NUMBER_AT_END
     return content[at : at + _NUMBER.size].tobytes()

@@ -63,7 +63,7 @@ class LiveProducer:
     _ended_at: float | None = field(default=None, init=False)
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Raises LabError if the leader cannot be reached or goes away."""
+        """Run until cancelled. Raises LabError if the leader cannot be reached or goes away."""
         lost: BaseExceptionGroup[OSError | trio.BrokenResourceError] | None = None
         try:
             stream = await trio.open_tcp_stream(self.leader, KAFKA_PORT)
@@ -79,8 +79,8 @@ class LiveProducer:
             raise LabError(f"the leader at {self.leader} is gone: {lost.exceptions[0]}") from lost
 
     def percentile(self, share: float) -> float:
-        """Latency in seconds that this share (0 to 1) of the records did not exceed. Those that are pending count with
-        the time from when they were due to now, or to when `run` ended: they took at least that long.
+        """Return the latency in seconds that this share (0 to 1) of the records did not exceed. Those that are pending
+        count with the time from when they were due to now, or to when `run` ended: they took at least that long.
 
         Raises:
             LabError: nothing was acknowledged.

@@ -1,1 +1,1 @@
-"""What moved, seen from outside: taps on the wire, logs on disk, and a real Prometheus."""
+"""Measurements from outside: taps on the wire, logs on disk, and a real Prometheus."""

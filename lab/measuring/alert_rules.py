@@ -17,12 +17,12 @@ SHORTEST_WAIT_SECONDS, LONGEST_WAIT_SECONDS = 1.0, 3.0
 
 
 def seconds_of(duration: str) -> float:
-    """Of a Prometheus duration with one unit, such as `10m`."""
+    """Return the seconds of a Prometheus duration with one unit, such as `10m`."""
     return float(duration[:-1]) * _UNIT_SECONDS[duration[-1]]
 
 
 def hurried(rules: str, *, factor: float = 1 / 120) -> str:
-    """The text of a rules file with every range, `offset` and `for` shortened.
+    """Return the text of a rules file with every range, `offset` and `for` shortened.
 
     Args:
         rules: as in deploy/prometheus.

@@ -1,4 +1,4 @@
-"""Are two replicas of a partition the same? Compares what is on disk, batch by batch, byte by byte.
+"""A comparison of two replicas of a partition on disk, batch by batch, byte by byte.
 
 Works on log directories of this machine. Leader and follower may have rolled their segments at different places, and
 one of them may have deleted old records. So only the offsets that both have are compared.
@@ -28,7 +28,7 @@ _SMALLEST_BATCH = 14
 
 @dataclass(frozen=True, slots=True)
 class ReplicaLog:
-    """Where a replica begins and ends on disk; `end_offset` is one past the last record."""
+    """The first and last offset of a replica on disk; `end_offset` is one past the last record."""
 
     start_offset: int
     end_offset: int
@@ -37,7 +37,7 @@ class ReplicaLog:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What was compared, and whether it is the same.
+    """The replicas that were compared, and whether they are the same.
 
     sha256: over the batches of both from the larger start to the smaller end offset.
     """
@@ -81,7 +81,7 @@ def compare(topic: str, partition: int, *, leader: Path, follower: Path) -> Comp
 
 
 def replica_log(directory: Path) -> ReplicaLog:
-    """Offsets and size of a partition's directory. Raises LabError."""
+    """Return offsets and size of a partition's directory. Raises LabError."""
     start = end = size = 0
     for index, (first, last, content) in enumerate(batches_of_partition(directory)):
         start = first if index == 0 else start

@@ -51,7 +51,7 @@ Sample = Asked | Answer
 
 
 class Event(NamedTuple):
-    """So many bytes at this time (seconds, any monotonic clock)."""
+    """The bytes that arrived at one time (seconds, any monotonic clock)."""
 
     t: float
     size_bytes: int
@@ -80,7 +80,7 @@ class Figures:
 def events(
     samples: Iterable[Sample], *, topic: str, follower: int | None = None, leader: int | None = None
 ) -> list[Event]:
-    """The record bytes of one topic, in time order; optionally of one link end only."""
+    """Return the record bytes of one topic, in time order; optionally of one link end only."""
     found = []
     for sample in samples:
         if not isinstance(sample, Answer):
@@ -94,12 +94,12 @@ def events(
 
 
 def within(found: Iterable[Event], start: float, end: float) -> list[Event]:
-    """Events of the half-open time range."""
+    """Return the events of the half-open time range."""
     return [event for event in found if start <= event.t < end]
 
 
 def figures(found: Sequence[Event], *, start: float) -> Figures:
-    """Figures of time-ordered events; the clock of the mean starts at `start`.
+    """Return the figures of time-ordered events; the clock of the mean starts at `start`.
 
     Raises:
         ValueError: there are no events, or the first came before the start.
@@ -122,7 +122,7 @@ def figures(found: Sequence[Event], *, start: float) -> Figures:
 
 
 def worst_window(found: Sequence[Event], seconds: float) -> int:
-    """The largest sum of bytes in any window of this length; two pointers, exact."""
+    """Return the largest sum of bytes in any window of this length; two pointers, exact."""
     worst = inside = tail = 0
     for event in found:
         inside += event.size_bytes
@@ -134,13 +134,13 @@ def worst_window(found: Sequence[Event], seconds: float) -> int:
 
 
 def deviation(found: Sequence[Event]) -> float:
-    """Population standard deviation of the 1 s bins from the first byte on; first and last bin excluded."""
+    """Return the population standard deviation of the 1 s bins from the first byte on; first and last bin excluded."""
     bins = seconds_bins(found)[1:-1]
     return statistics.pstdev(bins) if len(bins) > 1 else 0.0
 
 
 def seconds_bins(found: Sequence[Event]) -> list[int]:
-    """Bytes per second, counted from the first event; silent seconds are zeros."""
+    """Return the bytes per second, counted from the first event; silent seconds are zeros."""
     if not found:
         return []
     first = found[0].t
@@ -151,7 +151,7 @@ def seconds_bins(found: Sequence[Event]) -> list[int]:
 
 
 def fetches_per_second(samples: Iterable[Sample], *, start: float, end: float, follower: int | None = None) -> float:
-    """Replica Fetch requests that arrived in the half-open range, per second."""
+    """Return the replica Fetch requests that arrived in the half-open range, per second."""
     if end <= start:
         return 0.0
     asked = sum(
@@ -162,7 +162,7 @@ def fetches_per_second(samples: Iterable[Sample], *, start: float, end: float, f
 
 
 def fetch_versions(samples: Iterable[Sample]) -> dict[int, int]:
-    """Requests by Fetch version, as seen on the wire."""
+    """Count requests by Fetch version, as seen on the wire."""
     counts: dict[int, int] = {}
     for sample in samples:
         if isinstance(sample, Asked):

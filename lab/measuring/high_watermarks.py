@@ -1,4 +1,4 @@
-"""Which high watermark a broker has for each of its replicas, as its file `replication-offset-checkpoint` tells it.
+"""High watermarks of a broker's replicas, as its file `replication-offset-checkpoint` has them.
 
 A broker writes that file every five seconds (`replica.high.watermark.checkpoint.interval.ms`), for replicas that it
 leads and for those that it follows. No request tells a follower's high watermark: ListOffsets is answered by the leader
@@ -19,7 +19,7 @@ _VERSION = "0"
 
 
 def high_watermarks(log_dir: Path) -> dict[tuple[str, int], int]:
-    """By topic and partition; empty before the broker has written its first checkpoint.
+    """Return high watermarks by topic and partition; empty before the broker has written its first checkpoint.
 
     The file is `0`, the number of entries, and a line `topic partition offset` each (Kafka's OffsetCheckpointFile).
 

@@ -42,7 +42,7 @@ class Alert(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Something to scrape: `host:port`, under which job, with which labels of its own."""
+    """A target to scrape: `host:port`, its job, and its own labels."""
 
     job: str
     address: str
@@ -50,7 +50,7 @@ class Target:
 
 
 def required_tool(name: str) -> str:
-    """The path of `prometheus` or `promtool`. Raises LabError: there is none."""
+    """Return the path of `prometheus` or `promtool`. Raises LabError: there is none."""
     found = shutil.which(name)
     if found is None:
         raise LabError(f"`{name}` was not found on PATH: apt-get install {PACKAGE}")
@@ -58,7 +58,7 @@ def required_tool(name: str) -> str:
 
 
 def promtool(*arguments: str, directory: Path) -> str:
-    """What promtool says. Raises LabError with it if it found something wrong."""
+    """Run promtool and return its output. Raises LabError with it if it found something wrong."""
     command = [required_tool("promtool"), *arguments]
     done = subprocess.run(command, cwd=directory, capture_output=True, text=True, check=False)
     said = done.stdout + done.stderr
@@ -105,14 +105,14 @@ class Prometheus:
         await wait_until(self._ready, process=self.process, what="/-/ready said 200", timeout_seconds=_START_SECONDS)
 
     def query(self, expression: str) -> list[Sample]:
-        """The expression's value now: a vector, or a scalar as one sample without labels. Raises LabError."""
+        """Return the expression's value now: a vector, or a scalar as one sample without labels. Raises LabError."""
         data = self._get("/api/v1/query", query=expression)
         if data["resultType"] == "scalar":
             return [Sample({}, float(data["result"][1]))]
         return [Sample(found["metric"], float(found["value"][1])) for found in data["result"]]
 
     def firing(self) -> list[Alert]:
-        """The alerts that fire now; those that are only pending are left out."""
+        """Return the alerts that fire now; those that are only pending are left out."""
         return [
             Alert(found["labels"]["alertname"], found["labels"], found["annotations"])
             for found in self._get("/api/v1/alerts")["alerts"]
@@ -120,7 +120,7 @@ class Prometheus:
         ]
 
     def unhealthy_rules(self) -> list[str]:
-        """Rules whose last evaluation failed, with the error."""
+        """Return the rules whose last evaluation failed, with the error."""
         return [
             f"{rule['name']}: {rule['lastError']}"
             for group in self._get("/api/v1/rules")["groups"]
@@ -150,7 +150,7 @@ class Prometheus:
 
 
 def _configuration(targets: Sequence[Target], rules: Sequence[Path], interval: str) -> str:
-    """JSON, which is YAML too."""
+    """Return the configuration as JSON, which is YAML too."""
     jobs: dict[str, list[dict[str, Any]]] = {}
     for target in targets:
         static = {"targets": [target.address], "labels": dict(target.labels)}

@@ -45,7 +45,7 @@ _INT_BYTES = 4
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """Where the tap of one leader listens and where it goes on to."""
+    """The addresses of one leader's tap: where it listens and where it goes on to."""
 
     leader: int
     listen: tuple[str, int]
@@ -53,7 +53,7 @@ class Link:
 
     @classmethod
     def parse(cls, text: str) -> Link:
-        """From `101=127.0.0.1:9092@127.0.0.2:9092`. Raises ValueError."""
+        """Parse `101=127.0.0.1:9092@127.0.0.2:9092`. Raises ValueError."""
         leader, _, addresses = text.partition("=")
         listen, _, upstream = addresses.partition("@")
         return cls(int(leader), _address(listen), _address(upstream))
@@ -88,7 +88,7 @@ class End(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Doing:
-    """What a tap does besides passing bytes on.
+    """The interference that a tap is told to cause, besides passing bytes on.
 
     garble: while there is such a file, the next replica's Fetch request is garbled.
     keys: what passes is encrypted, and this opens it; None: it is not.
@@ -176,7 +176,7 @@ class TappedConnection:
                     self._garble_request(self._garble, chunk)
 
     def _garble_request(self, wanted: Path, chunk: memoryview) -> None:
-        """Garble the request, if the chunk is one Fetch request and nothing else, which is how followers send them."""
+        """Damage the request, if the chunk is one Fetch request and nothing else, which is how followers send them."""
         if len(chunk) > _SIZE_AND_KEY.size:
             size, api_key = _SIZE_AND_KEY.unpack_from(chunk)
             if api_key == API_FETCH and size + _INT_BYTES == len(chunk):
@@ -229,7 +229,7 @@ def _address(text: str) -> tuple[str, int]:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Entry point of `python -m lab.measuring.tap`."""
+    """Run the tap: the entry point of `python -m lab.measuring.tap`."""
     parser = argparse.ArgumentParser(prog="python -m lab.measuring.tap", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--output", type=Path, required=True, help="JSON lines are appended here")
     parser.add_argument("--link", type=Link.parse, action="append", required=True, metavar="ID=LISTEN@UPSTREAM")

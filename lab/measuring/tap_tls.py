@@ -67,7 +67,10 @@ class TapKeys:
     authority: Path
 
     def accept(self, sock: socket.socket) -> TlsEnd:
-        """Raises OSError. A follower without a certificate is welcome: it may authenticate by SASL."""
+        """Accept a connection by TLS. Raises OSError.
+
+        A follower without a certificate is welcome: it may authenticate by SASL.
+        """
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(self.certificate)
         context.load_verify_locations(self.authority)
@@ -75,7 +78,7 @@ class TapKeys:
         return self._end(context, sock, server_side=True)
 
     def dial(self, sock: socket.socket, name: str) -> TlsEnd:
-        """Raises OSError."""
+        """Dial by TLS. Raises OSError."""
         context = ssl.create_default_context(cafile=self.authority)
         context.load_cert_chain(self.certificate)
         return self._end(context, sock, name=name)

@@ -24,7 +24,7 @@ _START_SECONDS = 20.0
 
 
 class TapOptions(TypedDict, total=False):
-    """What taps have to know of how brokers meet."""
+    """The options that taps need to know how brokers meet."""
 
     port: int
     """Of everybody."""
@@ -70,7 +70,7 @@ class Taps:
         )
 
     async def start(self) -> None:
-        """Raises LabError."""
+        """Start the taps. Raises LabError."""
         self.process.start()
         await wait_until(
             lambda: self.samples_file.exists() and self.samples_file.stat().st_size > 0,
@@ -78,15 +78,15 @@ class Taps:
         )  # fmt: skip
 
     def position(self) -> int:
-        """A mark: `samples(since=mark)` reads only what came after."""
+        """Mark a position: `samples(since=mark)` reads only what came after."""
         return self.samples_file.stat().st_size
 
     def samples(self, *, since: int = 0) -> list[Sample]:
-        """What was seen after a mark, oldest first."""
+        """Return the samples after a mark, oldest first."""
         return self.read_from(since)[0]
 
     def read_from(self, mark: int) -> tuple[list[Sample], int]:
-        """(what was seen after a mark, the mark to go on from); half a line is left for then.
+        """Return the samples after a mark, and the mark to go on from; half a line is left for then.
 
         Raises:
             LabError: a tap did not understand what passed.

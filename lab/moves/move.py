@@ -79,15 +79,16 @@ class Move:
         return self.followers if self.side == "follower" else self.leaders
 
     def assignment(self) -> dict[int, list[int]]:
-        """Before: each partition on its leader alone."""
+        """Return the assignment before the move: each partition on its leader alone."""
         return {p: [self.leaders[p % len(self.leaders)]] for p in range(self.partitions)}
 
     def target(self) -> dict[int, list[int]]:
-        """After: its leader and every follower."""
+        """Return the assignment after the move: each partition on its leader and every follower."""
         return {p: [*replicas, *self.followers] for p, replicas in self.assignment().items()}
 
     def ideal_seconds(self) -> float:
-        """What the move takes if the busiest throttling broker keeps exactly to the quota; 0 if unlimited."""
+        """Return the seconds that the move takes if the busiest throttling broker keeps exactly to the quota; 0 if
+        unlimited."""
         if not self.throttled:
             return 0.0
         total = self.partitions * self.bytes_per_partition
@@ -99,7 +100,7 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class Latencies:
-    """Of the live producer, in seconds."""
+    """Latencies of the live producer, in seconds."""
 
     records: int
     errors: int
@@ -121,7 +122,7 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class MoveResult:
-    """What came of a move.
+    """The outcome of a move.
 
     duration_seconds: from the request to reassign to the last byte (without taps: to the controller's word).
     figures: per measured broker; empty without taps.
@@ -152,8 +153,7 @@ class MoveResult:
         return self._ratio([figures.mean for figures in self.figures.values()], statistics.fmean)
 
     def mean_ratio_once_begun(self, most_seconds: float) -> float:
-        """The same, but up to `most_seconds` of the time before the first byte are not counted: brokers and their
-        controller need them."""
+        """Return the same without up to `most_seconds` before the first byte: brokers and controller need them."""
         begun = []
         for each in self.figures.values():
             seconds = each.duration_seconds - min(each.seconds_to_first, most_seconds)
@@ -195,7 +195,7 @@ class MoveResult:
         return pick(rates) / self.move.quota_bytes_per_second
 
     def summary(self) -> dict[str, object]:
-        """One flat row: for tables and for JSON (NaN becomes None)."""
+        """Return one flat row, for tables and for JSON (NaN becomes None)."""
         latencies = self.latencies
         row: dict[str, object] = {
             "how": self.move.how,

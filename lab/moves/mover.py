@@ -95,7 +95,7 @@ class Mover:
         await self._throttle(move, topic)
 
     async def _create_in_sync(self, topic: str, move: Move) -> None:
-        """For each leader create a partition that the first follower follows in sync and that nobody throttles."""
+        """Create a partition for each leader that the first follower follows in sync and that no quota throttles."""
         await self._create(topic, {n: [leader, move.followers[0]] for n, leader in enumerate(move.leaders)})
 
     async def _create(
@@ -200,7 +200,7 @@ class Mover:
         ]
 
     async def _remove(self, move: Move) -> None:
-        """Throttles and topics, as many as there are by then; topics go even if a throttle cannot be taken back."""
+        """Remove throttles and topics, as many as there are; topics go even if a throttle cannot be taken back."""
         try:
             await self._unthrottle(move)
         finally:
@@ -219,7 +219,7 @@ class Mover:
 
 
 def _result(move: Move, topic: str, samples: list[Sample], *, started: float, ended: float, **seen: Any) -> MoveResult:
-    """Figures from what the taps saw; `seen` are the fields of the result that need none."""
+    """Return figures from what the taps saw; `seen` are the fields of the result that need none."""
     ends = {f: events(samples, topic=topic, follower=f) for f in move.followers}
     last = max((found[-1].t for found in ends.values() if found), default=ended)
     by_broker = {broker: events(samples, topic=topic, **{_end(move): broker}) for broker in move.measured_brokers}

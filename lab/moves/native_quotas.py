@@ -34,7 +34,7 @@ _LISTS = {"leader": keys.LEADER_REPLICAS, "follower": keys.FOLLOWER_REPLICAS}
 async def throttle_natively(
     cluster: Cluster, topic: str, *, lists: Mapping[str, str], rates: Mapping[str, float], brokers: Sequence[int]
 ) -> None:
-    """The lists, then the rates.
+    """Set the lists of throttled replicas, then the rates.
 
     Args:
         cluster: running.
@@ -66,5 +66,5 @@ async def unthrottle_natively(cluster: Cluster, *, brokers: Sequence[int]) -> No
 
 
 def _overrides(cluster: Cluster, brokers: Sequence[int]) -> list[int]:
-    """Per broker, how many config changes it says it has processed."""
+    """Return per broker how many config changes it says it has processed."""
     return [len(cluster.brokers[broker].log_lines(APPLIED)) for broker in brokers]

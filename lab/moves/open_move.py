@@ -42,7 +42,7 @@ _CLEAN_UP_SECONDS = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a move left behind. `lines` are those of brokers' logs that must not be there."""
+    """The state that a move left behind. `lines` are those of brokers' logs that must not be there."""
 
     comparisons: Sequence[Comparison]
     lines: Sequence[str]
@@ -75,7 +75,7 @@ class OpenMove:
         return tuple(sorted({broker for role in self.move.roles for broker in ends[role]}))
 
     def samples(self) -> list[Sample]:
-        """Everything that was seen on the wire since the move was made."""
+        """Return all samples from the wire since the move was made."""
         fresh, self._mark = self._taps.read_from(self._mark)
         self._samples += fresh
         return self._samples
@@ -92,7 +92,7 @@ class OpenMove:
         return within(events(self.samples(), topic=self.topic, leader=leader, follower=follower), start, end)
 
     def quotas(self, bytes_per_second: float | None) -> str:
-        """The quotas file that throttles its partitions on all brokers that throttle; None: no quotas at all."""
+        """Return the quotas file that throttles its partitions on all brokers that throttle; None: no quotas at all."""
         if bytes_per_second is None:
             return UNLIMITED
         rates: dict[str, float] = dict.fromkeys(self.move.roles, bytes_per_second)
@@ -142,7 +142,10 @@ class OpenMove:
             await trio.sleep(_POLL_SECONDS)
 
     async def wait_first_byte(self, since: float, *, timeout_seconds: float = 5.0) -> float:
-        """Seconds from `since` to the first record bytes after it. Raises LabError if there were none in time."""
+        """Wait for the first record bytes after `since`; return the seconds to them.
+
+        Raises LabError if there were none in time.
+        """
         while not (found := self.moved(since)):
             if time.monotonic() > since + timeout_seconds:
                 raise LabError(f"{self.topic}: nothing moved for {timeout_seconds:g} s")
@@ -197,7 +200,7 @@ class OpenMove:
 
 @asynccontextmanager
 async def open_move(cluster: Cluster, move: Move, *, begin: bool = True) -> AsyncGenerator[OpenMove]:
-    """A move under its quota, begun unless `begin` says otherwise.
+    """Open a move under its quota, begun unless `begin` says otherwise.
 
     Raises:
         LabError: something of it failed.

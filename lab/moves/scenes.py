@@ -1,4 +1,4 @@
-"""What every scene on a running cluster begins and ends with: a topic of its own, quotas for its length.
+"""The beginning and end of every scene on a running cluster: a topic of its own, and quotas for its length.
 
 Knows no measurement. Invariant: however a scene ends, its topic and its quotas are gone afterwards.
 """
@@ -37,7 +37,7 @@ _CLEAN_UP_SECONDS = 30.0
 async def topic(
     cluster: Cluster, assignment: Assignment, *, prefix: str = "scene", configs: Mapping[str, str] | None = None
 ) -> AsyncGenerator[str]:
-    """A topic with these replicas, by a name nobody has used."""
+    """Create a topic with these replicas, by a name that was never used."""
     name = f"{prefix}-{uuid.uuid4().hex[:8]}"
     await trio.to_thread.run_sync(partial(cluster.admin.create_topic, name, assignment, configs=configs))
     try:
@@ -58,7 +58,7 @@ async def fill_topic(
 
 @asynccontextmanager
 async def sidecar_quotas(cluster: Cluster, text: str, brokers: Iterable[int], *, policy: str) -> AsyncGenerator[None]:
-    """One quotas file for the sidecars of these brokers, under a policy (which stays)."""
+    """Write one quotas file for the sidecars of these brokers, under a policy (which stays)."""
     throttling = list(brokers)
     try:
         for broker in throttling:
@@ -75,7 +75,7 @@ async def sidecar_quotas(cluster: Cluster, text: str, brokers: Iterable[int], *,
 async def native_quotas(
     cluster: Cluster, name: str, *, lists: Mapping[str, str], rates: Mapping[str, float], brokers: Sequence[int]
 ) -> AsyncGenerator[None]:
-    """The brokers' own quotas, see `lab.moves.native_quotas`."""
+    """Set the brokers' own quotas, see `lab.moves.native_quotas`."""
     try:
         await throttle_natively(cluster, name, lists=lists, rates=rates, brokers=brokers)
         yield

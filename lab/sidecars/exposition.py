@@ -4,7 +4,10 @@ from __future__ import annotations
 
 
 def parse_exposition(text: str) -> dict[str, dict[str, float]]:
-    """Metric name -> label part without braces (empty if none) -> value. Comments are left out."""
+    """Parse the text into values by metric name, then by label part without braces (empty if none).
+
+    Comments are left out.
+    """
     found: dict[str, dict[str, float]] = {}
     for line in text.splitlines():
         if not line or line.startswith("#"):

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SidecarConfig:
-    """Of one sidecar.
+    """The configuration of one sidecar.
 
     Args:
         broker: beside which it stands.

@@ -41,7 +41,7 @@ UNLIMITED = "# no quotas: everything passes\n"
 
 @dataclass(frozen=True, slots=True)
 class SidecarPlan:
-    """Which brokers get a sidecar, for which role, and with which settings.
+    """The brokers that get a sidecar, for which role, and with which settings.
 
     Args:
         policy: `strict` or `kip73`.
@@ -69,7 +69,7 @@ class SidecarPlan:
         return self.follower is None or broker in self.follower
 
     def beside(self, brokers: Sequence[int]) -> list[int]:
-        """The brokers that have a sidecar at all."""
+        """Return the brokers that have a sidecar at all."""
         return [broker for broker in brokers if self.has_ingress(broker) or self.has_egress(broker)]
 
 
@@ -135,7 +135,7 @@ class Sidecar:
         return self._quotas
 
     def run_by(self, *command: str) -> None:
-        """From its next start on its program is run by this command, such as `env` and its arguments; none: by itself.
+        """Run its program by this command from the next start on, such as `env` and its arguments; none: by itself.
 
         Raises LabError: it is running.
         """
@@ -160,7 +160,7 @@ class Sidecar:
         await wait_until(self.ready, process=self.process, what="/readyz said 200", timeout_seconds=_START_SECONDS)
 
     async def stop(self) -> None:
-        """SIGTERM: drains. Processes that only encrypt for this one end with its last connection."""
+        """Stop by SIGTERM, which drains. Processes that only encrypt for this one end with its last connection."""
         await self.process.terminate(grace_seconds=15.0)
         for process in self.left_behind:
             await process.terminate(grace_seconds=15.0)
@@ -178,7 +178,7 @@ class Sidecar:
         self.left_behind = [each for each in self.left_behind if each.running]
 
     async def kill(self) -> None:
-        """SIGKILL, of those that encrypt for it as well."""
+        """Kill by SIGKILL, those that encrypt for it as well."""
         for process in (self.process, *self.left_behind):
             await process.kill()
 
@@ -225,11 +225,11 @@ class Sidecar:
         return True
 
     def metrics(self) -> dict[str, dict[str, float]]:
-        """Metric name -> label part (`role="leader"`, or empty) -> value."""
+        """Return values by metric name, then by label part (`role="leader"`, or empty)."""
         return parse_exposition(self._get("/metrics").decode())
 
     def throttle(self) -> dict[str, Any]:
-        """What `throttle-sidecar status` shows."""
+        """Return the state that `throttle-sidecar status` shows."""
         answer: dict[str, Any] = json.loads(self._get("/throttle"))
         return answer
 
@@ -283,7 +283,7 @@ async def restarted_by(sidecar: Sidecar, *command: str) -> AsyncGenerator[None]:
 
 
 def quotas_toml(rates: Mapping[str, float], topic: str, partitions: Iterable[int], brokers: Iterable[int]) -> str:
-    """A quotas file that throttles these partitions of one topic on these brokers.
+    """Return a quotas file that throttles these partitions of one topic on these brokers.
 
     Args:
         rates: role (`leader`, `follower`) -> bytes per second.
@@ -296,7 +296,7 @@ def quotas_toml(rates: Mapping[str, float], topic: str, partitions: Iterable[int
 
 
 def lists_toml(rates: Mapping[str, float], topics: Mapping[str, Mapping[str, str]]) -> str:
-    """A quotas file with lists as Kafka's topic configs have them.
+    """Return a quotas file with lists as Kafka's topic configs have them.
 
     Args:
         rates: role (`leader`, `follower`) -> bytes per second, of every broker that reads the file.
@@ -311,7 +311,7 @@ def lists_toml(rates: Mapping[str, float], topics: Mapping[str, Mapping[str, str
 
 
 def throttle_sidecar_script() -> str:
-    """The console script that was installed beside this interpreter."""
+    """Return the console script that was installed beside this interpreter."""
     script = Path(sys.executable).with_name("throttle-sidecar")
     if not script.exists():
         raise LabError(f"{script} is missing: install the project into this environment (uv sync)")

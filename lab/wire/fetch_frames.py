@@ -1,4 +1,4 @@
-"""Where things are in Fetch frames, v0-v18: whose request it is, and which entries of an answer carry records.
+"""The layout of Fetch frames, v0-v18: whose request it is, and which entries of an answer carry records.
 
 Sans-I/O: frames stream by and are read by generators. A generator says which bytes it needs next (`Read`), and is sent
 them. Source: message specs FetchRequest and FetchResponse of Kafka 4.1. Independent of `protocol` on purpose: what
@@ -38,14 +38,14 @@ _REPLICA_STATE_TAG = 1
 
 
 class Session(NamedTuple):
-    """What a response says of the fetch session (v7+): 0, 0 if it has none."""
+    """The fetch session that a response names (v7+); 0, 0 if it has none."""
 
     error_code: int
     id: int
 
 
 def answer_head(version: int) -> Generator[Read, bytes, Session]:
-    """Reads a response up to its topics."""
+    """Read a response up to its topics."""
     yield from _struct_end(version >= FIRST_FLEXIBLE)  # of the header
     if version >= 1:
         yield 4, False  # throttle time
@@ -53,7 +53,7 @@ def answer_head(version: int) -> Generator[Read, bytes, Session]:
 
 
 def answered_partitions(version: int, found: list[tuple[str, int, int]]) -> Generator[Read, bytes, None]:
-    """Reads the rest of a response and adds (topic, partition, record bytes) of every entry that carries records.
+    """Read the rest of a response and add (topic, partition, record bytes) of every entry that carries records.
 
     From v13 on the topic is its id, as Kafka writes it.
     """
@@ -79,7 +79,7 @@ def answered_partitions(version: int, found: list[tuple[str, int, int]]) -> Gene
 
 
 def replica_of(version: int, body: bytes) -> int:
-    """The broker id in a flexible request (v12+), -1 for a consumer. `body` is what follows the client id.
+    """Return the broker id in a flexible request (v12+), -1 for a consumer. `body` is what follows the client id.
 
     Raises:
         ValueError: the body ends too early.
@@ -119,14 +119,14 @@ def _count(flexible: bool) -> Generator[Read, bytes, int]:
 
 
 def _size(flexible: bool) -> Generator[Read, bytes, int]:
-    """A count or length; -1 is null."""
+    """Read a count or length; -1 is null."""
     if flexible:
         return (yield from _varint()) - 1
     return int(_INT.unpack((yield 4, True))[0])
 
 
 def _struct_end(flexible: bool) -> Generator[Read, bytes, None]:
-    """Tagged fields (KIP-482), of which none is of interest here."""
+    """Skip tagged fields (KIP-482), none of which the lab needs."""
     for _ in range((yield from _varint()) if flexible else 0):
         yield from _varint()
         yield (yield from _varint()), False
@@ -181,7 +181,7 @@ def _after_tags(body: bytes, at: int) -> int:
 
 
 def _varint_at(body: bytes, at: int) -> tuple[int, int]:
-    """(the varint at a place, the place after it). Raises IndexError, ValueError."""
+    """Return the varint at a place, and the place after it. Raises IndexError, ValueError."""
     value = shift = 0
     while (byte := body[at]) >= 0x80:
         value |= (byte & 0x7F) << shift

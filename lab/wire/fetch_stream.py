@@ -100,7 +100,7 @@ class FetchLink:
         return done
 
     def response_bytes(self, chunk: memoryview) -> list[FetchAnswered]:
-        """The Fetch responses that this chunk completed. Raises ValueError."""
+        """Return the Fetch responses that this chunk completed. Raises ValueError."""
         self._response_reader.feed(chunk)
         done, self._answers = self._answers, []
         return done

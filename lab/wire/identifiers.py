@@ -10,11 +10,11 @@ import uuid
 
 
 def kafka_uuid(identifier: uuid.UUID | bytes) -> str:
-    """22 characters of URL-safe Base64 without padding."""
+    """Return 22 characters of URL-safe Base64 without padding."""
     raw = identifier.bytes if isinstance(identifier, uuid.UUID) else identifier
     return base64.urlsafe_b64encode(raw).rstrip(b"=").decode("ascii")
 
 
 def new_kafka_uuid() -> str:
-    """A random one."""
+    """Return a random one."""
     return kafka_uuid(uuid.uuid4())

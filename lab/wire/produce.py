@@ -36,7 +36,7 @@ def produce_request(
     acks: int,
     message_format: MessageFormat,
 ) -> bytes:
-    """A frame that produces one batch to each partition of one topic.
+    """Return a frame that produces one batch to each partition of one topic.
 
     Args:
         topic: its name.
@@ -57,7 +57,7 @@ def produce_request(
 
 
 def parse_produce_response(frame: bytes) -> tuple[int, list[Produced]]:
-    """(correlation id, answers) of a v2 or v3 frame without its length prefix. Raises struct.error."""
+    """Return (correlation id, answers) of a v2 or v3 frame without its length prefix. Raises struct.error."""
     correlation_id, topics = struct.unpack_from(">ii", frame)
     at = 8
     found = []

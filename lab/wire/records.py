@@ -31,7 +31,7 @@ _CRC32C_POLYNOMIAL = 0x82F63B78
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What one batch looks like.
+    """The shape of one batch.
 
     Args:
         record_bytes: size of each value, at least 8.
@@ -52,7 +52,7 @@ class Shape:
             raise ValueError("only format v1 needs a compressed wrapper to have batches at all")
 
     def stored_as(self, message_format: MessageFormat) -> Shape:
-        """The same records in another format; batches of v2 need no wrapper."""
+        """Return the same records in another format; batches of v2 need no wrapper."""
         if message_format == self.message_format:
             return self
         return replace(self, message_format=message_format, compressed=False)
@@ -79,7 +79,7 @@ class RecordMaker:
         self._message_crc = zlib.crc32(head)
 
     def batch(self) -> bytes:
-        """The next `batch_records` records, encoded."""
+        """Return the next `batch_records` records, encoded."""
         if self.shape.message_format == "v2":
             return self._record_batch()
         messages = self._messages()
@@ -108,7 +108,7 @@ class RecordMaker:
         return head + after_crc + value
 
     def _record_batch(self) -> bytes:
-        """The image with its number in the last record's last 8 bytes, and the checksum that goes with it."""
+        """Return the image with its number in the last record's last 8 bytes, and the checksum that goes with it."""
         image = self._image
         tail = _COUNTER.pack(self._made) + b"\0"
         self._made += 1
@@ -133,7 +133,7 @@ class RecordMaker:
 
 
 def varint(value: int) -> bytes:
-    """Zigzag, as record batches use it (KIP-98)."""
+    """Encode a zigzag varint, as record batches use it (KIP-98)."""
     rest = (value << 1) ^ (value >> 63)
     found = bytearray()
     while rest >= 0x80:
@@ -144,7 +144,7 @@ def varint(value: int) -> bytes:
 
 
 def crc32c_state(data: bytes, state: int) -> int:
-    """Castagnoli's register after these bytes; it begins as 0xFFFFFFFF and is inverted at the end."""
+    """Return Castagnoli's register after these bytes; it begins as 0xFFFFFFFF and is inverted at the end."""
     table = _CRC32C_TABLE
     for byte in data:
         state = table[(state ^ byte) & 0xFF] ^ (state >> 8)

@@ -46,7 +46,10 @@ defaultFilters:
 
 
 def class_path() -> str:
-    """Of the runtime and our classes; fetched and compiled the first time. Raises MissingError."""
+    """Return the class path of the runtime and our classes, fetched and compiled the first time.
+
+    Raises MissingError.
+    """
     content = b"".join((_HERE / name).read_bytes() for name in _SOURCES)
     target = cache_directory() / f"kroxylicious-{VERSION}-{hashlib.sha256(content).hexdigest()[:8]}"
     if not target.is_dir():
