@@ -1,0 +1,129 @@
+"""The guard's question while the network floods the health port: HTTP cannot make a healthy sidecar look dead."""
+
+from __future__ import annotations
+
+import socket
+import sys
+import time
+from contextlib import closing
+from statistics import median
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lab.host.processes import Process, kill_all
+from lab.sidecars.sidecars import throttle_sidecar_script
+from operating.guard.decision import LOOK_SECONDS, Answer, Guard, Way
+from operating.guard.questions import ask_ready
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+SECONDS = 5.0
+LIMIT_SECONDS = 0.1
+"""For all but one of twenty answers: this machine may be busy with other tests."""
+SCANNER = """
+import socket, sys, time
+made, address, until = [], ("127.0.0.1", int(sys.argv[1])), time.monotonic() + float(sys.argv[2])
+number, began = 0, time.monotonic()
+while time.monotonic() < until:
+    time.sleep(max(0.0, began + number / 4000 - time.monotonic()))
+    made.append(socket.socket(type=socket.SOCK_STREAM | socket.SOCK_NONBLOCK))
+    made[-1].connect_ex(address)
+    number += 1
+    if len(made) > 64:
+        made.pop(0).close()
+print(number, flush=True)
+"""
+"""Says nothing and goes, 4000 times a second."""
+READER = """
+import socket, sys, time
+address, until = ("127.0.0.1", int(sys.argv[1])), time.monotonic() + float(sys.argv[2])
+number = 0
+while time.monotonic() < until:
+    with socket.socket() as made:
+        made.settimeout(1.0)
+        try:
+            made.connect(address)
+            made.sendall(b"GET /healthz HTTP/1.1\\r\\nhost: localhost\\r\\nconnection: close\\r\\n\\r\\n")
+            number += made.recv(15) == b"HTTP/1.1 200 OK"
+        except OSError:
+            pass
+print(number, flush=True)
+"""
+"""Is served, which costs the sidecar most."""
+
+
+class Flooded:
+    """A sidecar of its own and two who flood its health port."""
+
+    def __init__(self, folder: Path) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            port = free.getsockname()[1]
+        (folder / "quotas.toml").write_text("# none\n")
+        (folder / "proxy.toml").write_text(f"""
+[broker]
+id = 101
+[ingress]
+listen = "127.0.0.1:0"
+upstream = "127.0.0.1:1"
+[quotas]
+file = "quotas.toml"
+[http]
+listen = "127.0.0.1:{port}"
+[control]
+directory = "control"
+""")
+        self.directory, self._folder = folder / "control", folder
+        run = [throttle_sidecar_script(), "run", "--config", str(folder / "proxy.toml")]
+        self._sidecar = Process("sidecar", run, output=folder / "sidecar.log")
+        self._floods = [
+            Process(
+                f"flood {each}", [sys.executable, "-c", text, str(port), str(SECONDS)], output=folder / f"{each}.log"
+            )
+            for each, text in enumerate((SCANNER, READER))
+        ]
+        self._sidecar.start()
+
+    def flood(self) -> None:
+        for each in self._floods:
+            each.start()
+
+    @property
+    def is_over(self) -> bool:
+        return not any(each.running for each in self._floods)
+
+    def connections_per_second(self) -> list[float]:
+        """The scanner's, and the reader's."""
+        return [int((self._folder / f"{each}.log").read_text()) / SECONDS for each in range(2)]
+
+    def close(self) -> None:
+        kill_all([*self._floods, self._sidecar])
+
+
+@pytest.fixture
+def flooded(tmp_path: Path) -> Iterator[Flooded]:
+    with closing(Flooded(tmp_path)) as made:
+        yield made
+
+
+@pytest.mark.timeout(60)
+def test_a_flood_of_connections_does_not_delay_the_guards_answer(flooded: Flooded) -> None:
+    while ask_ready(flooded.directory) is not Answer.READY:
+        time.sleep(0.05)
+    flooded.flood()
+    guard, took = Guard(1.0, time.monotonic()), []
+    while not flooded.is_over:
+        began = time.monotonic()
+        answer = ask_ready(flooded.directory)
+        took.append(time.monotonic() - began)
+        assert answer is Answer.READY
+        guard.take(answer, time.monotonic())
+        time.sleep(LOOK_SECONDS / 10)
+    scanned, served = flooded.connections_per_second()
+    figures = f"{scanned:.0f}/s and {served:.0f}/s; median {median(took):.4f} s, most {max(took):.4f} s"
+    assert (scanned > 2000, served > 10, len(took) > 30) == (True, True, True), figures
+    assert (guard.way, guard.changes) == (Way.THROUGH, 0)
+    assert sum(each > LIMIT_SECONDS for each in took) <= len(took) / 20, figures
+    assert median(took) < LIMIT_SECONDS / 2, figures
