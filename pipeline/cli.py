@@ -9,7 +9,7 @@ import click
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
-from .commands import ask, compact, ingest, measurements, planning, report, stream, summarise
+from .commands import ask, ingest, measurements, planning, report, stream, upkeep
 from .error_message import first_line
 from .errors import InputError
 from .terminal import printable
@@ -17,7 +17,7 @@ from .terminal import printable
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 def group() -> None:
-    """Answers from the sidecars' journals, by Spark.
+    """Answer questions from the sidecars' journals, by Spark.
 
     \b
     First    ingest   journals to tables, incrementally
@@ -41,8 +41,8 @@ def group() -> None:
 
 COMMANDS = (
     ingest.command,
-    compact.command,
-    summarise.command,
+    upkeep.compact_command,
+    upkeep.summarise_command,
     measurements.rates_command,
     measurements.audit_command,
     measurements.lag_command,

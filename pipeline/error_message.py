@@ -1,4 +1,4 @@
-"""What went wrong in Java, as a line for people.
+"""Java's errors as one line for people.
 
 Knows no job. Invariant: the line is one line, without a stack. A file that may not be read is told as such. An error
 that cannot be put right by whoever typed the command is told as Spark's own.

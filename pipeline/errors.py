@@ -1,4 +1,4 @@
-"""What the person at the keyboard can put right: a path, a file, a value.
+"""The errors that the operator can put right: a path, a file, a value.
 
 Invariant: the text is ready to print, says where, what was expected and what was found, and needs no traceback.
 """

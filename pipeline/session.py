@@ -64,5 +64,6 @@ def open_session(app: str, *, master: str | None = None, conf: Mapping[str, str]
 
 
 def _bars() -> dict[str, str]:
-    """Spark draws bars of its stages wherever its shell would, and a log of cron's has each of their states."""
+    """Return settings that hide the bars of Spark's stages unless on a terminal: in a log of cron's each state is a
+    line."""
     return {} if sys.stderr.isatty() else {"spark.ui.showConsoleProgress": "false"}

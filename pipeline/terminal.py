@@ -20,7 +20,7 @@ def _escape(character: str) -> str:
 
 
 def cell(value: object) -> str:
-    """A value as a table shows it: `-` for what is not known, or was not there."""
+    """Return a value as a table shows it: `-` for what is not known, or was not there."""
     if value is None:
         return "-"
     if isinstance(value, float):

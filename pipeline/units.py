@@ -34,7 +34,7 @@ class Units(enum.Enum):
         return f"{value / self.value ** self._power(value):.15g}"
 
     def size(self, value: float) -> str:
-        """``4.2 MB``, ``4 MiB``, ``unlimited``."""
+        """Return ``4.2 MB``, ``4 MiB``, ``unlimited``."""
         if not math.isfinite(value):
             return "unlimited"
         power = self._power(value)
@@ -46,7 +46,7 @@ class Units(enum.Enum):
         return f"{text.rstrip('0').rstrip('.') if '.' in text else text} {names[power]}"
 
     def rate(self, value: float) -> str:
-        """``4 MiB/s``."""
+        """Return ``4 MiB/s``."""
         return self.size(value) if not math.isfinite(value) else f"{self.size(value)}/s"
 
     def rounded_up(self, value: float) -> float:
@@ -80,7 +80,7 @@ def _digits(number: float) -> int:
 
 
 def duration(seconds: float) -> str:
-    """``2 d 3 h``, ``1 h 02 min``, ``3 min 20 s``, ``12 s``."""
+    """Return ``2 d 3 h``, ``1 h 02 min``, ``3 min 20 s``, ``12 s``."""
     whole = round(seconds)
     if whole < 60:
         return f"{whole} s"

@@ -21,6 +21,7 @@ CONVERTED = (
     "fuzz",
     "journal_schema",
     "lab",
+    "pipeline",
     "protocol",
     "proxy/cluster",
     "proxy/config",
@@ -56,7 +57,7 @@ _VERBS = """
     keep kill
     label land launch learn leave let limit link list listen load locate lock log look lower
     make map mark match measure mend merge model modify mount move
-    name narrow negotiate normalise note notify
+    name narrow negotiate normalise note notify number
     observe offer open order overwrite
     pack pad paint pair parse pass patch pause peek pick plan play plot poll pop post predict prepare print
     probe process produce promise prove provide publish pull push put

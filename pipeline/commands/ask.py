@@ -72,7 +72,7 @@ def command(
 
 
 def told(answer: Answer) -> str:
-    """The answer for people."""
+    """Return the answer as text."""
     lines = [answer.sentence, *(f"  - {text}" for text in answer.evidence)]
     lines += [f"  but: {text}" for text in answer.uncertainty]
     return printable("\n".join(lines))

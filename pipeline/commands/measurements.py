@@ -34,7 +34,7 @@ RATE_HISTORY_SECONDS = 3600
 def rates_command(
     path: str, by: str, wanted: Wanted, output: Output, spark_settings: SparkSettings, *, all_traffic: bool
 ) -> None:
-    """Throttled bytes per second, and their rate over KIP-73's window by the sidecar's own arithmetic.
+    """Compute throttled bytes per second, and their rate over KIP-73's window by the sidecar's own arithmetic.
 
     With --by partition this is KIP-73's PartitionBytesInRate. Seconds in which nothing moved have no row. With --since
     the window knows of what was moved up to an hour before, which is all of it once there are eleven seconds of
@@ -72,7 +72,7 @@ def audit_command(
     output: Output,
     spark_settings: SparkSettings,
 ) -> None:
-    """For each broker, role and quota in force: the worst windows, the mean, the smoothness, what was over the bound.
+    """Judge each broker, role and quota in force: the worst windows, the mean, the smoothness, windows over the bound.
     Rates of peers and racks inside a quota are told like roles of their own: leader, rack b.
 
     Exit status 0 says that the job ran, not that the bound was kept: see the column `verdict`. A batch larger than the
@@ -115,7 +115,7 @@ def _number_over(summary: DataFrame) -> int:
 
 
 def _tell_doubts(summary: DataFrame) -> None:
-    """Say where the sum is not the whole answer."""
+    """Print where the sum is not the whole answer."""
     for row in summary.where("overlap_seconds > 0").limit(MOST_DOUBTS).collect():
         tell(
             f"broker {row.broker} as {row.role}: two runs of its sidecar at once in {row.overlap_seconds} seconds:"
@@ -140,7 +140,7 @@ def _tell_doubts(summary: DataFrame) -> None:
 def lag_command(
     path: str, wanted: Wanted, output: Output, spark_settings: SparkSettings, *, only_stalls: bool, history: bool
 ) -> None:
-    """SumReplicaLag, progress, and when it ends: an estimate from the last minute's trend, with its 95 % interval.
+    """Compute SumReplicaLag, progress, and the end: an estimate from the last minute's trend, with its 95 % interval.
 
     The trend begins anew when the quota changes, and is not known for ten seconds then: `drain` is `-`. Where it is
     known and `eta_seconds` is `-`, it never ends at this rate. With --since, `done` and `remaining_bytes` are told from

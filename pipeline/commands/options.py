@@ -1,4 +1,4 @@
-"""What every job takes: where Spark is, where the result goes, how it is shown.
+"""Options that jobs share: where Spark is, where the result goes, how it is shown.
 
 Invariant: what is printed is bounded; whole tables go to files.
 """
@@ -8,7 +8,6 @@ from __future__ import annotations
 import functools
 import os
 import re
-import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -69,33 +68,20 @@ class Wanted(NamedTuple):
 
     since: Moment | None
     until: Moment | None
-    brokers: tuple[int, ...] = ()
-    as_of: Moment | None = None
-
-
-def days_options(command: Callable[..., None], *, until_option: str = "--until") -> Callable[..., None]:
-    """Add --since and --until. until_option: what --until is called where it means something else."""
-
-    @click.option("--since", type=MOMENT, metavar="MOMENT", help="2026-11-21T03:10:00Z, 03:10, or 6h before the end.")
-    @click.option(until_option, "scope_until", type=MOMENT, metavar="MOMENT", help="The first second not meant.")
-    @functools.wraps(command)
-    def wrapped(*args: Any, since: Moment | None, scope_until: Moment | None, **kwargs: Any) -> None:
-        command(*args, wanted=Wanted(since, scope_until), **kwargs)
-
-    return wrapped
+    brokers: tuple[int, ...]
 
 
 def scope_options(command: Callable[..., None], *, until_option: str = "--until") -> Callable[..., None]:
-    """Add these, --broker and --as-of."""
+    """Add --since, --until and --broker. until_option: the name of --until where that means something else."""
 
-    @functools.partial(days_options, until_option=until_option)
+    @click.option("--since", type=MOMENT, metavar="MOMENT", help="2026-11-21T03:10:00Z, 03:10, or 6h before the end.")
+    @click.option(until_option, "scope_until", type=MOMENT, metavar="MOMENT", help="The first second not meant.")
     @click.option("--broker", "brokers", type=int, multiple=True, metavar="ID", help="As its sidecar saw it; repeat.")
-    @click.option(
-        "--as-of", type=MOMENT, metavar="MOMENT", help="The tables as they were then; 30m is half an hour ago."
-    )
     @functools.wraps(command)
-    def wrapped(*args: Any, wanted: Wanted, brokers: tuple[int, ...], as_of: Moment | None, **kwargs: Any) -> None:
-        command(*args, wanted=wanted._replace(brokers=brokers, as_of=as_of), **kwargs)
+    def wrapped(
+        *args: Any, since: Moment | None, scope_until: Moment | None, brokers: tuple[int, ...], **kwargs: Any
+    ) -> None:
+        command(*args, wanted=Wanted(since, scope_until, brokers), **kwargs)
 
     return wrapped
 
@@ -133,7 +119,7 @@ def session(app: str, spark_settings: tuple[str | None, tuple[str, ...]]) -> Ite
             spark.stop()
 
 
-def tables(spark: SparkSession, path: str, wanted: Wanted | None = None) -> Tables:
+def tables(spark: SparkSession, path: str, wanted: Wanted) -> Tables:
     """Return the tables, or the part that is wanted of them, having said what they are without.
 
     Raises InputError if there are none, or nothing of them is wanted.
@@ -141,11 +127,6 @@ def tables(spark: SparkSession, path: str, wanted: Wanted | None = None) -> Tabl
     found = Tables(spark, path).require()
     for text in of_tables(found.files):
         tell(f"{path}: {text}")
-    if wanted is None:
-        return found
-    if wanted.as_of is not None:
-        found = found.within(Scope(as_of=wanted.as_of.resolve(int(time.time()))))
-        _ = found.table("lines")
     _require_brokers(found, wanted.brokers)
     return found.within(_scope(found, wanted))
 
@@ -169,7 +150,7 @@ def _scope(found: Tables, wanted: Wanted) -> Scope:
     since, until = (None if moment is None else moment.resolve(last or 0) for moment in ends)
     if since is not None and until is not None and since >= until:
         raise InputError(f"--since {moment_text(since)} is not before --until {moment_text(until)}")
-    return found.scope._replace(since=since, until=until, brokers=wanted.brokers)
+    return Scope(since, until, wanted.brokers)
 
 
 def require_room(spark: SparkSession, path: str) -> None:
@@ -213,7 +194,7 @@ def write_out(path: Path, text: str) -> None:
 
 
 def tell(text: str) -> None:
-    """Progress, for people."""
+    """Print progress."""
     click.echo(printable(text), err=True)
 
 

@@ -52,7 +52,7 @@ Link = TypeVar("Link", Flow, Stream)
 def moves_command(
     path: str, wanted: WantedScope, output: Output, spark_settings: SparkSettings, *, by_source: bool
 ) -> None:
-    """Every replica's time behind: from whom, how many bytes, how long, and its bound.
+    """List every replica's time behind: from whom, how many bytes, how long, and its bound.
 
     With --since and --until a move is what there was of it in between.
 
@@ -175,7 +175,7 @@ def scenarios(
 
 
 def _bounds(found: Inside) -> tuple[Bound, ...]:
-    """Say which rates inside the quotas hold in every scenario, and what of them does not."""
+    """Print which rates inside the quotas hold in every scenario, and what of them does not."""
     if found.bounds:
         tell(f"in every scenario hold as recorded: {found.in_words()}")
     for text in found.left_out:
@@ -184,7 +184,7 @@ def _bounds(found: Inside) -> tuple[Bound, ...]:
 
 
 def _tell_cost(flows: list[Flow], what_ifs: list[replay_job.WhatIf], line: float, bounds: tuple[Bound, ...]) -> None:
-    """Who does not want to wait so long should know before."""
+    """Print the time that the exact model takes, if it is long, before it starts."""
     seconds = fluid_scenarios.exact_cpu_seconds(flows, what_ifs, line_bytes_per_second=line, bounds=bounds)
     if seconds >= WORTH_TELLING_SECONDS:
         tell(f"the exact model takes some {duration(seconds)} of a core for this; --model fluid takes seconds")
@@ -234,7 +234,7 @@ def plan_command(
     wanted: WantedScope,
     spark_settings: SparkSettings,
 ) -> None:
-    """From measured inflow IN, capacity N and replication factor R to per-broker rates T with IN < T < N - IN/R.
+    """Compute per-broker rates T with IN < T < N - IN/R from measured inflow IN, capacity N and replication factor R.
 
     Writes a quotas.toml that `throttle-sidecar check` accepts: the smallest rates that move --percent of the data
     within --finish-in. Refuses what is not admissible, and says which broker and why. --since, --measured-until and

@@ -28,7 +28,7 @@ _QUANTITY = re.compile(r"([0-9]+(?:\.[0-9]+)?) *([A-Za-z]*)(?:/s)?", re.ASCII)
 
 class Quantity(click.ParamType[float]):
     def __init__(self, name: str, units: dict[str, float], example: str, *, most: float, some: bool = False) -> None:
-        """`some`: zero is not meant."""
+        """Make a quantity; `some`: zero is refused."""
         self.name = name
         self._units = units
         self._example = example
@@ -56,8 +56,10 @@ SOME_TIME = Quantity("duration", _SECONDS, "2h", most=_MOST_SECONDS, some=True)
 
 
 class Number(click.FloatRange):
-    """More than 0, and at most `most`. click's range check lets `nan` pass, because each comparison with it is false;
-    so it is refused here."""
+    """A number above 0, and at most `most`.
+
+    click's range check lets `nan` pass, because each comparison with it is false; so it is refused here.
+    """
 
     def __init__(self, most: float | None = None) -> None:
         super().__init__(min=0, max=most, min_open=True)

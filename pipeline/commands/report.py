@@ -35,7 +35,7 @@ def command(
     *,
     check: bool,
 ) -> None:
-    """What moved, was the bound kept, what to set next time and why; then who, when, and what was the matter.
+    """Report what moved, whether the bound was kept, what to set next time and why; then who, when, and each trouble.
 
     One HTML file: nothing is loaded from elsewhere; light and dark, phone and paper. Its plots answer to a pointer.
 

@@ -1,4 +1,4 @@
-"""Was the bound kept: in every second, and in every eleven; how smoothly; and if not, when and why.
+"""The audit of the bound: in every second, and in every eleven; how smoothly; and if it was broken, when and why.
 
 DataFrame → DataFrame. Windows slide by whole seconds, the journal's grain. What is allowed in a window is the sum of
 its seconds' quotas times the promise. In the second of a change the quota was one and then the other: a window with it
@@ -24,7 +24,7 @@ MINUTE_SECONDS = 60
 
 
 class Promise(NamedTuple):
-    """What the bytes of any so many seconds may be, over the sum of their quotas."""
+    """The most bytes of any so many seconds, over the sum of their quotas."""
 
     seconds: int
     factor: float
@@ -37,9 +37,9 @@ STRICT_PROMISES = (Promise(1, 1.3), Promise(11, 1.05))
 def seconds_with_quota(
     link_seconds: DataFrame, events: DataFrame, promises: tuple[Promise, ...] = STRICT_PROMISES
 ) -> DataFrame:
-    """Throttled bytes per broker, role and second, beside the quota in force, and `changes`, which the windows of
-    `promises` need; seconds that end without a finite quota are left out, they cannot be broken. In the second in which
-    the first one began, or began to be enforced, `limit` is inf."""
+    """Return throttled bytes per broker, role and second, beside the quota in force, and `changes`, which the windows
+    of `promises` need; seconds that end without a finite quota are left out, they cannot be broken. In the second in
+    which the first one began, or began to be enforced, `limit` is inf."""
     seconds = with_limit(per_second(link_seconds, LEVELS["broker"], with_runs=True), events)
     limited = seconds.where(F.col("quota") < UNLIMITED)
     return _with_changes(limited, periods(events), longest(promises))
@@ -73,9 +73,9 @@ def _minute(second: Column) -> Column:
 
 
 def windows(seconds: DataFrame, *promises: Promise) -> DataFrame:
-    """Every window of each promise's seconds that ends in a second with a line: `window_seconds`, `from_time`, `time`
-    (its last second), `bytes`, `in_sync_bytes`, `quota_bytes` and `allowed` (null: in one of its seconds no quota
-    held), `ratio` (over the quota; null as well, and where bytes moved under a quota of 0), `over`, `undecided`,
+    """Return every window of each promise's seconds that ends in a second with a line: `window_seconds`, `from_time`,
+    `time` (its last second), `bytes`, `in_sync_bytes`, `quota_bytes` and `allowed` (null: in one of its seconds no
+    quota held), `ratio` (over the quota; null as well, and where bytes moved under a quota of 0), `over`, `undecided`,
     `runs_overlap` (in one of its seconds two runs of the sidecar were at work)."""
     each = F.array(*(F.col(_name(promise)) for promise in promises))
     return judged(seconds, promises).select(*ROLE, "time", "since", "enforce", F.inline(each))
@@ -88,8 +88,8 @@ def judged(seconds: DataFrame, promises: tuple[Promise, ...] = STRICT_PROMISES) 
 
 
 def verdicts(found: DataFrame, promises: tuple[Promise, ...] = STRICT_PROMISES) -> DataFrame:
-    """Rows of `judged` without `changes`, and of each window only what sums over them need, so that they can be
-    held."""
+    """Return rows of `judged` without `changes`, and of each window only what sums over them need, so that they can be
+    cached."""
     names = ("ratio", "over", "undecided")
     kept = {_name(one): F.struct(*(F.col(_name(one))[name].alias(name) for name in names)) for one in promises}
     return found.drop("changes").withColumns(kept)
@@ -104,8 +104,11 @@ def _part(promise: Promise, what: str) -> str:
 
 
 def _parts(promise: Promise) -> dict[str, Column]:
-    """What a window is judged by. Columns of their own, since each is used several times: written out at each use, an
-    audit of small tables took a fifth more of the processor's time."""
+    """Return the columns by which a window is judged.
+
+    Columns of their own, since each is used several times: written out at each use, an audit of small tables took a
+    fifth more of the processor's time.
+    """
     sliding = Window.partitionBy(*ROLE).orderBy("time").rangeBetween(1 - promise.seconds, Window.currentRow)
     return {
         "moved": F.sum("bytes").over(sliding),
@@ -139,9 +142,12 @@ def _window(promise: Promise) -> Column:
 
 
 def _burst_of_changes(promise: Promise) -> Column:
-    """How many bytes more a window may have because quotas changed in it. A quota that has just begun brings its burst
-    at once. The promise for one second allows for that. The tighter promise for eleven seconds does so only if the
-    quota held in all of them, so a window in which it began is allowed the difference."""
+    """Return how many bytes more a window may have because quotas changed in it.
+
+    A quota that has just begun brings its burst at once. The promise for one second allows for that. The tighter
+    promise for eleven seconds does so only if the quota held in all of them, so a window in which it began is allowed
+    the difference.
+    """
     more = max(STRICT_PROMISES[0].factor - promise.factor, 0.0)
     first = F.col("time") - (promise.seconds - 1)
 
@@ -154,9 +160,11 @@ def _burst_of_changes(promise: Promise) -> Column:
 
 
 def _quota_of_window(seconds: int, of_change: str) -> Column:
-    """The sum of the quotas of the last `seconds` seconds up to this one, seconds without traffic included. For the
-    second of a change it takes the `least` or the `most` quota that held in it, as `of_change` says. Which quota held
-    before the first one that the journal tells of is unknown; that first one is taken for it."""
+    """Return the sum of the quotas of the last `seconds` seconds up to this one, seconds without traffic included.
+
+    For the second of a change it takes the `least` or the `most` quota that held in it, as `of_change` says. Which
+    quota held before the first one that the journal tells of is unknown; that first one is taken for it.
+    """
     first = F.col("time") - (seconds - 1)
     nothing = F.lit(0.0)
 
@@ -178,14 +186,14 @@ def _quota_of_window(seconds: int, of_change: str) -> Column:
 
 
 def violations(seconds: DataFrame, promises: tuple[Promise, ...] = STRICT_PROMISES) -> DataFrame:
-    """The evidence: each window over its bound, with the cause."""
+    """Return the evidence: each window over its bound, with the cause."""
     over = windows(seconds, *promises).where("over").withColumn("cause", _cause())
     return over.drop("over", "undecided", "runs_overlap", "since")
 
 
 def incidents(over: DataFrame) -> DataFrame:
-    """One row for each run of consecutive windows over their bound: its `first` and `last` second, how many windows it
-    has, and the figures of the worst of them."""
+    """Return one row for each run of consecutive windows over their bound: its `first` and `last` second, how many
+    windows it has, and the figures of the worst of them."""
     who = (*ROLE, "window_seconds", "cause")
     in_order = Window.partitionBy(*who).orderBy("time")
     begins = F.coalesce(F.col("time") - F.lag("time").over(in_order) > 1, F.lit(True))
@@ -203,8 +211,11 @@ def incidents(over: DataFrame) -> DataFrame:
 
 
 def _cause() -> Column:
-    """Say why a window is over its bound. Replicas in sync are never held back (KIP-73), so their traffic alone may be
-    more than the quota, and that is no fault of the throttle."""
+    """Return why a window is over its bound.
+
+    Replicas in sync are never held back (KIP-73), so their traffic alone may be more than the quota, and that is no
+    fault of the throttle.
+    """
     return (
         F.when(~F.col("enforce"), "observed only: the quota was not enforced")
         .when(F.col("runs_overlap"), "two runs of this broker's sidecar at once, each with the quota for itself")
@@ -225,8 +236,8 @@ def longest(promises: tuple[Promise, ...] = STRICT_PROMISES) -> int:
 def summary(
     seconds: DataFrame, promises: tuple[Promise, ...] = STRICT_PROMISES, *, since: int | None = None
 ) -> DataFrame:
-    """One row per broker, role and quota in force: `mean_ratio` and `smoothness` (mean and standard deviation of a
-    second over the quota, while something was held back; null if the quota is 0), for each promise `worst_Ns`,
+    """Return one row per broker, role and quota in force: `mean_ratio` and `smoothness` (mean and standard deviation of
+    a second over the quota, while something was held back; null if the quota is 0), for each promise `worst_Ns`,
     `worst_Ns_at`, `over_Ns` and `undecided_Ns` (how often), `overlap_seconds` (in which two runs were at work), `kept`
     (null if the quota was not enforced), `verdict`.
 
@@ -238,7 +249,7 @@ def summary(
 def summed_up(
     windowed: DataFrame, promises: tuple[Promise, ...] = STRICT_PROMISES, *, since: int | None = None
 ) -> DataFrame:
-    """The same of what `judged` says of the seconds, or `verdicts`."""
+    """Return `summary` of rows of `judged`, or of `verdicts`."""
     steady = F.col("limit") == F.col("limit_low")
     ratio = F.try_divide("bytes", "limit")
     held_back = F.when((F.col("omitted") > 0) & (F.col("bytes") > 0) & steady, ratio)

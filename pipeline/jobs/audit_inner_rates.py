@@ -36,7 +36,7 @@ def with_bounds(seconds: DataFrame, events: DataFrame) -> tuple[DataFrame, DataF
 
 
 def _entries() -> Column:
-    """For each rate its name, the brokers at the other end that it counts, and bytes per second."""
+    """Return for each rate its name, the brokers at the other end that it counts, and bytes per second."""
     peers = F.transform(
         F.map_entries("told.peers"), lambda one: _entry("peer ", one["key"], F.array(one["key"]), one["value"])
     )
@@ -70,8 +70,11 @@ def _events(told: DataFrame, columns: list[str]) -> DataFrame:
 
 
 def _seconds(seconds: DataFrame, told: DataFrame) -> DataFrame:
-    """What each rate's links moved, as their role's quota counts it. In the second in which a list of brokers changed,
-    only those on both lists count: when in it the others were bound is not known."""
+    """Return the bytes that each rate's links moved, as their role's quota counts it.
+
+    In the second in which a list of brokers changed, only those on both lists count: when in it the others were bound
+    is not known.
+    """
     counted = with_period(seconds.withColumn("counted", accounted_bytes()), _lists(told), F.col("time"))
     each = counted.withColumn("one", F.explode("period.now")).where(_has(F.col("one"), F.col("peer")))
     before = F.exists("period.before", lambda one: (one["name"] == F.col("one.name")) & _has(one, F.col("peer")))

@@ -46,14 +46,14 @@ class Inside(NamedTuple):
     left_out: tuple[str, ...] = ()
 
     def in_words(self) -> str:
-        """``peer 102 of broker 101 as leader, …``; empty if there are none."""
+        """Return ``peer 102 of broker 101 as leader, …``; empty if there are none."""
         told = [f"{bound.name} of broker {bound.broker} as {bound.role}" for bound in self.bounds[:MOST_NAMED]]
         more = len(self.bounds) - MOST_NAMED
         return ", ".join(told) + (f" and {more} more" if more > 0 else "")
 
 
 def inside(events: DataFrame) -> Inside:
-    """One row per broker and role; rates that were only observed bound nothing."""
+    """Collect one row per broker and role; rates that were only observed bound nothing."""
     said = events.where(F.col("kind") == Kind.QUOTA.value)
     last = F.max_by(F.struct("bounds", "priorities", "enforce"), F.struct("time", "run", "tick"))
     rows = said.groupBy("broker", "role").agg(

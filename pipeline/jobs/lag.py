@@ -1,4 +1,4 @@
-"""How far behind: SumReplicaLag over time, progress, when it ends, and why it does not.
+"""The lag of replicas: SumReplicaLag over time, progress, when it ends, and why it does not.
 
 DataFrame → DataFrame. A partition has lines only when there is news, so its lag is carried on until its next line, for
 at most `HELD_SECONDS`: a replica that is behind has news every second. Invariant: at any time the sum is over what each
@@ -34,7 +34,7 @@ Z_95 = 1.96
 
 
 def per_replica(traffic: DataFrame) -> DataFrame:
-    """One row per replica and second with a line: `lag` in messages, and what it was before, 0 if it was gone.
+    """Return one row per replica and second with a line: `lag` in messages, and what it was before, 0 if it was gone.
 
     A follower's replica is the same whichever leader it fetches from; a leader has one per follower.
     """
@@ -64,19 +64,19 @@ def per_replica(traffic: DataFrame) -> DataFrame:
 
 
 def sum_replica_lag(replicas: DataFrame) -> DataFrame:
-    """Per broker, role and second with any news: `lag` (messages, summed), `behind` (replicas), and of that second
-    `moved` and `written` (messages), `record_bytes`, `lost` (replicas behind that fell silent)."""
+    """Return per broker, role and second with any news `lag` (messages, summed), `behind` (replicas), and of that
+    second `moved` and `written` (messages), `record_bytes`, `lost` (replicas behind that fell silent)."""
     return added_up(_steps(replicas))
 
 
 def steps_by_day(replicas: DataFrame) -> DataFrame:
-    """Per broker, role, second and `day` of the lines that say so: by how much `lag` and `behind` change, and the rest
-    as `sum_replica_lag` says it. A replica may fall silent on the day after its last line."""
+    """Return per broker, role, second and `day` of the lines that say so by how much `lag` and `behind` change, and the
+    rest as `sum_replica_lag` says it. A replica may fall silent on the day after its last line."""
     return _summed(_steps(replicas), "day")
 
 
 def added_up(steps: DataFrame) -> DataFrame:
-    """The same as `sum_replica_lag`, from its steps, in however many rows those of a second are."""
+    """Return `sum_replica_lag` from its steps, in however many rows those of a second are."""
     so_far = Window.partitionBy(*ROLE).orderBy("time").rowsBetween(Window.unboundedPreceding, Window.currentRow)
     return _summed(steps).select(
         *ROLE, "time", F.sum("lag").over(so_far).alias("lag"), F.sum("behind").over(so_far).alias("behind"),
@@ -173,7 +173,7 @@ def _since_change(lag: DataFrame, events: DataFrame | None) -> DataFrame:
 
 
 def _slope_error(recent: WindowSpec) -> Column:
-    """Standard error of a least-squares slope: sqrt((Syy - Sxy²/Sxx) / (n - 2) / Sxx)."""
+    """Return the standard error of a least-squares slope: sqrt((Syy - Sxy²/Sxx) / (n - 2) / Sxx)."""
     xx, yy = F.regr_sxx("lag", "time").over(recent), F.regr_syy("lag", "time").over(recent)
     xy = F.regr_sxy("lag", "time").over(recent)
     degrees = F.regr_count("lag", "time").over(recent) - 2
@@ -187,7 +187,7 @@ def _eta(drain: Column) -> Column:
 
 
 def stalls(progress_rows: DataFrame, link_seconds: DataFrame, events: DataFrame) -> DataFrame:
-    """Seconds in which replicas are behind and the lag does not shrink, with the cause."""
+    """Return the seconds in which replicas are behind and the lag does not shrink, with the cause."""
     throttled = with_limit(per_second(link_seconds, LEVELS["broker"]), events)
     recent = Window.partitionBy(*ROLE).orderBy("time").rangeBetween(1 - TREND_SECONDS, Window.currentRow)
     inflow = throttled.select(
@@ -209,7 +209,7 @@ def stalls(progress_rows: DataFrame, link_seconds: DataFrame, events: DataFrame)
 
 
 def _cause() -> Column:
-    """What explains it; where nothing that the journals have does, that is said."""
+    """Return the cause of a stall, or that nothing in the journals explains it."""
     held_back = F.coalesce(F.col("omitted") > 0, F.lit(False))
     moves, outrun = F.col("recent_moved") > 0, F.col("written") >= F.col("recent_moved")
     return (
@@ -229,5 +229,5 @@ SUMMARY = Summary("lag_steps", lambda traffic: per_replica(traffic.where("thrott
 
 
 def of_tables(tables: Tables) -> DataFrame:
-    """What `sum_replica_lag` says of throttled replicas, without reading each second of the days that are kept."""
+    """Return `sum_replica_lag` of throttled replicas, without reading each second of the days that are kept."""
     return added_up(read(tables, SUMMARY))

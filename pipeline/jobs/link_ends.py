@@ -1,4 +1,5 @@
-"""What each end of a link saw of each replica, by the second of its own clock. Both sidecars tell of the same bytes.
+"""The two ends of a link: what each saw of each replica, by the second of its own clock. Both sidecars tell of the same
+bytes.
 
 DataFrame → DataFrame. An *end* is a link's role: `leader` as the source's sidecar saw it, `follower` as the
 destination's. Ends are never put together second by second, since the clocks of two machines differ. Where one end is
@@ -25,7 +26,7 @@ _OF_REPLICA = ("in_sync", "record_bytes", "fetch_offset_before", "fetch_offset",
 
 
 def linked(traffic: DataFrame) -> DataFrame:
-    """Rows of the traffic table with `source` and `destination` in place of broker and peer."""
+    """Return rows of the traffic table with `source` and `destination` in place of broker and peer."""
     leads = F.col("role") == "leader"
     own, peer = F.col("broker").cast("string"), F.col("peer")
     source, destination = F.when(leads, own).otherwise(peer), F.when(leads, peer).otherwise(own)
@@ -33,9 +34,10 @@ def linked(traffic: DataFrame) -> DataFrame:
 
 
 def seconds_of_ends(traffic: DataFrame) -> DataFrame:
-    """Per end, replica and second: `bytes` and `behind_bytes`; whether it was seen `behind`, `in_sync` or both; where
-    it stood as either of them (`behind_offset`, `behind_watermark`, `sync_offset`, `sync_watermark`, null if it was
-    not); `fetch_offset_before`, the least and the greatest of `fetch_offset`, `high_watermark`, `log_start_offset`."""
+    """Return per end, replica and second `bytes` and `behind_bytes`; whether it was seen `behind`, `in_sync` or both;
+    where it stood as either of them (`behind_offset`, `behind_watermark`, `sync_offset`, `sync_watermark`, null if it
+    was not); `fetch_offset_before`, the least and the greatest of `fetch_offset`, `high_watermark`, `log_start_offset`.
+    """
     behind, in_sync = F.when(~F.col("in_sync"), 1), F.when(F.col("in_sync"), 1)
     # Rows are shuffled once, by replica: whatever is asked of one end, or of both together, finds its rows in one
     # place.
@@ -63,13 +65,13 @@ def seconds_of_ends(traffic: DataFrame) -> DataFrame:
 
 
 def own_broker() -> Column:
-    """The id of the broker whose sidecar saw it."""
+    """Return the id of the broker whose sidecar saw it."""
     return F.when(F.col("role") == "leader", F.col("source")).otherwise(F.col("destination")).cast("long")
 
 
 def one_end(traffic: DataFrame) -> DataFrame:
-    """The seconds of each replica as one end saw them: the end that saw more bytes; if both saw as many, more seconds;
-    else the follower's, which is nearer to what arrived. `seen_by` is that end's role."""
+    """Return the seconds of each replica as one end saw them: the end that saw more bytes; if both saw as many, more
+    seconds; else the follower's, which is nearer to what arrived. `seen_by` is that end's role."""
     seconds = seconds_of_ends(traffic)
     whole = Window.partitionBy(*END)
     seen = F.struct(

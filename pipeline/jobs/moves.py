@@ -35,9 +35,9 @@ MOSTLY = 0.5
 
 
 def moves(traffic: DataFrame, events: DataFrame, link_seconds: DataFrame | None = None) -> DataFrame:
-    """One row per move: `began`, `seconds` (MoveTime), `finished`, `bytes`, `bytes_per_second`, `bound` and, of its
-    seconds, the shares in which the leader's and the follower's quota set the pace; `seen_by` is the end whose clock
-    and bytes these are. Each side's share is by its own clock. `backlog_bytes` is what there was to bring when it
+    """Return one row per move: `began`, `seconds` (MoveTime), `finished`, `bytes`, `bytes_per_second`, `bound` and, of
+    its seconds, the shares in which the leader's and the follower's quota set the pace; `seen_by` is the end whose
+    clock and bytes these are. Each side's share is by its own clock. `backlog_bytes` is what there was to bring when it
     began, and `written_bytes` what was written meanwhile.
 
     link_seconds: the table that is exact in every second; without it what `traffic` says of a second has to do.
@@ -47,7 +47,7 @@ def moves(traffic: DataFrame, events: DataFrame, link_seconds: DataFrame | None 
 
 
 def moves_of(tables: Tables, held: Held) -> DataFrame:
-    """The same from the tables, without reading each second of the days that are kept.
+    """Return `moves` from the tables, without reading each second of the days that are kept.
 
     held: a frame is kept here, since times behind are read four times: for bytes, for minutes, and for who shared these
     at either end.
@@ -66,12 +66,12 @@ def paced(behind: DataFrame, tables: Tables) -> DataFrame:
 
 
 def catch_ups(days: DataFrame) -> DataFrame:
-    """The same moves without what set their pace, which is most of the work. days: as `summaries` keeps them."""
+    """Return the same moves without what set their pace, which is most of the work. days: as `summaries` keeps them."""
     return unpaced(whole(days))
 
 
 def unpaced(behind: DataFrame) -> DataFrame:
-    """The same from what `times_behind` returns."""
+    """Return the same from the result of `times_behind`."""
     nobodys = {"held_share": F.lit(0.0), "destinations": F.lit(1.0), "sources": F.lit(1.0)}
     return _told(behind.withColumns(nobodys))
 
@@ -102,8 +102,8 @@ def _told(found: DataFrame) -> DataFrame:
 
 
 def _paces(behind: DataFrame, pace: DataFrame) -> DataFrame:
-    """Per end and time behind: `held_share`, the share of its seconds in which its own side's quota set the pace. Also
-    how many `destinations` its source and how many `sources` its destination had on average, this one included.
+    """Return per end and time behind `held_share`, the share of its seconds in which its own side's quota set the pace.
+    Also how many `destinations` its source and how many `sources` its destination had on average, this one included.
 
     Ends are joined by the minute, which are a sixtieth of the rows. A minute has a bit for each of its seconds, so the
     result is exact to the second."""
@@ -175,7 +175,7 @@ def _by_offsets(found: DataFrame) -> DataFrame:
 
 
 def _bound() -> Column:
-    """Whose quota set the pace, and whether others had a part of it."""
+    """Return whose quota set the pace, and whether others had a part of it."""
     by_leader = (F.col("leader_share") >= MOSTLY) & (F.col("leader_share") >= F.col("follower_share"))
     by_follower = F.col("follower_share") >= MOSTLY
     shared_out, shared_in = F.col("destinations") >= 1 + MOSTLY, F.col("sources") >= 1 + MOSTLY
@@ -188,7 +188,7 @@ def _bound() -> Column:
 
 
 def saturation(traffic: DataFrame, events: DataFrame) -> DataFrame:
-    """Per broker, role and second: whether the quota sets the pace."""
+    """Return per broker, role and second whether the quota sets the pace."""
     in_order = Window.partitionBy("broker", "role").orderBy("time")
     seconds = with_limit(per_second(traffic, LEVELS["broker"]), events)
     # A quota that is only observed holds nobody up: to the pace it is none.
@@ -214,7 +214,8 @@ def saturation(traffic: DataFrame, events: DataFrame) -> DataFrame:
 
 
 def by_source(found: DataFrame, sizes: DataFrame) -> DataFrame:
-    """Per source: MoveRatio (data to move over data on the source), MoveTime (until its last move was finished).
+    """Return per source MoveRatio (data to move over data on the source) and MoveTime (until its last move was
+    finished).
 
     Data on the source is what the journals know of: partitions whose replicas fetched through the sidecars.
     """

@@ -1,4 +1,4 @@
-"""How large partitions are: messages in the leader's log by the bytes that a message took.
+"""Sizes of partitions: messages in the leader's log by the bytes that a message took.
 
 DataFrame → DataFrame. What was seen of each replica is worked out day by day first (`by_day`), which can be kept
 (`summaries`), and then put together (`whole`). Invariant: the bytes per message are the bytes that were brought over
@@ -26,7 +26,7 @@ _OF_SECOND = ("record_bytes", "fetch_offset_before", "fetch_offset", "high_water
 
 
 def _of_ends(traffic: DataFrame) -> DataFrame:
-    """Per end, replica and second: `bytes`, the `block` of lines that tells of it, and where it stood."""
+    """Return per end, replica and second `bytes`, the `block` of lines that has it, and its offsets."""
     told = linked(traffic).withColumn("block", F.struct("run", "line_tick"))
     # Shuffled once, by replica, as `ends` does it.
     return (
@@ -46,7 +46,7 @@ def _of_ends(traffic: DataFrame) -> DataFrame:
 
 
 def by_day(rows: DataFrame) -> DataFrame:
-    """One row per end of a replica and day of it, from seconds of ends: what `schema.REPLICA_DAYS` says."""
+    """Return one row per end of a replica and day of it (`schema.REPLICA_DAYS`), from seconds of ends."""
     known = F.when(F.col("last_watermark").isNotNull(), F.col("time"))
     blocks = _grown(rows).groupBy("broker", *END, "day", "block").agg(
         F.min("time").alias("first"), F.max("time").alias("last"), F.count("*").alias("seconds"),
@@ -87,9 +87,9 @@ def _growth(name: str, before: Column) -> Column:
 
 
 def whole(days: DataFrame) -> DataFrame:
-    """One row per replica, by the end that saw more of it (as `ends.one_end` has it), from what `by_day` says of all
-    its days: `first` and `last` second, `log_messages` at the last, `bytes`, the `messages` that `told_bytes` of them
-    were brought for, and by how many messages the log has `grown` while it was seen."""
+    """Return one row per replica, by the end that saw more of it (as `link_ends.one_end` has it), from what `by_day`
+    says of all its days: `first` and `last` second, `log_messages` at the last, `bytes`, the `messages` that
+    `told_bytes` of them were brought for, and by how many messages the log has `grown` while it was seen."""
     before = Window.partitionBy(*END).orderBy("first").rowsBetween(Window.unboundedPreceding, -1)
     over_night = _growth("first_watermark", F.last("last_watermark", ignorenulls=True).over(before))
     ends = days.withColumn("over_night", over_night).groupBy(*END).agg(
@@ -108,13 +108,13 @@ SUMMARY = Summary("replica_days", _of_ends, by_day)
 
 
 def of_tables(tables: Tables) -> DataFrame:
-    """What `whole` says of all replicas, without reading each second of the days that are kept."""
+    """Return `whole` of all replicas, without reading each second of the days that are kept."""
     return whole(read(tables, SUMMARY))
 
 
 def partition_sizes(replicas: DataFrame) -> DataFrame:
-    """Per source, topic and partition: `size_bytes`, `bytes_per_message`, and `last_seen`, the last second in which
-    that broker was seen to lead it. replicas: what `whole` says.
+    """Return per source, topic and partition `size_bytes`, `bytes_per_message`, and `last_seen`, the last second in
+    which that broker was seen to lead it. replicas: what `whole` says.
 
     A partition whose bytes per message were never seen has the average of all.
     """

@@ -1,4 +1,4 @@
-"""What a plan needs to know, from the tables: partition sizes, what is written to them, what brokers take in.
+"""The inputs of a plan, from the tables: partition sizes, what is written to them, what brokers take in.
 
 DataFrame → DataFrame, and to values the size of a cluster. Invariant: only what the journals saw is in it.
 """
@@ -22,7 +22,7 @@ BUSIEST = 0.95
 
 
 def written(replicas: DataFrame) -> DataFrame:
-    """Per source, topic and partition: what `partition_sizes` says, and `written_bytes_per_second`, by the growth of
+    """Return per source, topic and partition its `partition_sizes`, and `written_bytes_per_second`, by the growth of
     its high watermark while it was seen. replicas: what `sizes.whole` says."""
     rate = F.try_divide("grown", F.col("last") - F.col("first"))
     per_partition = replicas.groupBy("source", "topic", "partition").agg(F.max(rate).alias("messages_per_second"))
@@ -36,10 +36,10 @@ def written(replicas: DataFrame) -> DataFrame:
 
 
 def inflow(traffic: DataFrame) -> DataFrame:
-    """Per broker: `inflow_bytes_per_second`, what it fetched while in sync, in all but its busiest minutes. Minutes are
-    counted from the first second in which it fetched anything to the last such second. The last minute counts with the
-    length that it has, and one in which nothing came as nothing: rows do not tell an idle broker from a sidecar that
-    did not run.
+    """Return per broker `inflow_bytes_per_second`, what it fetched while in sync, in all but its busiest minutes.
+    Minutes are counted from the first second in which it fetched anything to the last such second. The last minute
+    counts with the length that it has, and one in which nothing came as nothing: rows do not tell an idle broker from a
+    sidecar that did not run.
 
     traffic: rows of the traffic or, exact in every second, of the seconds table.
     """
@@ -65,8 +65,8 @@ def inflow(traffic: DataFrame) -> DataFrame:
 
 
 def _fetched(traffic: DataFrame) -> DataFrame:
-    """Per broker and second the `bytes` that it fetched in sync: as its own sidecar tells, or, where that records no
-    fetches, as the sidecars of its leaders do, as far as these are there."""
+    """Return per broker and second the `bytes` that it fetched in sync: as its own sidecar tells, or, where that
+    records no fetches, as the sidecars of its leaders do, as far as these are there."""
     leads = F.col("role") == "leader"
     fetcher = F.when(leads, F.expr("try_cast(peer as bigint)")).otherwise(F.col("broker"))
     size = F.when(F.col("in_sync"), F.col("record_bytes")).otherwise(0)

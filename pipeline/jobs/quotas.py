@@ -63,9 +63,12 @@ def periods(events: DataFrame) -> DataFrame:
 
 
 def turn() -> Column:
-    """The order of quota events within a second. A run is named by its start. Within a run, what it started with comes
-    first. A rate that was chosen in the second of a change was chosen before it, since the sidecar chooses again only a
-    second later. A rate that was chosen in between, because followers were too late, came after the second's own."""
+    """Return the order of quota events within a second.
+
+    A run is named by its start. Within a run, what it started with comes first. A rate that was chosen in the second of
+    a change was chosen before it, since the sidecar chooses again only a second later. A rate that was chosen in
+    between, because followers were too late, came after the second's own.
+    """
     return F.struct("run", "tick", _rank(F.col("reason")).alias("told"))
 
 

@@ -1,4 +1,4 @@
-"""What each replica that is behind has still to bring, in bytes, and how fast it does: each replica once.
+"""The bytes that each replica that is behind has still to bring, and its speed: each replica once.
 
 DataFrame → DataFrame, a row per replica. Quotas are bytes, and so is this: of two partitions one may have messages of a
 kilobyte and the other of a megabyte. Invariant: a replica is told by one of its ends alone, the one that saw more.
@@ -82,8 +82,8 @@ def _waiting(row: Row, now: int) -> Waiting:
 
 
 def _behind(episodes: DataFrame) -> DataFrame:
-    """Of each replica its last time behind, if that did not end with it in sync, and the `size` of a message: of those
-    brought in that time, or of its partition's, or of its source's."""
+    """Return each replica's last time behind, if that did not end with it in sync, and the `size` of a message: of
+    those brought in that time, or of its partition's, or of its source's."""
     messages = F.greatest(F.col("to_offset") - F.col("from_offset"), F.lit(0))
     told = episodes.withColumn("messages", messages)
 

@@ -28,8 +28,8 @@ BITS = 60
 
 
 def episodes(ends: DataFrame) -> DataFrame:
-    """Number each end's times behind of a replica: its seconds behind and the one that ended each, with `active` (it
-    is one of those behind), `caught_up`, `was_open` (it goes on from the second before), and `moved`, the bytes that
+    """Number each end's times behind of a replica: its seconds behind and the one that ended each, with `active` (it is
+    one of those behind), `caught_up`, `was_open` (it goes on from the second before), and `moved`, the bytes that
     count. What is said of a second depends on those that are at most two silences (`HELD_SECONDS`) away.
 
     A follower counts as in sync on a new connection, on which nothing is known of it yet. So its first answers are in a
@@ -78,8 +78,8 @@ def _of_ends(traffic: DataFrame) -> DataFrame:
 
 
 def by_day(rows: DataFrame) -> DataFrame:
-    """One row per end, time behind and day of it, from `episodes`: what `schema.TIMES_BEHIND` says, `minutes` being a
-    number for each minute with a bit for each of its seconds behind."""
+    """Return one row per end, time behind and day of it (`schema.TIMES_BEHIND`), from `episodes`; `minutes` is a number
+    for each minute with a bit for each of its seconds behind."""
     active = F.col("active")
     known = F.when(active & (F.col("high_watermark") >= 0), F.col("time"))
     day = F.floor(F.col("time") / DAY_SECONDS).alias("day")
@@ -105,13 +105,13 @@ def by_day(rows: DataFrame) -> DataFrame:
 
 
 def second_bit() -> Column:
-    """Of the second in its minute."""
+    """Return the bit of the second in its minute."""
     second = F.pmod(F.col("time"), F.lit(BITS)).cast("int")
     return F.call_function("shiftleft", F.lit(1).cast("long"), second)
 
 
 def _together() -> tuple[Column, ...]:
-    """The parts of a time behind as one."""
+    """Join the parts of a time behind."""
     return (
         F.bool_or("opens").alias("opens"),
         F.min("began").alias("began"),
@@ -128,7 +128,7 @@ def _together() -> tuple[Column, ...]:
 
 
 def whole(days: DataFrame) -> DataFrame:
-    """One row per end and time behind (`number`), from what `by_day` says of all its days; `seconds` is how long."""
+    """Return one row per end and time behind (`number`), from `by_day` of all its days; `seconds` is how long."""
     in_order = Window.partitionBy(*END).orderBy("began")
     number = F.sum(F.col("opens").cast("int")).over(
         in_order.rowsBetween(Window.unboundedPreceding, Window.currentRow)

@@ -71,7 +71,7 @@ def lines(content: bytes) -> Iterator[str]:
 
 
 def _is_complete(content: bytes) -> bool:
-    """Whether its last gzip member has its end."""
+    """True if its last gzip member has its end."""
     member = zlib.decompressobj(_GZIP)
     rest = content
     while rest:
@@ -84,7 +84,7 @@ def _is_complete(content: bytes) -> bool:
 
 
 def _pieces(content: bytes) -> Iterator[bytes]:
-    """Inflate a piece at a time, one gzip member after the other."""
+    """Decompress a piece at a time, one gzip member after the other."""
     member = zlib.decompressobj(_GZIP)
     rest = content
     while rest:

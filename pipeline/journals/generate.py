@@ -39,7 +39,7 @@ FILES_BEGIN = "journal-generated"
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """What is generated, and so what a job has to find.
+    """A made-up cluster: what is generated, and so what a job has to find.
 
     violations: (leader's id, second) in which twice the quota moved.
     stalls: (leader's id, first second, second after the last) in which nothing moved.
@@ -80,7 +80,7 @@ class Cluster:
         return 2 * self.brokers * -(-self.seconds // LINE_SECONDS)
 
     def messages_per_second(self, partition: int) -> int:
-        """How far `partition` gets in an ordinary second, in whole messages."""
+        """Return how far `partition` gets in an ordinary second, in whole messages."""
         total = self.quota_bytes_per_second // BYTES_PER_MESSAGE
         others = self.partitions_per_leader - 1
         if self.hot_share is None or partition % self.brokers or not others:
@@ -89,7 +89,7 @@ class Cluster:
 
 
 def traffic(spark: SparkSession, cluster: Cluster) -> DataFrame:
-    """All rows of the traffic table, unordered."""
+    """Return all rows of the traffic table, unordered."""
     ids = spark.range(cluster.partitions * cluster.seconds).select(
         (F.col("id") % cluster.partitions).alias("partition"),
         F.floor(F.col("id") / cluster.partitions).alias("tick"),
@@ -112,7 +112,7 @@ def traffic(spark: SparkSession, cluster: Cluster) -> DataFrame:
 
 
 def lines(spark: SparkSession, cluster: Cluster) -> DataFrame:
-    """The same as traffic lines, one row each, with the fields of the journal's schema."""
+    """Return the same as traffic lines, one row each, with the fields of the journal's schema."""
     blocks = -(-cluster.seconds // LINE_SECONDS)
     ids = spark.range(cluster.partitions * blocks).select(
         (F.col("id") % cluster.partitions).alias("partition"),
@@ -147,7 +147,7 @@ def lines(spark: SparkSession, cluster: Cluster) -> DataFrame:
 
 
 def events(spark: SparkSession, cluster: Cluster) -> DataFrame:
-    """The quota events of every broker and role, at the start."""
+    """Return the quota events of every broker and role, at the start."""
     rows = spark.range(cluster.brokers).select(
         F.explode(F.array(F.lit("leader"), F.lit("follower"))).alias("role"),
         (F.col("id") + FIRST_BROKER).alias("broker"),
@@ -177,7 +177,7 @@ def write(spark: SparkSession, cluster: Cluster, target: str, *, files: int) -> 
 
 
 def _closed(text: DataFrame) -> DataFrame:
-    """The lines of each partition, which is a file, the last of them with the closing line after it."""
+    """Return the lines of each partition, which is a file, the last of them with the closing line after it."""
     numbered = text.select("value", F.monotonically_increasing_id().alias("id"), F.spark_partition_id().alias("file"))
     ends = numbered.groupBy("file").agg(F.max("id").alias("id"), F.count("*").alias("lines"))
     values = {
@@ -218,13 +218,13 @@ def _bytes(cluster: Cluster, tick: Column) -> Column:
 
 
 def _offset(cluster: Cluster, tick: Column) -> Column:
-    """What the follower asks for at the end of that second; 0 before the first."""
+    """Return the offset that the follower asks for at the end of that second; 0 before the first."""
     moved = _seconds_worth_before(cluster, tick) + _seconds_worth(cluster, tick)
     return F.when(tick < 0, 0).otherwise(F.col("rate") * moved)
 
 
 def _high_watermark(cluster: Cluster, tick: Column) -> Column:
-    """Far enough ahead that nobody catches up."""
+    """Return a high watermark so far ahead that no replica catches up."""
     lead = 3 * cluster.seconds * cluster.quota_bytes_per_second // BYTES_PER_MESSAGE
     return F.lit(lead) + tick * (cluster.written_bytes_per_second // BYTES_PER_MESSAGE)
 
@@ -241,7 +241,7 @@ def _shape() -> Column:
 
 
 def _each_second(worth: Callable[[Column], Column]) -> Column:
-    """One element per second: the sum over all replicas of what their bytes in it are worth."""
+    """Return one element per second: the sum over all replicas of what their bytes in it are worth."""
 
     def second(at: Column) -> Column:
         return F.aggregate(
@@ -254,7 +254,7 @@ def _each_second(worth: Callable[[Column], Column]) -> Column:
 
 
 def _seconds_worth(cluster: Cluster, tick: Column) -> Column:
-    """1 for an ordinary second, 2 for a violation, 0 while stalled."""
+    """Return 1 for an ordinary second, 2 for a violation, 0 while stalled."""
     twice = [(F.col("leader") == leader) & (tick == second) for leader, second in cluster.violations]
     never = [(F.col("leader") == leader) & tick.between(first, end - 1) for leader, first, end in cluster.stalls]
     found = F.lit(1)
@@ -266,7 +266,7 @@ def _seconds_worth(cluster: Cluster, tick: Column) -> Column:
 
 
 def _seconds_worth_before(cluster: Cluster, tick: Column) -> Column:
-    """Ordinary seconds' worth moved before this one."""
+    """Return how many ordinary seconds' worth moved before this one."""
     more = [
         F.when((F.col("leader") == leader) & (tick > second), 1).otherwise(0) for leader, second in cluster.violations
     ]

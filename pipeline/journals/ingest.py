@@ -16,7 +16,7 @@ from ..errors import InputError
 from ..tables import Tables
 from ..tables.file_accounts import ToRead, account, journal, to_read
 from ..tables.incomplete_data import of_clocks, of_files, of_lines
-from ..tables.paths import literal
+from ..tables.storage import literal
 from ..tables.write_lines import add_accounts, create, insert_lines, set_aside, stage
 from .one_cluster import checked_copies, require_one_cluster
 from .parse_lines import AHEAD_SECONDS, LATEST_SECONDS, may_be_understood
@@ -33,7 +33,7 @@ FILES_NAMED = "journal-*.gz"
 
 
 class Outcome(NamedTuple):
-    """What one run did."""
+    """The outcome of one run."""
 
     files: dict[str, int]
     """Files read, by state: whole, open, torn, damaged, corrupt, unreadable, unread, gone."""
@@ -94,7 +94,7 @@ def _empty(files: DataFrame, storage: Storage) -> DataFrame:
 
 
 def listed(files: DataFrame) -> DataFrame:
-    """Files as Spark lists them, in the names of the files table."""
+    """Return files as Spark lists them, in the names of the files table."""
     return files.select(
         F.regexp_extract("path", r"([^/]+)$", 1).alias("source"),
         "path",
@@ -175,7 +175,7 @@ def _take(
 
 
 def _latest_seconds(now: int) -> int:
-    """A line that says that it is later is of a clock that is wrong."""
+    """Return the latest second that a line may have: a later one is of a clock that is wrong."""
     return min(now + AHEAD_SECONDS, LATEST_SECONDS)
 
 

@@ -15,8 +15,8 @@ from pyspark.sql import functions as F
 
 from ..errors import InputError
 from ..tables.file_accounts import journal
-from ..tables.paths import literal
 from ..tables.schema import FILES
+from ..tables.storage import literal
 from .decompress import lines
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def _require_same(path: str, run: str | None, of: str, expected: str | None) -> 
 
 
 def _run(file: Row) -> tuple[str, str | None]:
-    """The run of a file's first line; None if it has none that can be read."""
+    """Return the run of a file's first line; None if it has none that can be read."""
     try:
         return file.path, json.loads(next(lines(bytes(file.content)))).get("run")
     except (StopIteration, ValueError, AttributeError, zlib.error, OverflowError):

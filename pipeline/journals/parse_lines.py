@@ -81,8 +81,8 @@ def parse(text: DataFrame, *, latest_seconds: int = LATEST_SECONDS) -> DataFrame
 
 
 def may_be_understood(latest_seconds: int) -> Column:
-    """Whether a line that was set aside for `problem` may be one of a journal by now: another version of the pipeline
-    set it aside for the schema's version, or its clock was ahead by less than has passed since."""
+    """Return whether a line that was set aside for `problem` may be one of a journal by now: another version of the
+    pipeline set it aside for the schema's version, or its clock was ahead by less than has passed since."""
     problem = F.col("problem")
     by_another = problem.startswith(_OF_VERSION) & ~problem.endswith(f" is not {VERSION}")
     said = F.substring(problem, len(_OF_FUTURE) + 1, len("yyyy-MM-dd"))
@@ -95,7 +95,7 @@ def _date(moment: Column) -> Column:
 
 
 def _reason(latest_seconds: int) -> Column:
-    """The first thing that is wrong with a line; null if nothing is."""
+    """Return the first problem of a line; null if there is none."""
     return (
         F.when(F.col("v") != VERSION, F.concat(F.lit(_OF_VERSION), "v", F.lit(f" is not {VERSION}")))
         .when(
@@ -129,7 +129,7 @@ def _reason(latest_seconds: int) -> Column:
 
 
 def _override_problem() -> Column:
-    """The first thing that is wrong with an override's line whose fields are all there; null if nothing is."""
+    """Return the first problem of an override's line whose fields are all there; null if there is none."""
     return (
         F.when(~F.col("action").isin(*OVERRIDE_ACTIONS), F.concat(F.lit("unknown action "), "action"))
         .when(~_are_changes(), F.lit("changes is not a JSON array of places, keys and values"))
@@ -147,7 +147,8 @@ def _are_changes() -> Column:
 
 
 def _fits() -> Column:
-    """Whether each second has its element in every list of seconds and in every shape, and each partition likewise."""
+    """Return whether each second has its element in every list of seconds and in every shape, and each partition
+    likewise."""
     seconds, replicas = ([F.size(field.name) for field in fields] for fields in (SECONDS, REPLICAS))
     return (
         seconds[0].between(1, LINE_SECONDS)
@@ -159,8 +160,10 @@ def _fits() -> Column:
 
 
 def _are_shapes() -> Column:
-    """Whether a partition has news in some second, and bytes in some second if it has any. Otherwise its bytes would be
-    in no second, or more of them in one than fit in 64 bits."""
+    """Return whether a partition has news in some second, and bytes in some second if it has any.
+
+    Otherwise its bytes would be in no second, or more of them in one than fit in 64 bits.
+    """
     with_bytes = F.filter(F.arrays_zip("shapes", "record_bytes"), lambda one: one["record_bytes"] > 0)
     return F.forall("shapes", lambda shape: shape.rlike(_SHAPE)) & F.forall(
         with_bytes, lambda one: one["shapes"].rlike(_SHAPE_OF_BYTES)
@@ -168,20 +171,20 @@ def _are_shapes() -> Column:
 
 
 def _counts() -> Column:
-    """Whether nothing in a list is missing, and no count is negative."""
+    """Return whether nothing in a list is missing, and no count is negative."""
     there = [F.forall(field.name, F.isnotnull) for field in REPLICAS if field.name not in _COUNTS]
     counts = [F.forall(name, lambda one: F.coalesce(one >= 0, F.lit(False))) for name in _COUNTS]
     return reduce(and_, [*there, *counts])
 
 
 def _is_negative() -> Column:
-    """Whether one of the numbers of an event is, but for how far a clock was set."""
+    """Return whether one of the numbers of an event is negative, but for how far a clock was set."""
     measures = [F.coalesce(F.col(name) < 0, F.lit(False)) for name in _MEASURES]
     return reduce(or_, measures)
 
 
 def _fit_sums() -> Column:
-    """Whether what is worked out with these numbers fits in 64 bits. If it did not, one line would end the whole job.
+    """Return whether sums of these numbers fit in 64 bits. If it did not, one line would end the whole job.
 
     NaN does not: to Spark it is more than every number."""
     own = [field.name for field in COMMON if field.type is FieldType.INTEGER]
@@ -196,7 +199,7 @@ def _is(*kinds: Kind) -> Column:
 
 
 def _missing() -> Column:
-    """The names of the fields that a line of its kind must have and has not."""
+    """Return the names of the fields that a line of its kind must have and has not."""
     by_kind = " ".join(
         f"WHEN '{kind.value}' THEN concat_ws(', ', {_null_names((*COMMON, *fields))})" for kind, fields in KINDS.items()
     )

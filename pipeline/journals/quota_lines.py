@@ -1,4 +1,4 @@
-"""What a quota line may say: a role's rate, what it selects, and the rates inside it.
+"""The checks of a quota line: a role's rate, what it selects, and the rates inside it.
 
 Whatever asks of quotas believes them: a negative rate makes a breach of all that passed. So a line that says what no
 quota can be is set aside as it is read. Invariant: what is said of a line here begins with the field that is wrong.
@@ -26,7 +26,7 @@ _WITH_CORRUPT = StructType([*BOUNDS, StructField(_CORRUPT, StringType())])
 
 
 def problem() -> Column:
-    """The first thing that is wrong with a quota line whose fields are all there; null if nothing is."""
+    """Return the first problem of a quota line whose fields are all there; null if there is none."""
     rate, selection = F.col("bytes_per_second"), F.col("selection")
     wanted = "bounds are not rates of peers, racks and topics, each said once, of 0 or more"
     return (
@@ -41,7 +41,10 @@ def problem() -> Column:
 
 
 def _is_rate(rate: Column) -> Column:
-    """Neither negative nor infinite; null for null, which is unlimited. NaN is more than all numbers to Spark."""
+    """Return whether it is neither negative nor infinite; null for null, which is unlimited.
+
+    NaN is more than all numbers to Spark.
+    """
     return (rate >= 0) & (rate < float("inf"))
 
 

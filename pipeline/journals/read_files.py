@@ -22,7 +22,7 @@ from journal_schema import Kind
 
 from ..error_message import root_cause
 from ..tables.file_accounts import OPEN
-from ..tables.paths import literal
+from ..tables.storage import literal
 from .decompress import End, how_it_ends, lines
 from .parse_lines import PARSED, parse
 
@@ -81,7 +81,7 @@ def _read_together(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
 
 
 def _not_closed(spark: SparkSession, parsed: DataFrame, paths: Sequence[str]) -> list[str]:
-    """The paths of files whose last line was not among those that were read."""
+    """Return the paths of files whose last line was not among those that were read."""
     if not paths:
         return []
     closed = parsed.where((F.col("kind") == Kind.FILE_CLOSED.value) & F.col("problem").isNull())

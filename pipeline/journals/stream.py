@@ -22,7 +22,7 @@ from ..jobs import lag
 from ..jobs.quotas import ROLE
 from ..jobs.rates import LEVELS, per_second
 from ..tables import Tables
-from ..tables.paths import literal
+from ..tables.storage import literal
 from .ingest import Outcome, listed, take
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ class Live:
             self._take_rows(again)
 
     def news(self) -> list[Outcome]:
-        """What was taken since somebody asked."""
+        """Return the outcomes since the last call."""
         with self._lock:
             found, self._news = self._news, []
         return found
@@ -109,7 +109,7 @@ class Live:
             self._news.append(outcome)
 
     def _again(self) -> list[Row]:
-        """Of files that were not settled: those that are there, and are not what they were if they were torn."""
+        """Return the files that were not settled and are still there; of torn ones those that have changed."""
         unsettled = self.tables.files.where(F.col("state").isin(list(_UNSETTLED)))
         found = []
         for row in unsettled.select("source", "path", "size_bytes", "modified", "state").collect():
@@ -120,7 +120,7 @@ class Live:
 
 
 def state(link_seconds: DataFrame, traffic: DataFrame, events: DataFrame) -> DataFrame:
-    """What the tables say of each broker and role now: `rate` (bytes per second over the last minute, or since its
+    """Return the present state of each broker and role: `rate` (bytes per second over the last minute, or since its
     first second), `lag`, `behind`, `omitted`, `drain`, `eta_seconds`, `stalled`; `time` is the last second seen.
 
     By the same functions as `rates` and `lag`, of the end of the tables.
@@ -140,7 +140,7 @@ def state(link_seconds: DataFrame, traffic: DataFrame, events: DataFrame) -> Dat
 
 
 def _recent(rows: DataFrame, seconds: int) -> DataFrame:
-    """Rows of the last so many seconds of each broker's role, with its `first` and `last` second of all."""
+    """Return rows of the last so many seconds of each broker's role, with its `first` and `last` second of all."""
     whole = Window.partitionBy(*ROLE)
     ends = rows.withColumns({"last": F.max("time").over(whole), "first": F.min("time").over(whole)})
     return ends.where(F.col("time") > F.col("last") - seconds)
@@ -157,7 +157,7 @@ FILES_METRIC, FILES_MEANING = "files", "Journal files taken, by what they were: 
 
 
 def exposition(rows: Iterable[Row], files: Iterable[tuple[str, int]] = ()) -> str:
-    """For node_exporter's textfile collector: Prometheus' text format. files: state and number."""
+    """Return Prometheus' text format, for node_exporter's textfile collector. files: state and number."""
     found = list(rows)
     texts = []
     for name, column, meaning in METRICS:

@@ -1,4 +1,4 @@
-"""What would have been said beforehand of what was recorded, beside what was: the error of the model and of `plan`.
+"""Backtests: what the model and `plan` would have predicted of the recorded moves, beside what was recorded.
 
 Pure, over a row per pair of brokers. Invariant: everything that the recording can be compared with is tested, also
 where the error is large. What cannot be tested is counted by its reason.
@@ -43,7 +43,7 @@ class Tested(NamedTuple):
 
 
 class Errors(NamedTuple):
-    """Of several tests: how many, the median of the errors' sizes, the worst of them with its sign."""
+    """The result of several tests: how many, the median of the errors' sizes, the worst of them with its sign."""
 
     tests: int
     median: float
@@ -64,7 +64,7 @@ class BackTest(NamedTuple):
         return Errors(len(sizes), sizes[len(sizes) // 2], max(self.tested, key=lambda one: abs(one.error)))
 
     def as_json(self) -> dict[str, Any]:
-        """An error that is not finite, as of a model that says never, is null."""
+        """Return it for JSON, in which an error that is not finite, as of a model that says never, is null."""
         errors = self.errors
         found: dict[str, Any] = {}
         if errors is not None:
@@ -75,7 +75,7 @@ class BackTest(NamedTuple):
 
 
 def of_links(found: Recorded, *, line_bytes_per_second: float) -> BackTest:
-    """How long the moves of each pair of brokers took, by the model with the recorded quotas and demand."""
+    """Return how long the moves of each pair of brokers took, by the model with the recorded quotas and demand."""
     ends = found.finishes(line_bytes_per_second=line_bytes_per_second)
     tested, left_out = [], Counter[str]()
     for pair, stream, end in zip(found.pairs, found.streams, ends, strict=True):
@@ -89,8 +89,8 @@ def of_links(found: Recorded, *, line_bytes_per_second: float) -> BackTest:
 
 
 def of_plan(found: Recorded) -> BackTest:
-    """Had `plan` been asked beforehand to bring as many bytes in the time that it took, which rate it would have said,
-    beside the quota that was in force: of each broker and role whose quota set the pace."""
+    """Return the rate that `plan` would have chosen to bring as many bytes in the time that it took, beside the quota
+    that was in force: of each broker and role whose quota set the pace."""
     tested, left_out = [], Counter[str]()
     for (broker, role), limit in sorted(found.quotas.items()):
         kind = ROLES[role != "leader"]
@@ -110,14 +110,14 @@ def of_plan(found: Recorded) -> BackTest:
 
 
 def _untold(own: Sequence[Pair], seconds: float) -> str:
-    """Why what these took is not known; empty: it is."""
+    """Return why the time that these took is not known; empty: it is."""
     if any(pair.unfinished for pair in own):
         return "not all of it ended"
     return "" if seconds >= LEAST_SECONDS else f"it took less than {LEAST_SECONDS} s"
 
 
 def _held(own: Sequence[Pair], role: RoleName) -> float:
-    """Of the time of these, by bytes, in which this role's quota set the pace."""
+    """Return the share of the time of these, by bytes, in which this role's quota set the pace."""
     whole = sum(pair.bytes for pair in own)
     held = sum((pair.leader_held if role == "leader" else pair.follower_held) * pair.bytes for pair in own)
     return held / whole if whole else 0.0

@@ -1,4 +1,4 @@
-"""What one broker brought to another in one go: the moves of a link that are near each other in time.
+"""Waves of moves: what one broker brought to another in one go, the moves of a link that are near in time.
 
 Makes of the moves (`moves`) one row per link and wave; no more of them comes to the driver. Two migrations that are
 weeks apart are two waves, even between the same brokers: as one they would have a backlog that there never was, and
@@ -58,7 +58,7 @@ class Pair(NamedTuple):
 
 
 def pairs(found_moves: DataFrame) -> Sequence[Pair]:
-    """Moves by link and wave, the one that ended last first."""
+    """Group moves by link and wave, the one that ended last first."""
     link = ("source", "destination")
     in_order = Window.partitionBy(*link).orderBy("began")
     ends = F.col("began") + F.col("seconds")

@@ -1,5 +1,4 @@
-"""Which links of a scenario depend on each other: two links that share a budget, and all that are connected by such
-pairs.
+"""Links of a scenario that depend on each other: two links that share a budget, and all connected by such pairs.
 
 Pure, standard library alone. Invariant: links of two components never ask the same budget. So each component may be
 replayed by itself, elsewhere and at another time, with the same result as if all were replayed together.

@@ -1,4 +1,4 @@
-"""How long what was recorded would have taken under other quotas, and how far the model is from what it did take.
+"""The curve of durations: how long the recorded moves would have taken under other quotas, and the model's error.
 
 From the tables to a few values: the fluid model (`fluid`) is run at the driver, on a row per pair of brokers. Every
 quota in force is scaled by the same factor, so that brokers with quotas of their own keep their proportions.
@@ -41,7 +41,7 @@ EXACT = 1.0001
 
 
 class Recorded(NamedTuple):
-    """What is to be scaled, and what it took.
+    """The recorded moves that are to be scaled, and the time that they took.
 
     streams: one of each pair, in their order; `starts` in seconds since 1970.
     quotas: of each broker and role that had one, in the mean of the time in which it had something to move.
@@ -82,8 +82,10 @@ class Recorded(NamedTuple):
         return sum(pair.share_held * pair.bytes for pair in self.pairs) / whole if whole else 0.0
 
     def seconds_at(self, factor: float, *, line_bytes_per_second: float = LINE_BYTES_PER_SECOND) -> float:
-        """What the model says all of it takes at so many times the quotas; infinity if it never ends. factor: infinity
-        is without quotas, also where one is 0."""
+        """Return the model's time for all of it at so many times the quotas; infinity if it never ends.
+
+        factor: infinity is without quotas, also where one is 0.
+        """
         scaled = {} if math.isinf(factor) else {key: limit * factor for key, limit in self.quotas.items()}
         bounds = self.inside.bounds
         return self._took(
@@ -96,7 +98,7 @@ class Recorded(NamedTuple):
         return self._took(self.finishes())
 
     def finishes(self, *, line_bytes_per_second: float = LINE_BYTES_PER_SECOND) -> list[float | None]:
-        """When the model says each stream has caught up with the quotas as they were in force."""
+        """Return when each stream has caught up by the model with the quotas as they were in force."""
         return finish_times(
             self.streams,
             self.quotas,
@@ -130,12 +132,12 @@ class Recorded(NamedTuple):
 
 
 def busy(intervals: Iterable[tuple[float, float]]) -> float:
-    """The length of what they cover together: weeks between two migrations are no part of either."""
+    """Return the length of what they cover together: weeks between two migrations are no part of either."""
     return sum(ended - began for began, ended in _together(intervals))
 
 
 def _together(intervals: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
-    """Those that touch each other as one, in their order."""
+    """Join those that touch each other, in their order."""
     found: list[tuple[float, float]] = []
     for began, ended in sorted(intervals):
         if found and began <= found[-1][1]:
@@ -193,7 +195,7 @@ def in_force(
 
 
 def _moving(key: tuple[str, str], links: Sequence[Pair]) -> list[tuple[float, float]]:
-    """From when to when a broker's role had something to move; of one that had not, when anybody had."""
+    """Return from when to when a broker's role had something to move; of one that had not, when any role had."""
     broker, role = key
     own = [link for link in links if broker == (link.source if role == "leader" else link.destination)] or links
     return _together((link.began, link.ended) for link in own) or [(0.0, math.inf)]

@@ -1,4 +1,4 @@
-"""What would have happened under other quotas, in no time: flows that share the brokers' quotas as fluids do.
+"""The fluid model: what would have happened under other quotas, in no time.
 
 Every budget hands out turns, so that in the long run its flows have equal shares, and what one cannot use the others
 have: max-min fairness, by progressive filling (Bertsekas, Gallager: Data Networks, 6.5.2). Replicas in sync are never
@@ -147,14 +147,14 @@ def finish_times(
 
 
 def _together(now: float, starts: Numbers, ends: Numbers, gains: NDArray[np.bool_], latest_starts: Numbers) -> float:
-    """In how many seconds whatever begins or ends counts as at once."""
+    """Return in how many seconds whatever begins or ends counts as at once."""
     lasting = (now - starts + ends)[gains]
     at_once = float(np.quantile(lasting, SHORTER)) * AT_ONCE if len(lasting) else 0.0
     return min(at_once, float((latest_starts - now).min(initial=math.inf)))
 
 
 def _least_seconds(network: _Network, left: Numbers) -> Numbers:
-    """How long each stream takes if it has everything to itself."""
+    """Return how long each stream takes if it has everything to itself."""
     widest = np.minimum(np.minimum(network.out[network.source], network.into[network.destination]), network.line)
     for each in network.inside:
         widest[each.flows] = np.minimum(widest[each.flows], each.bytes_per_second)
@@ -185,7 +185,10 @@ def _inside(streams: Sequence[Stream], bounds: Sequence[Bound]) -> tuple[_Inside
 
 
 def _shares(network: _Network, behind: NDArray[np.bool_], in_sync: Numbers) -> Numbers:
-    """The rate of each flow that is behind. All grow alike until a budget is full; its flows stay, the others go on."""
+    """Return the rate of each flow that is behind.
+
+    All grow alike until a budget is full; its flows stay, the others go on.
+    """
     taken_out = np.bincount(network.source, weights=in_sync, minlength=len(network.out))
     taken_into = np.bincount(network.destination, weights=in_sync, minlength=len(network.into))
     out, into = np.maximum(network.out - taken_out, 0.0), np.maximum(network.into - taken_into, 0.0)
@@ -222,6 +225,6 @@ def _shares(network: _Network, behind: NDArray[np.bool_], in_sync: Numbers) -> N
 
 
 def _among(flows: Indices, growing: NDArray[np.bool_]) -> Indices:
-    """Where those of `flows` that are growing stand among all that are."""
+    """Return where those of `flows` that are growing stand among all that are."""
     found: Indices = (np.cumsum(growing) - 1)[flows[growing[flows]]]
     return found

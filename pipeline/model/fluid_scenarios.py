@@ -32,7 +32,7 @@ def fluid(
     line_bytes_per_second: float,
     bounds: Sequence[Bound] = (),
 ) -> DataFrame:
-    """What `replay.durations` says, by the fluid model, at the driver; `began` is since the first link's.
+    """Return `replay.durations` by the fluid model, at the driver; `began` is since the first link's.
 
     Raises ValueError for another policy than `strict`, whose long run it is.
     """
@@ -53,7 +53,7 @@ def fluid(
 def exact_cpu_seconds(
     flows: Sequence[Flow], what_ifs: Sequence[WhatIf], *, line_bytes_per_second: float, bounds: Sequence[Bound] = ()
 ) -> float:
-    """Of a core, for all scenarios together, before the exact model is asked: it follows each link until it has caught
+    """Estimate the CPU seconds of the exact model, for all scenarios together: it follows each link until it has caught
     up and nothing more is written to it. Links that stand still cost nothing."""
     links = [
         Stream(

@@ -1,4 +1,4 @@
-"""From what was measured to a configuration: which quota is admissible, and which one ends a move in time.
+"""The plan of a move's quotas: which are admissible by what was measured, and which end the move in time.
 
 What moves and the arithmetic are `reassignment`'s, which the operator's own `throttle-sidecar plan` uses as well; here
 is what the journals add to it. Invariant: a rate that is written is admissible, or the plan is refused and says which
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 class Wanted(NamedTuple):
-    """When it has to be done, on which brokers."""
+    """The deadline of a move, and the brokers' capacity."""
 
     deadline: Deadline
     capacity: Capacity
@@ -92,7 +92,7 @@ def plan(
 
 
 def _led_by_replicas(sizes: Mapping[TopicPartition, Size], moves: MoveMap) -> dict[TopicPartition, Size]:
-    """Journals may be older than the current assignment: a leader that is no replica any more sends nothing."""
+    """Leave out leaders that are no replica any more: journals may be older than the current assignment."""
     return {
         partition: size if size.leader in moves[partition].sources else replace(size, leader=None)
         for partition, size in sizes.items()

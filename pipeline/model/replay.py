@@ -1,4 +1,4 @@
-"""What another quota would have done to what was recorded, or to what is planned: scenarios beside each other.
+"""Replays of what was recorded, or of what is planned, under other quotas: scenarios beside each other.
 
 The demand comes from the tables (who was behind by how much, what was written meanwhile) or from a plan; the model is
 `pipeline.model.simulation`, whose decisions are the sidecar's own. Scenarios run in parallel, and of each scenario the
@@ -77,8 +77,8 @@ class WhatIf(NamedTuple):
 
 
 def demand(traffic: DataFrame) -> DataFrame:
-    """Per link: `starts` (seconds since the first line of all), `backlog_bytes` (what its partitions were behind when
-    first seen behind), `partitions`, `written` (bytes per second of what was written to them from then on, as
+    """Return per link `starts` (seconds since the first line of all), `backlog_bytes` (what its partitions were behind
+    when first seen behind), `partitions`, `written` (bytes per second of what was written to them from then on, as
     (second since it starts, bytes) pairs)."""
     written = F.struct((F.col("time") - F.col("begins")).alias("second"), "bytes")
     pairs = F.sort_array(F.collect_list(F.when(F.col("bytes") > 0, written))).alias("written")
@@ -86,8 +86,8 @@ def demand(traffic: DataFrame) -> DataFrame:
 
 
 def per_link(traffic: DataFrame, *columns: Column) -> DataFrame:
-    """Per link: `starts`, `backlog_bytes`, `partitions` as in `demand`, and aggregates of its seconds: `time`, `begins`
-    and `bytes`, what was written in each."""
+    """Return per link `starts`, `backlog_bytes`, `partitions` as in `demand`, and aggregates of its seconds: `time`,
+    `begins` and `bytes`, what was written in each."""
     seen = one_end(traffic.where("throttled"))
     sizes = partition_sizes(whole(SUMMARY.of(traffic.where("throttled")))).select(
         "source", "topic", "partition", "bytes_per_message"
@@ -149,8 +149,8 @@ def replay(
     line_bytes_per_second: float,
     bounds: tuple[Bound, ...] = (),
 ) -> DataFrame:
-    """One row per scenario and component of links: `name`, `policy`, `finishes` per link, `seconds` per broker, role
-    and second. `bounds`: rates of peers and racks, in every scenario."""
+    """Return one row per scenario and component of links: `name`, `policy`, `finishes` per link, `seconds` per broker,
+    role and second. `bounds`: rates of peers and racks, in every scenario."""
 
     def run(
         index: int, links: list[int]
@@ -181,13 +181,14 @@ def _rows(
 
 
 def durations(replayed: DataFrame) -> DataFrame:
-    """One row per scenario and link: `seconds` from its start until it had caught up; null: not within a week of it."""
+    """Return one row per scenario and link: `seconds` from its start until it had caught up; null: not within a week of
+    it."""
     each = replayed.select("name", "policy", F.inline("finishes"))
     return each.select("name", "policy", *LINK, "began", (F.col("finished") - F.col("began")).alias("seconds"))
 
 
 def peaks(replayed: DataFrame) -> DataFrame:
-    """One row per scenario, broker and role: the worst second, the worst eleven, and the mean of busy seconds."""
+    """Return one row per scenario, broker and role: worst second, worst eleven, and the mean of busy seconds."""
     # A broker's links may be in several components, where its own role has no quota.
     parts = replayed.select("name", "policy", F.inline("seconds"))
     role = ("name", "policy", "broker", "role")

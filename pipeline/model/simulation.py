@@ -1,4 +1,4 @@
-"""What would have happened: flows between brokers under other quotas, decided by the sidecar's own admission code.
+"""The exact model: flows between brokers under other quotas, decided by the sidecar's own admission code.
 
 Pure, plain Python. Links that share a budget must be simulated together. Links that share none may be simulated apart
 (`components`), and so may scenarios. A *flow* is one follower's connection to one leader with all it has to fetch.
@@ -221,8 +221,8 @@ def _ask(one: _Running, left: float, scenario: Scenario, now: float) -> float:
 
 
 def _wait(one: _Running, refuses: _Side, now: float) -> float:
-    """The fetch is held until it is its turn, at most as long as a follower waits; what the other side granted is
-    given back."""
+    """Hold the fetch until it is its turn, at most as long as a follower waits, and give back what the other side
+    granted."""
     if math.isinf(one.deadline):
         one.deadline = now + WAIT_SECONDS
     until_turn = refuses.seconds_until_turn(now)

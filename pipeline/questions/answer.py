@@ -1,4 +1,4 @@
-"""What is answered: for people a sentence first, for scripts a verdict, a number, an exit status.
+"""Answers: for people a sentence first, for scripts a verdict, a number, an exit status.
 
 Pure. Invariant: `sentence` stands alone; all that makes it doubtful is in `uncertainty`.
 """
@@ -38,7 +38,7 @@ class Answer:
         return replace(self, uncertainty=(*self.uncertainty, *reasons))
 
     def as_json(self) -> dict[str, Any]:
-        """What JSON can hold: a number that is not finite is null."""
+        """Return it for JSON, in which a number that is not finite is null."""
         number = self.number if self.number is not None and math.isfinite(self.number) else None
         return {
             "question": self.question, "verdict": self.verdict.name.lower(), "sentence": self.sentence,
@@ -47,12 +47,12 @@ class Answer:
 
 
 def moment(seconds: float) -> str:
-    """``2026-11-21 03:10:12 UTC``."""
+    """Return ``2026-11-21 03:10:12 UTC``."""
     return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
 def counted(number: int, one: str, many: str = "") -> str:
-    """``1 replica``, ``12 replicas``."""
+    """Return ``1 replica``, ``12 replicas``."""
     return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 

@@ -1,4 +1,4 @@
-"""From a question's name to its answer, with what the tables are without among its doubts."""
+"""The questions by name, each answered from tables, with what the tables lack among the answer's doubts."""
 
 from __future__ import annotations
 
@@ -48,6 +48,6 @@ def ask(
 
 
 def units_of(tables: Tables) -> Units:
-    """The units in which the quotas of these tables were written."""
+    """Return the units in which the quotas of these tables were written."""
     said = tables.events.select("bytes_per_second").where(F.col("bytes_per_second") > 0).distinct().limit(100)
     return Units.of(row.bytes_per_second for row in said.collect())

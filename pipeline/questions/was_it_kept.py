@@ -103,8 +103,8 @@ def _worst(name: str) -> Column:
 
 
 def _first_of_the_worst(name: str) -> Column:
-    """The order in which windows are compared to find the worst: by ratio; of equal ones the earliest; of these the
-    broker with the lowest id."""
+    """Return the order in which windows are compared to find the worst: by ratio; of equal ones the earliest; of these
+    the broker with the lowest id."""
     order = F.struct(f"worst_{name}", -F.col(f"worst_{name}_at"), -F.col("broker"), "role", "since")
     return F.when(F.col(f"worst_{name}").isNotNull(), order)
 

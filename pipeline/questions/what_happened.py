@@ -78,7 +78,7 @@ def facts(tables: Tables, at: int, *, around: int = AROUND_SECONDS) -> Happened:
 
 
 def _overrides(said: DataFrame, at: int) -> list[Row]:
-    """One row per override, action and author: a command changes a whole fleet, member by member."""
+    """Return one row per override, action and author: a command changes a whole fleet, member by member."""
     parsed = said.where(F.col("kind") == Kind.OVERRIDE.value).withColumn("changes", F.from_json("changes", CHANGES))
     same = [F.min(name).alias(name) for name in ("time", "label", "because", "until", "changes")]
     brokers = F.sort_array(F.collect_set("broker")).alias("brokers")

@@ -81,8 +81,8 @@ def _told(found: Recorded, units: Units, took: float, wanted_seconds: float | No
 
 
 def _too_little(found: Recorded, wanted: float, units: Units) -> tuple[Verdict, str]:
-    """What to say where the most that the quotas are scaled by is not enough: it may be the links, or a quota of 0,
-    which is 0 however often it is taken."""
+    """Return what to say where the most that the quotas are scaled by is not enough: it may be the links, or a quota of
+    0, which is 0 however often it is taken."""
     without = found.seconds_at(math.inf)
     if without > wanted:
         return Verdict.BAD, (
@@ -101,7 +101,7 @@ def _quotas(found: Recorded, units: Units) -> str:
 
 
 def recording(found: Recorded, units: Units) -> str:
-    """What moved, over how many links, in which time."""
+    """Return what moved, over how many links, in which time."""
     moved = sum(pair.bytes for pair in found.pairs)
     number = sum(pair.moves for pair in found.pairs)
     links = len({(pair.source, pair.destination) for pair in found.pairs})

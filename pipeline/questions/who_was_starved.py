@@ -70,8 +70,8 @@ def facts(tables: Tables) -> Starved:
 
 
 def _caught_up_by(tables: Tables) -> DataFrame:
-    """For each budget, the bytes (`others`) that it brought to replicas that were behind, in the minutes in which there
-    were any. To a replica that got nothing, all of them went to others."""
+    """Return for each budget the bytes (`others`) that it brought to replicas that were behind, in the minutes in which
+    there were any. To a replica that got nothing, all of them went to others."""
     behind = tables.seconds.where("throttled and not in_sync")
     moved = behind.groupBy(*ROLE, F.floor(F.col("time") / MINUTE).alias("minute")).agg(
         F.sum("record_bytes").alias("others")
@@ -80,7 +80,7 @@ def _caught_up_by(tables: Tables) -> DataFrame:
 
 
 def by_minute(traffic: DataFrame) -> DataFrame:
-    """Replicas that were behind, and held back, in all of a minute: `bytes`, and the `day`."""
+    """Return the replicas that were behind, and held back, in all of a minute: `bytes`, and the `day`."""
     held = F.count_if(~F.col("in_sync")).alias("behind")
     minute = F.floor(F.col("time") / MINUTE).alias("minute")
     of_replica = traffic.groupBy(*REPLICA, F.floor(F.col("time") / DAY_SECONDS).alias("day"), minute).agg(

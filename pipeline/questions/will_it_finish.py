@@ -61,7 +61,7 @@ class Left(NamedTuple):
 
 
 class Finish(NamedTuple):
-    """As of the last second of all (`now`; None: there is no traffic).
+    """The state at the last second of all (`now`; None: there is no traffic).
 
     links: those that are behind, never first, then the ones that take longest. still: replicas that get nothing.
     silent: brokers' roles that nothing was heard of for `HELD_SECONDS` while behind, and the last second. lost:
@@ -86,7 +86,7 @@ def facts(tables: Tables) -> Finish:
 
 
 def of_times_behind(tables: Tables, behind: DataFrame, found: Callable[[], Recorded]) -> Finish:
-    """The same from what `moves.times_behind` and `curve.recorded` say of these tables."""
+    """Return the facts from what `moves.times_behind` and `duration_curve.recorded` return of these tables."""
     throttled = tables.seconds.where("throttled")
     heard = {(row.broker, row.role): row.last for row in
              throttled.groupBy(*ROLE).agg(F.max("time").alias("last")).collect()}  # fmt: skip
@@ -106,7 +106,7 @@ def of_times_behind(tables: Tables, behind: DataFrame, found: Callable[[], Recor
 def judged(
     behind: Sequence[Waiting], heard: Mapping[tuple[int, str], int], now: int, quotas: Quotas, bounds: Sequence[Bound]
 ) -> Finish:
-    """The same from the replicas that are behind, and from when each broker's role was last heard of."""
+    """Return the facts from the replicas that are behind, and from when each broker's role was last heard of."""
     here, silent, lost = [], set(), 0
     for one in behind:
         spoke = None if one.broker is None else heard.get(one.broker)
@@ -153,7 +153,7 @@ def _links(by_link: Mapping[tuple[str, str], Sequence[Waiting]], quotas: Quotas,
 
 
 def _is_still(one: Waiting, link: Sequence[Waiting]) -> bool:
-    """Whether a replica got nothing for a whole minute, though its turn came."""
+    """True if a replica got nothing for a whole minute, though its turn came."""
     if one.rate > 0 or one.observed < RECENT_SECONDS:
         return False
     pace = sum(other.rate for other in link)

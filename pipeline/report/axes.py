@@ -1,4 +1,4 @@
-"""What the page's plots have in common: a clock below, bytes at the left, what a pointer is told, and how it zooms.
+"""The parts that the page's plots share: a clock below, bytes at the left, what a pointer is told, and zoom.
 
 Pure: parts of a drawing in Vega-Lite. Invariant: bytes are labelled by `Units`, never by the drawing's own arithmetic.
 """
@@ -28,8 +28,11 @@ WHEEL = "wheel![event.ctrlKey || event.metaKey]"
 
 
 def clock(between: tuple[float, float] | None = None) -> Spec:
-    """The axis of time. between: its ends, in seconds since 1970. None: the axis ends where what is drawn ends. Marks
-    with a beginning and an end need this: for them Vega-Lite would read the ends in two ways and warn."""
+    """Return the axis of time.
+
+    between: its ends, in seconds since 1970. None: the axis ends where what is drawn ends. Marks with a beginning and
+    an end need this: for them Vega-Lite would read the ends in two ways and warn.
+    """
     ends = {} if between is None else {"domain": [1000 * at for at in between]}
     return {
         "field": "at", "type": "temporal", "scale": {"type": "utc", "nice": False, **ends},
@@ -38,7 +41,7 @@ def clock(between: tuple[float, float] | None = None) -> Spec:
 
 
 def amounts(field: str, most: float, units: Units, shown: Callable[[float], str]) -> Spec:
-    """The axis of bytes from 0 to `most`, divided by whole units."""
+    """Return the axis of bytes from 0 to `most`, divided by whole units."""
     step = units.step(most / TICKS)
     values = [round(step * place) for place in range(int(most / step) + 1)]
     return {
@@ -48,14 +51,14 @@ def amounts(field: str, most: float, units: Units, shown: Callable[[float], str]
 
 
 def labels(values: Iterable[float], shown: Callable[[float], str]) -> str:
-    """An expression that names exactly these values of an axis."""
+    """Return an expression that names exactly these values of an axis."""
     names = {f"{value:.15g}": shown(value) for value in values}
     return f"({json.dumps(names, ensure_ascii=False)})[datum.value] || ''"
 
 
 def pointed_at(name: str, titles: Mapping[str, str], across: Spec) -> Spec:
-    """A layer: a line at the nearest of the rows `TOLD`, and what is told of it there. The drawing needs `nearest` of
-    this name, and those rows among its `datasets`.
+    """Return a layer: a line at the nearest of the rows `TOLD`, and what is told of it there. The drawing needs
+    `nearest` of this name, and those rows among its `datasets`.
 
     titles: of the columns that are told, in their order.
     """
@@ -72,13 +75,13 @@ def pointed_at(name: str, titles: Mapping[str, str], across: Spec) -> Spec:
 
 
 def nearest(name: str) -> Spec:
-    """Which row of that layer a pointer is at."""
+    """Return which row of that layer a pointer is at."""
     select = {"type": "point", "on": "pointerover", "clear": "pointerout", "nearest": True, "encodings": ["x"]}
     return {"name": f"{name}_nearest", "select": select, "views": [name]}
 
 
 def zoom(*layers: str) -> Spec:
-    """Wheel and pointer move the axis of time of all these layers' plots together."""
+    """Let wheel and pointer move the axis of time of all these layers' plots together."""
     return {
         "name": "zoom",
         "select": {"type": "interval", "encodings": ["x"], "zoom": WHEEL},

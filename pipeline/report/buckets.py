@@ -66,11 +66,11 @@ def whole_step(seconds: int) -> int:
 
 
 def buckets(judged: DataFrame, progress: DataFrame, step: int) -> DataFrame:
-    """One row per broker, role and `bucket` (its first second, a multiple of `step`): of the rates `bytes`, `limit`,
-    `worst`, `worst_bytes` (each the largest of a second), `broken` (windows), of the lag `lag` (messages, the last),
-    `most_lag`, the same in bytes as `lag_bytes` and `most_lag_bytes` (null if no byte was seen of whoever was behind),
-    `behind`, `stalled` (seconds), `eta_low` and `eta_high` of the last second. Either side may be null. If the lag
-    grows for a minute because a further move has begun while earlier ones go on, that is no stall: moves do that.
+    """Return one row per broker, role and `bucket` (its first second, a multiple of `step`): of the rates `bytes`,
+    `limit`, `worst`, `worst_bytes` (each the largest of a second), `broken` (windows), of the lag `lag` (messages, the
+    last), `most_lag`, the same in bytes as `lag_bytes` and `most_lag_bytes` (null if no byte was seen of whoever was
+    behind), `behind`, `stalled` (seconds), `eta_low` and `eta_high` of the last second. Either side may be null. If the
+    lag grows for a minute because a further move has begun while earlier ones go on, that is no stall: moves do that.
 
     judged: what `audit.judged` says. progress: what `lag.progress` says.
     """
@@ -103,8 +103,8 @@ def buckets(judged: DataFrame, progress: DataFrame, step: int) -> DataFrame:
 
 
 def outliers(by_bucket: DataFrame, most: int = 1000) -> list[int]:
-    """The brokers that something was the matter with: the worst of those over a bound, of those stalled, of those
-    behind at the end, then the second of each. The two worst over a bound are often both ends of one link."""
+    """Return the brokers that are in trouble: the worst of those over a bound, of those stalled, of those behind at the
+    end, then the second of each. The two worst over a bound are often both ends of one link."""
     each = by_bucket.groupBy(*ROLE).agg(
         F.coalesce(F.sum("broken"), F.lit(0)).alias("broken"), F.coalesce(F.sum("stalled"), F.lit(0)).alias("stalled"),
         F.coalesce(F.max_by("lag", "bucket"), F.lit(0)).alias("messages"),
@@ -122,13 +122,13 @@ def outliers(by_bucket: DataFrame, most: int = 1000) -> list[int]:
 
 
 def busiest(by_bucket: DataFrame) -> list[int]:
-    """The broker that moved most, for a page on which nothing was the matter."""
+    """Return the broker that moved most, for a page without any trouble."""
     rows = by_bucket.groupBy("broker").agg(F.coalesce(F.sum("bytes"), F.lit(0)).alias("bytes"))
     return [row.broker for row in rows.orderBy(F.desc("bytes"), "broker").limit(1).collect()]
 
 
 def grid(by_bucket: DataFrame, began: int, ended: int, step: int) -> Grid:
-    """The heat map: coarser buckets of the roles that matter most."""
+    """Return the heat map: coarser buckets of the roles that matter most."""
     wide = -(-(ended - began // step * step + 1) // MOST_COLUMNS)
     wide = next((one for one in STEPS if one >= wide and one % step == 0), -(-wide // step) * step)
     first = began // wide * wide

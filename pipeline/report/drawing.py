@@ -51,7 +51,7 @@ CONFIG: Spec = {
 
 
 def figure(spec: Spec, title: str, *, left: int = LEFT) -> str:
-    """The drawing as an element of the page.
+    """Return the drawing as an element of the page.
 
     title: what those hear who cannot see it. left: pixels beside the plot, 0 if it has no axis there.
 
@@ -69,13 +69,13 @@ def figure(spec: Spec, title: str, *, left: int = LEFT) -> str:
 
 @functools.cache
 def library() -> str:
-    """What makes the page's figures live: Vega, and the few lines that start it. At the end of the page."""
+    """Return the scripts of the page's live figures: Vega, and the few lines that start it. At the end of the page."""
     vega = vl_convert.javascript_bundle(START, VEGA_LITE)
     return "".join(f'<script type="module">{text}</script>' for text in (vega, LIVE))
 
 
 def _still(whole: Spec, width: int) -> Spec:
-    """The same without what only answers to a pointer, and of that width."""
+    """Return the same without the parts that only answer to a pointer, and of that width."""
     pointed = {
         view for param in whole.get("params", ()) if param["select"]["type"] == "point" for view in param["views"]
     }

@@ -1,4 +1,4 @@
-"""What the page says: values, at most some thousands, however many brokers and however long.
+"""The values of the page, at most some thousands, however many brokers and however long.
 
 DataFrame in, values out. Everything that grows with brokers or seconds stays with Spark: by buckets of time, and of the
 brokers those that something was the matter with. Invariant: what is left out for size is said, never silently cut.
@@ -80,7 +80,7 @@ class Facts:
         return self.answers[0]
 
     def as_json(self) -> dict[str, Any]:
-        """What scripts want of it."""
+        """Return the numbers for scripts."""
         return {
             "began": self.began, "ended": self.ended, "brokers": self.brokers, "moved": self.moved,
             "answers": {answer.question: answer.as_json() for answer in self.answers},
@@ -107,7 +107,10 @@ def collect(tables: Tables) -> Facts:
 
 
 def _facts(tables: Tables, whole: Row, held: Held) -> Facts:
-    """whole: `began`, `ended` and `brokers` of all. What several parts of the page ask is worked out once."""
+    """Collect the recorded moves; whole: `began`, `ended` and `brokers` of all.
+
+    What several parts of the page ask is worked out once.
+    """
     step = whole_step(math.ceil((whole.ended - whole.began + 1) / MOST_POINTS))
     units = units_of(tables)
     before = tables.reaching_back(lag.LOOKS_BACK_SECONDS)
@@ -151,13 +154,13 @@ def _facts(tables: Tables, whole: Row, held: Held) -> Facts:
 
 
 def _files(tables: Tables) -> tuple[dict[str, int], int]:
-    """How many journal files there are by what they were, and how many lines were set aside."""
+    """Count journal files by their state, and lines that were set aside."""
     rows = tables.files.groupBy("state").agg(F.count("*").alias("n"), F.sum("quarantined").alias("bad")).collect()
     return {row.state: row.n for row in rows}, sum(row.bad for row in rows)
 
 
 def _curve(found: Recorded, wanted: float | None) -> Curve | None:
-    """All quotas scaled alike; the largest of them stands for all."""
+    """Return the curve of all quotas scaled alike; the largest of them stands for all."""
     if not found.streams or not found.scaled:
         return None
     highest = max(found.scaled.values())

@@ -27,7 +27,7 @@ UNKNOWN_SIZE = "behind, by how many bytes is not known"
 
 
 def share_map(grid: Grid) -> str:
-    """How much of its quota each role used, over the most of all if nobody used all of it."""
+    """Draw how much of its quota each role used, over the most of all if none used all of it."""
 
     def strength(cell: Cell) -> float:
         if cell.share is None:
@@ -46,7 +46,7 @@ def share_map(grid: Grid) -> str:
 
 
 def lag_map(grid: Grid, units: Units) -> str:
-    """How far behind each role was, over the most of all."""
+    """Draw how far behind each role was, over the most of all."""
 
     def strength(cell: Cell) -> float:
         if cell.lag_bytes is None:

@@ -31,8 +31,11 @@ Quota = tuple[int, float]
 
 
 class Point(NamedTuple):
-    """Of a bucket of time. bytes: None if nothing moved under a quota. lag_bytes: the most; None if nobody spoke, or
-    nobody knows how large the messages are."""
+    """One bucket of time of a broker's role.
+
+    bytes: None if nothing moved under a quota. lag_bytes: the most; None if nobody spoke, or nobody knows how large the
+    messages are.
+    """
 
     time: int
     bytes: int | None
@@ -42,7 +45,7 @@ class Point(NamedTuple):
 
 
 class End(NamedTuple):
-    """Where a lag stood at the last second, and when it is gone by its trend; None: never, or not known."""
+    """The end of a lag: its value at the last second, and when it is gone by its trend; None: never, or unknown."""
 
     time: int
     lag_bytes: float | None
@@ -100,7 +103,7 @@ def told(tables: Tables, by_bucket: DataFrame, progress: DataFrame, brokers: Seq
 
 
 def sides(rows: list[Row], quotas: list[Row]) -> list[Side]:
-    """A broker's, from its rows of `buckets` in their order, and its quotas."""
+    """Return a broker's facts, from its rows of `buckets` in their order, and its quotas."""
     found = []
     for role in ("leader", "follower"):
         own = [row for row in rows if row.role == role]
@@ -125,14 +128,17 @@ def sides(rows: list[Row], quotas: list[Row]) -> list[Side]:
 
 
 def within(quotas: Sequence[Quota], first: int) -> list[Quota]:
-    """Those that held from the second `first` on: of the quotas before it, that is the last one alone."""
+    """Return the quotas that held from the second `first` on: of those before it, the last one alone."""
     before = [one for one in quotas if one[0] <= first]
     return [*before[-1:], *quotas[len(before) :]]
 
 
 def thinned(quotas: Sequence[Quota], starts: Sequence[int]) -> Sequence[Quota]:
-    """All of them, if they are not too many. If they are, the largest and the last one of those that began between one
-    point and the next, whose seconds are `starts`."""
+    """Return all of them, if they are not too many.
+
+    If they are, the largest and the last one of those that began between one point and the next, whose seconds are
+    `starts`.
+    """
     if len(quotas) <= MOST_QUOTAS:
         return quotas
     together: dict[int, list[Quota]] = {}

@@ -1,4 +1,4 @@
-"""What moved, and how long it takes by the quota, as drawings in Vega-Lite.
+"""Drawings of what moved, and of how long it takes by the quota, in Vega-Lite.
 
 Pure: values in, a drawing out; knows nothing of where they come from. Invariant: what was recorded is beside what a
 model says, and each colour is the page's own, by name.
@@ -38,7 +38,7 @@ MOST_DURATIONS = 7
 
 
 def moves_plot(pairs: Sequence[Pair], units: Units) -> Spec:
-    """When each pair of brokers had something to move; the darker part is the share of the moves that ended."""
+    """Draw when each pair of brokers had something to move; the darker part is the share of the moves that ended."""
     across = clock()
     up = {"type": "quantitative", "scale": {"domain": [len(pairs), 0], "nice": False}, "axis": None}
     tooltip = [{"field": field, "title": title} for field, title in MOVE_TITLES.items()]
@@ -62,7 +62,7 @@ def moves_plot(pairs: Sequence[Pair], units: Units) -> Spec:
 
 
 def _row(place: int, pair: Pair, units: Units) -> Spec:
-    """Where its bar and its words are, and what a pointer is told."""
+    """Return where its bar and its words are, and what a pointer is told."""
     took = max(pair.ended - pair.began, 1)
     who, ended = f"{pair.source} → {pair.destination}", f"{pair.moves - pair.unfinished} of {pair.moves} ended"
     return {
@@ -75,7 +75,7 @@ def _row(place: int, pair: Pair, units: Units) -> Spec:
 
 
 def curve_plot(curve: Curve, units: Units) -> Spec:
-    """How long it takes by the quota, with the recorded result on it."""
+    """Draw how long it takes by the quota, with the recorded result on it."""
     ends = [(quota, seconds) for quota, seconds in curve.points if math.isfinite(seconds) and seconds > 0]
     values = [
         {"quota": quota, "value": seconds, "rate": units.rate(quota), "took": duration(seconds)}
@@ -120,7 +120,7 @@ def _recorded(quota: float, seconds: float, units: Units, across: Spec, up: Spec
 
 
 def _rounded(seconds: float) -> str:
-    """Of an axis: a whole day, or hour, without the hours and minutes that it has not."""
+    """Return an axis' expression for a whole day, or hour, without the hours and minutes that it has not."""
     return duration(seconds).removesuffix(" 0 h").removesuffix(" 00 min").removesuffix(" 00 s")
 
 

@@ -93,7 +93,7 @@ def _most_lag(grid: Grid, units: Units) -> str:
 
 
 def _legend(*entries: tuple[str, ...]) -> str:
-    """entries: a colour of the page, what it means, and the kind of its mark if that is no square."""
+    """Return a legend; entries: a colour of the page, what it means, and the kind of its mark if that is no square."""
     inner = "".join(
         f'<span><i class="swatch {"".join(kind)}" style="--of:var({variable})"></i>{_text(meaning)}</span>'
         for variable, meaning, *kind in entries
@@ -194,7 +194,7 @@ def _sources(facts: Facts) -> str:
 
 
 def table(names: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """A table that scrolls by itself where the screen is narrow."""
+    """Return a table that scrolls by itself where the screen is narrow."""
     head = "".join(f"<th>{_text(name)}</th>" for name in names)
     body = "".join("<tr>" + "".join(f"<td>{_text(cell)}</td>" for cell in row) + "</tr>" for row in rows)
     return f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'

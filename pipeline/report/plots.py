@@ -50,9 +50,12 @@ AT_RATE, AT_LAG = "at_rate", "at_lag"
 def broken(
     points: Sequence[Timed], seconds_per_point: int, *, silent_seconds: int = SILENT_SECONDS
 ) -> tuple[list[int], list[int | None]]:
-    """Where to draw points: their seconds and indices. Where two points have a silence between them, a second without
-    an index comes in between, so that the line does not go through what nobody saw. A single point is drawn twice, over
-    the time that it stands for: one point alone makes no line."""
+    """Return where to draw points: their seconds and indices.
+
+    Where two points have a silence between them, a second without an index comes in between, so that the line does not
+    go through what nobody saw. A single point is drawn twice, over the time that it stands for: one point alone makes
+    no line.
+    """
     seconds: list[int] = []
     drawn: list[int | None] = []
     most = max(silent_seconds, 2 * seconds_per_point)
@@ -72,8 +75,8 @@ def broken(
 
 
 def outlier_plot(one: Outlier, units: Units, seconds_per_point: int) -> Spec | None:
-    """A broker's rates against its quotas, and below them what it is behind, as leader and as follower: each if there
-    is something of it, because Vega-Lite fails at a plot without a line. None: there is neither."""
+    """Draw a broker's rates against its quotas, and below them its lags, as leader and as follower: each if there is
+    something of it, because Vega-Lite fails at a plot without a line. None: there is neither."""
     points = [point for side in one.sides for point in side.points]
     first = min((point.time for point in points), default=0)
     last = max((point.time for point in points), default=0) + seconds_per_point
@@ -111,7 +114,7 @@ def _line(values: list[dict[str, object]], side: Side, across: Spec, up: Spec, *
 
 
 def _band(values: list[dict[str, object]], side: Side, across: Spec, up: Spec) -> Spec:
-    """Between `value` and `to`."""
+    """Draw the area between `value` and `to`."""
     mark = {"type": "area", "color": f"var(--{side.role}-band)", "clip": True, "invalid": "break-paths-show-domains"}
     return {"data": {"values": values}, "mark": mark, "encoding": {"x": across, "y": up, "y2": {"field": "to"}}}
 
@@ -141,7 +144,7 @@ def _rate(side: Side, seconds_per_point: int, last: int, across: Spec, up: Spec)
 
 
 def _most_rate(one: Outlier, seconds_per_point: int, last: int) -> float:
-    """What has to be seen: means, worst seconds, and the quotas that held meanwhile."""
+    """Draw means, worst seconds, and the quotas that held meanwhile."""
     found = [0.0]
     for side in one.sides:
         for point in side.points:
@@ -151,7 +154,7 @@ def _most_rate(one: Outlier, seconds_per_point: int, last: int) -> float:
 
 
 def _changes(side: Side, first: int, last: int, units: Units, across: Spec) -> list[Spec]:
-    """A line where each quota changed, which says from what to what; none where they would be more than can be told
+    """Draw a line where each quota changed, with what it was and became; none where they would be too many to tell
     apart: the quota's own line has all of them."""
     values = [
         {"at": 1000 * since, "time": moment(since), "told": f"{units.rate(before)} → {units.rate(limit)}"}
@@ -181,7 +184,7 @@ def _lag(side: Side, seconds_per_point: int, across: Spec, up: Spec) -> list[Spe
 
 
 def _ahead(side: Side) -> float:
-    """Until when its lag is projected; 0: it is not."""
+    """Return until when its lag is projected; 0: it is not."""
     spoken = [point for point in side.points if point.lag_bytes is not None]
     end = side.end
     if end is None or end.lag_bytes is None or not spoken:
@@ -193,7 +196,7 @@ def _ahead(side: Side) -> float:
 
 
 def _projected(end: End, lag_bytes: float, seconds: float, side: Side, across: Spec, up: Spec) -> list[Spec]:
-    """The lag's way to nothing by its trend, between the ends of the interval; flat where it never ends."""
+    """Draw the lag's way to nothing by its trend, between the ends of the interval; flat where it never ends."""
 
     def left(eta: float | None, ahead: float) -> float:
         return lag_bytes * max(1 - ahead / eta, 0.0) if eta else lag_bytes
@@ -210,7 +213,7 @@ def _projected(end: End, lag_bytes: float, seconds: float, side: Side, across: S
 
 
 def _told(one: Outlier, units: Units, seconds_per_point: int) -> tuple[list[dict[str, object]], dict[str, str]]:
-    """What a pointer is told at each moment: a row for each, and what its columns are called."""
+    """Return what a pointer is told at each moment: a row for each, and what its columns are called."""
     rows: dict[int, dict[str, object]] = {}
     titles = {"time": "at"}
     for side in one.sides:

@@ -1,4 +1,4 @@
-"""How the page looks: one font, one set of colours for light, dark and paper, that plots use as well."""
+"""The style of the page: one font, one set of colours for light, dark and paper, that plots use as well."""
 
 FONT = "system-ui, sans-serif"
 """In a drawing it is told again: only so does Vega know how wide words are."""

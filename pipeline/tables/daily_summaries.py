@@ -1,4 +1,4 @@
-"""What jobs need of whole days, worked out once and kept, so that not every second of weeks is read again.
+"""Daily summaries: results that jobs need of whole days, kept so that not every second of weeks is read again.
 
 A day is kept with a fingerprint of the files of `lines` that it was made from, including those of the day before and
 after. A reader takes the days whose fingerprint is still the same, and works out all others from `traffic`, which
@@ -121,7 +121,7 @@ def fingerprints(files: Mapping[dt.date, Iterable[str]]) -> dict[dt.date, str]:
 
 
 def _files(tables: Tables, name: str) -> dict[dt.date, list[str]]:
-    """The names of the table's files by day; of a summary's its fingerprint is before each."""
+    """Return the names of the table's files by day; of a summary's its fingerprint is before each."""
     found = defaultdict(list)
     for path in tables.table(name).inputFiles():
         named = _FILE.search(path)
@@ -136,7 +136,7 @@ def _kept(tables: Tables, summary: Summary) -> dict[dt.date, str]:
 
 
 def _traffic(tables: Tables, days: Iterable[dt.date]) -> DataFrame:
-    """The rows of these days, and of those beside them the margin."""
+    """Return the rows of these days, and of those beside them the margin."""
     near: Column = F.lit(False)
     for day in sorted(days):
         begins = _first(day)

@@ -50,8 +50,6 @@ PROPERTIES = {
     "delta.autoOptimize.autoCompact": "true",
     "delta.autoOptimize.optimizeWrite": "true",
 }
-LOG_SECONDS = 30 * 86_400
-"""How long Delta keeps its log by itself. It has to be kept for at least as long as replaced files."""
 CONFLICTS = (
     ConcurrentAppendException, ConcurrentDeleteDeleteException, ConcurrentDeleteReadException,
     ConcurrentTransactionException, ConcurrentWriteException, DeltaConcurrentModificationException,
@@ -142,40 +140,20 @@ def overwrite(path: str, rows: DataFrame, where: str) -> None:
     _retried(path, lambda: rows.write.format("delta").mode("overwrite").option("replaceWhere", where).save(path))
 
 
-def read(spark: SparkSession, storage: Storage, path: str, *, as_of: int | None = None) -> DataFrame | None:
-    """Return the table as it is now, or was `as_of` a second since 1970: the same for as long as the frame is used.
-    None if there was no such table."""
-    version = _latest(storage, path) if as_of is None else _version_as_of(spark, path, as_of)
+def read(spark: SparkSession, storage: Storage, path: str) -> DataFrame | None:
+    """Return the table as it is now, the same for as long as the frame is used; None if it has no version yet."""
+    version = _latest(storage, path)
     if version is None:
         return None
     return spark.read.format("delta").option("versionAsOf", version).load(path)
 
 
 def _latest(storage: Storage, path: str) -> int | None:
-    """The version of the newest commit: each is a file whose name is its number, or was before a checkpoint."""
+    """Return the version of the newest commit: each is a file whose name is its number, or was before a checkpoint."""
     numbers = (
         name.partition(".")[0] for name in storage.names(f"{path}/{LOG}") if name.endswith((".json", ".parquet"))
     )
     return max((int(number) for number in numbers if number.isdecimal()), default=None)
-
-
-def _version_as_of(spark: SparkSession, path: str, as_of: int) -> int | None:
-    commits = DeltaTable.forPath(spark, path).history().where(F.unix_timestamp("timestamp") <= as_of)
-    found = commits.agg(F.max("version").alias("version")).first()
-    return None if found is None else found.version
-
-
-def keep_replaced(spark: SparkSession, path: str, seconds: int) -> None:
-    """Say how long files stay that others took the place of: so far back the table can be read as it was."""
-    settings = {"deletedFileRetentionDuration": seconds, "logRetentionDuration": max(seconds, LOG_SECONDS)}
-    said = ", ".join(f"'delta.{name}' = 'interval {value} seconds'" for name, value in settings.items())
-    _retried(path, lambda: spark.sql(f"ALTER TABLE delta.`{path}` SET TBLPROPERTIES ({said})"))
-
-
-def first_second(spark: SparkSession, path: str) -> int:
-    """Return the second since 1970 of the table's earliest commit that is known."""
-    found = DeltaTable.forPath(spark, path).history().agg(F.min(F.unix_timestamp("timestamp")).alias("first")).first()
-    return 0 if found is None else int(found.first)
 
 
 def _retried(path: str, attempt: Callable[[], object]) -> None:

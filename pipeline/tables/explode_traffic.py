@@ -25,7 +25,7 @@ _SILENT = ord(SHAPE_SILENT)
 
 
 def replica_seconds(lines: DataFrame) -> DataFrame:
-    """Rows of the traffic table, from traffic lines: one per second and replica of which there was news."""
+    """Return rows of the traffic table, from traffic lines: one per second and replica of which there was news."""
     replicas = lines.select(*_OF_LINE, F.inline(F.arrays_zip(*(field.name for field in REPLICAS))))
     # Worked out once per replica, before the rows are unfolded: after that, it would be worked out again in every row.
     stepped = replicas.withColumn("steps", _steps(F.split("shapes", "")))
@@ -49,8 +49,8 @@ def replica_seconds(lines: DataFrame) -> DataFrame:
 
 
 def link_seconds(lines: DataFrame) -> DataFrame:
-    """Rows of the seconds table, from traffic lines: one per second of a link that moved or withheld anything, or asked
-    for it while behind."""
+    """Return rows of the seconds table, from traffic lines: one per second of a link that moved or withheld anything,
+    or asked for it while behind."""
     names = [field.name for field in SECONDS]
     seconds = lines.select(*_OF_LINE, F.posexplode(F.arrays_zip(*names)))
     rows = seconds.select(
@@ -67,8 +67,8 @@ def _dated(rows: DataFrame) -> DataFrame:
 
 
 def _steps(characters: Column) -> Column:
-    """For each second: its `code`; and from the first second up to this one, how many had news (`said`) and how many
-    `parts` they had."""
+    """Return for each second its `code`; and from the first second up to this one, how many had news (`said`) and how
+    many `parts` they had."""
 
     def step(so_far: Column, character: Column) -> Column:
         code, before = F.ascii(character) - _SILENT, F.element_at(so_far, -1)
@@ -86,19 +86,21 @@ def _steps(characters: Column) -> Column:
 
 
 def _part(name: str) -> Column:
-    """A second's share by the shape. The running sum is rounded, so that the shares add up to the whole."""
+    """Return a second's share by the shape. The running sum is rounded, so that the shares add up to the whole."""
     until, parts = "col.parts", "(col.parts - greatest(col.code - 1, 0))"
     return F.expr(f"if(all_parts = 0, 0, {name} * {until} div all_parts - {name} * {parts} div all_parts)")
 
 
 def _turn(name: str) -> Column:
-    """A second's share if all seconds with news count the same."""
+    """Return a second's share if all seconds with news count the same."""
     return F.expr(f"{name} * col.said div all_said - {name} * (col.said - 1) div all_said")
 
 
 def _offset(parts: str) -> Column:
-    """Where the replica stood when this many parts of its bytes had come. A replica without bytes moves at its first
-    news."""
+    """Return where the replica stood when this many parts of its bytes had come.
+
+    A replica without bytes moves at its first news.
+    """
     return _between("fetch_offset", F.expr(parts), F.expr("greatest(all_parts, 1)"))
 
 

@@ -122,7 +122,7 @@ def to_read(found: DataFrame, accounts: DataFrame, understood: Iterable[str]) ->
         return is_torn & (file["source"] == F.col("best.source")) & (file["size_bytes"] == F.col("best.size_bytes"))
 
     def is_bad(file: Column) -> Column:
-        """Whether this very file was bad, and has not changed."""
+        """Return whether this very file was bad, and has not changed."""
         same = [file[name].eqNullSafe(F.col(f"best.{name}")) for name in ("path", "size_bytes", "modified")]
         return F.coalesce(F.col("best.state").isin(list(READ_AGAIN)), F.lit(False)) & same[0] & same[1] & same[2]
 
@@ -157,7 +157,7 @@ def _of_alike(group: list[Row]) -> list[str]:
 
 
 def journal() -> Column:
-    """The name that a file has once it is closed."""
+    """Return the name that a file has once it is closed."""
     return F.when(
         F.col("source").endswith(OPEN), F.regexp_replace("source", OPEN.replace(".", r"\.") + "$", CLOSED)
     ).otherwise(F.col("source"))

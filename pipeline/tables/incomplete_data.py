@@ -1,4 +1,4 @@
-"""What was wrong with what an `ingest` was fed, in words: files that are not whole, lines set aside, clocks set.
+"""Reports of incomplete data, in words: files that are not whole, lines set aside, clocks set.
 
 DataFrames in, at most `MOST_TOLD` lines of text of each out. Invariant: what is left out for length is said.
 """
@@ -33,7 +33,7 @@ NOT_WHOLE = {
 
 
 def of_files(files: DataFrame) -> list[str]:
-    """Of rows of the files table."""
+    """Report on rows of the files table."""
     found = files.where(F.col("state").isin(list(NOT_WHOLE)))
     return _told(
         found,
@@ -43,7 +43,7 @@ def of_files(files: DataFrame) -> list[str]:
 
 
 def of_tables(files: DataFrame) -> list[str]:
-    """Of all rows of the files table: what an answer from these tables is without."""
+    """Report what an answer from these tables lacks, from all rows of the files table."""
     counts = files.groupBy("state").agg(F.count("*").alias("files"), F.sum("quarantined").alias("lines")).collect()
     states = {row.state: row.files for row in counts}
     missing = [f"{states[state]} {state}" for state in NOT_WHOLE if state in states]
@@ -54,7 +54,7 @@ def of_tables(files: DataFrame) -> list[str]:
 
 
 def of_lines(lines: DataFrame) -> list[str]:
-    """Of lines that were set aside: one for each reason, with the beginning of a line that has it."""
+    """Report lines that were set aside: one for each reason, with the beginning of a line that has it."""
     one = F.min(F.struct("source", F.substring("value", 1, MOST_OF_A_LINE + 1).alias("value")))
     found = lines.groupBy("problem").agg(F.count("*").alias("lines"), one.alias("one"))
     return _told(found, F.desc("lines"), _line)
@@ -70,7 +70,7 @@ def _short(path: str) -> str:
 
 
 def of_clocks(lines: DataFrame) -> list[str]:
-    """Of lines of a journal."""
+    """Report clocks that were set, from lines of a journal."""
     return _told(lines.where(F.col("kind") == Kind.CLOCK.value), F.col("time"), _clock)
 
 

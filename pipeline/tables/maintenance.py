@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Compacted(NamedTuple):
-    """What became of one table: how many files, and of how many bytes, others took the place of, and these others."""
+    """The files of one table that were replaced, those that took their place, and the bytes of both."""
 
     table: str
     files_before: int
@@ -28,26 +28,17 @@ class Compacted(NamedTuple):
     bytes: int
 
 
-def compact(
-    tables: Tables, *, tell: Callable[[str], None] = lambda _: None, keep_seconds: int | None = None
-) -> list[Compacted]:
-    """Put small files of the scope's days together, and remove what no version needs that may still be asked for.
-
-    keep_seconds: how long files stay from now on that others took the place of; None: as long as before.
-    """
+def compact(tables: Tables, *, tell: Callable[[str], None] = lambda _: None) -> list[Compacted]:
+    """Put small files together, and remove those that Delta need not keep for readers any more."""
     done = []
-    for name, schema in SCHEMAS.items():
+    for name in SCHEMAS:
         path = tables.path(name)
         if not delta.exists(tables.storage, path):
             continue
         tell(name)
-        if keep_seconds is not None:
-            delta.keep_replaced(tables.spark, path, keep_seconds)
         table = DeltaTable.forPath(tables.spark, path)
-        days = tables.scope.dates_condition if "date" in schema.names else None
-        optimising = table.optimize() if days is None else table.optimize().where(days)
         with delta.writing(path):
-            metrics = optimising.executeCompaction().select("metrics.*").collect()[0]
+            metrics = table.optimize().executeCompaction().select("metrics.*").collect()[0]
             table.vacuum()
         added, removed = metrics.filesAdded, metrics.filesRemoved
         done.append(

@@ -146,7 +146,7 @@ SUMMARIES = {"times_behind": TIMES_BEHIND, "lag_steps": LAG_STEPS, "held_minutes
 
 
 def kept(summary: StructType) -> StructType:
-    """What is kept of a summary: by date, and the fingerprint of what it was made from."""
+    """Return the schema of a kept summary: by date, and the fingerprint of what it was made from."""
     return StructType([*summary, StructField("of", StringType()), *_PARTITIONS])
 
 

@@ -1,4 +1,4 @@
-"""Which seconds, of which brokers, a job is about: what lies outside is not read.
+"""The scope of a job: seconds and brokers; what lies outside is not read.
 
 The tables are kept by date, so that a scope is directories first, then files (the least and greatest `time` of each,
 which Delta's log tells). Invariant: a scope says which rows are told of; what a window needs of the
@@ -23,29 +23,19 @@ class Scope(NamedTuple):
     """The second after the last."""
     brokers: tuple[int, ...] = ()
     """Empty: all."""
-    as_of: int | None = None
-    """The tables as they were in that second, since 1970; None: as they are."""
-
-    @property
-    def is_everything(self) -> bool:
-        return self == Scope()
 
     def reaching_back(self, seconds: int) -> Scope:
         return self if self.since is None else self._replace(since=self.since - seconds)
 
-    def wider(self, seconds: int) -> Scope:
-        until = None if self.until is None else self.until + seconds
-        return self.reaching_back(seconds)._replace(until=until)
-
     def holds(self, first: int, until: int) -> bool:
-        """Whether all seconds from `first` to the one before `until` are within."""
+        """True if all seconds from `first` to the one before `until` are within."""
         return (self.since is None or self.since <= first) and (self.until is None or until <= self.until)
 
     def from_the_beginning(self) -> Scope:
         return self._replace(since=None)
 
     def cut(self, rows: DataFrame) -> DataFrame:
-        """Rows with `time`, and `broker` if they have one, that are within."""
+        """Return rows with `time`, and `broker` if they have one, that are within."""
         if self.since is not None:
             rows = rows.where(F.col("time") >= self.since)
         if self.until is not None:
@@ -64,13 +54,6 @@ class Scope(NamedTuple):
         """The date (UTC) of the last second; None: there is none."""
         return None if self.until is None else _date(self.until - 1)
 
-    @property
-    def dates_condition(self) -> str | None:
-        """The condition on `date`, in SQL, that the days of the scope meet; None: all do."""
-        first, last = self.first_date, self.last_date
-        ends = [*([] if first is None else [f"date >= '{first}'"]), *([] if last is None else [f"date <= '{last}'"])]
-        return " and ".join(ends) or None
-
     def has_date(self, date: dt.date) -> bool:
         """Return whether seconds of that date (UTC) may be within."""
         first, last = self.first_date, self.last_date
@@ -78,7 +61,7 @@ class Scope(NamedTuple):
 
 
 def moment_text(seconds: float) -> str:
-    """``2026-11-21T03:10:12Z``."""
+    """Return ``2026-11-21T03:10:12Z``."""
     return f"{dt.datetime.fromtimestamp(seconds, dt.UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 

@@ -5,12 +5,20 @@ Knows no table. Invariant: what is written here is a result that somebody asked 
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _RECURSIVE = _OVERWRITE = True
+_MEANS_SOMETHING = re.compile(r"([{}\[\]*?\\])")
+"""Characters of Hadoop's globs (org.apache.hadoop.fs.GlobPattern)."""
+
+
+def literal(path: str) -> str:
+    """Return the pattern that matches this path and no other: Spark's readers take every path for a pattern."""
+    return _MEANS_SOMETHING.sub(r"\\\1", path)
 
 
 class Storage:
@@ -58,11 +66,6 @@ class Storage:
         if not self.exists(path):
             return []
         return sorted(status.getPath().getName() for status in self._files.listStatus(self._path(path)))
-
-    def has_beside(self, name: str) -> bool:
-        """Return whether something of this name is where `root` is, or would be."""
-        above = self._path(self.root).getParent()
-        return above is not None and self.exists(self._path(above, name).toString())
 
     def remove(self, path: str) -> None:
         """Remove a file, or a directory with all that is in it."""

@@ -17,7 +17,7 @@ from . import delta
 from .explode_traffic import link_seconds, replica_seconds
 from .file_accounts import best
 from .schema import EVENTS, FILES, LINES, QUARANTINE, SUMMARIES, kept
-from .scope import Scope, moment_text
+from .scope import Scope
 from .storage import Storage
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class Tables:
         self.spark = spark
         self.storage = Storage(spark, root)
         self.scope = scope
-        self._read: dict[tuple[str, int | None], DataFrame] = {}
+        self._read: dict[str, DataFrame] = {}
 
     def within(self, scope: Scope) -> Tables:
         """Return the same tables at the same versions, of which no more is read than that."""
@@ -83,25 +83,15 @@ class Tables:
         return self
 
     def table(self, name: str) -> DataFrame:
-        """Return all rows of a table. Raises InputError if it is not known as of the moment that is asked for."""
-        key = (name, self.scope.as_of)
-        if key not in self._read:
-            self._read[key] = self._open(name)
-        return self._read[key]
+        """Return all rows of a table."""
+        if name not in self._read:
+            self._read[name] = self._open(name)
+        return self._read[name]
 
     def _open(self, name: str) -> DataFrame:
         path = self.path(name)
-        if delta.exists(self.storage, path):
-            found = delta.read(self.spark, self.storage, path, as_of=self.scope.as_of)
-            if found is not None:
-                return found
-            if name == "lines" and self.scope.as_of is not None:
-                first = delta.first_second(self.spark, path)
-                raise InputError(
-                    f"{self.storage.root}: expected a moment as of which the tables are known, {moment_text(first)} or"
-                    f" later, found {moment_text(self.scope.as_of)}"
-                )
-        return self.spark.createDataFrame([], SCHEMAS[name])
+        found = delta.read(self.spark, self.storage, path) if delta.exists(self.storage, path) else None
+        return self.spark.createDataFrame([], SCHEMAS[name]) if found is None else found
 
     def read(self, name: str) -> DataFrame:
         """Return the rows of a table or view within the scope."""
@@ -111,12 +101,15 @@ class Tables:
         return self.scope.cut(self._of_dates(rows)) if name == "events" else rows
 
     def _lines_within(self) -> DataFrame:
-        """The lines that have seconds within the scope. One begins up to `LINE_SECONDS` - 1 before its last second."""
+        """Return the lines that have seconds within the scope.
+
+        One begins up to `LINE_SECONDS` - 1 before its last second.
+        """
         around = self.scope.reaching_back(LINE_SECONDS - 1)
         return around.cut(self.within(around)._of_dates(self.table("lines")))
 
     def _of_dates(self, rows: DataFrame) -> DataFrame:
-        """Rows of the scope's days: directories, of which the others are not even looked at."""
+        """Return rows of the scope's days: directories, of which the others are not even looked at."""
         first, last = self.scope.first_date, self.scope.last_date
         if first is not None:
             rows = rows.where(F.col("date") >= F.lit(first))
@@ -129,10 +122,7 @@ class Tables:
 
     def last_second(self) -> int | None:
         """Return the last second of all that has traffic, whatever the scope; None if there is none."""
-        found = (
-            self.within(EVERYTHING._replace(as_of=self.scope.as_of)).recent("seconds").agg(F.max("time").alias("last"))
-        )
-        row = found.first()
+        row = self.within(EVERYTHING).recent("seconds").agg(F.max("time").alias("last")).first()
         return None if row is None else row.last
 
     def recent(self, name: str) -> DataFrame:
@@ -161,7 +151,7 @@ class Tables:
 
     @property
     def files(self) -> DataFrame:
-        """Of each journal file the best account that there is now, as of whenever the tables are looked at."""
+        """Of each journal file the best account that there is."""
         return best(self.within(EVERYTHING).table("files"))
 
     @property
@@ -170,5 +160,5 @@ class Tables:
 
 
 def accounted_bytes() -> Column:
-    """What a role's quota counts (KIP-73): wire bytes for the leader, record bytes for the follower."""
+    """Return the bytes that a role's quota counts (KIP-73): a leader's wire bytes, a follower's record bytes."""
     return F.when(F.col("role") == "leader", F.col("wire_bytes")).otherwise(F.col("record_bytes"))

@@ -1,4 +1,4 @@
-"""What `ingest` writes: lines that are new, lines set aside, and the account of the files, which comes last.
+"""The writes of `ingest`: lines that are new, lines set aside, and the account of the files, which comes last.
 
 Each table is a commit of its own. Being killed between two of them costs nothing: `files` does not name the files of
 that run yet, so the next one reads them again, and of their lines only those are inserted that are not there.
@@ -42,7 +42,7 @@ def create(tables: Tables) -> None:
 
 @contextmanager
 def stage(tables: Tables, *, now: float) -> Iterator[str]:
-    """A directory of one's own until the block ends, removed then; what killed runs left is removed as well.
+    """Yield a staging directory, removed when the block ends; what killed runs left is removed as well.
 
     now: seconds since 1970.
     """

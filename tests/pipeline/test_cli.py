@@ -56,30 +56,10 @@ def test_ingest_says_what_it_did(tables: Path, capsys: pytest.CaptureFixture[str
 
 
 def test_compact_says_what_there_was_to_do(tables: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["compact", str(tables), "--since", "1h", *MASTER]) == 0
+    assert main(["compact", str(tables), *MASTER]) == 0
     names, *rows = capsys.readouterr().out.splitlines()
     assert names.split() == ["table", "files_before", "files", "bytes_before", "bytes"]
     assert [row.split() for row in rows] == [[name, *"0000"] for name in ("lines", "events", "files", "quarantine")]
-
-
-def test_tables_as_of_a_moment_before_they_were_there_are_an_error(
-    tables: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["lag", str(tables), "--as-of", "1h", *MASTER]) == 1
-    assert "expected a moment as of which the tables are known" in capsys.readouterr().err
-    assert main(["lag", str(tables), *MASTER]) == 0
-    now = capsys.readouterr().out
-    assert main(["lag", str(tables), "--as-of", "0s", *MASTER]) == 0
-    assert capsys.readouterr().out == now
-
-
-def test_for_how_long_replaced_files_stay_is_told_to_compact(
-    tables: Path, capsys: pytest.CaptureFixture[str], spark: SparkSession
-) -> None:
-    assert main(["compact", str(tables), "--keep", "30d", *MASTER]) == 0
-    detail = spark.sql(f"DESCRIBE DETAIL delta.`{tables / 'lines'}`").collect()[0]
-    assert detail.properties["delta.deletedFileRetentionDuration"] == "interval 2592000 seconds"
-    capsys.readouterr()
 
 
 def test_where_no_window_was_over_the_evidence_is_there_and_empty(

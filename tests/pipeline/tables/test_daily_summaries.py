@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 
 from journal_schema import LINE_SECONDS
 from pipeline.cli import main
-from pipeline.commands.summarise import SUMMARIES
+from pipeline.commands.upkeep import SUMMARIES
 from pipeline.jobs import lag, partition_sizes, times_behind
 from pipeline.jobs.link_ends import REPLICA, one_end
 from pipeline.questions import who_was_starved

@@ -1,4 +1,4 @@
-"""One Delta table: two writers at once, a reader beside them, and the table as it was."""
+"""One Delta table: two writers at once, a reader beside them, and its files put together."""
 
 from __future__ import annotations
 
@@ -99,19 +99,15 @@ def test_a_reader_sees_one_version_to_its_end(spark: SparkSession, place: str) -
     assert numbers(delta.read(spark, storage, place)) == [0, 1, 2, 3]
 
 
-def test_a_table_is_read_as_it_was(spark: SparkSession, tmp_path: Path) -> None:
+def test_compacting_puts_files_together_and_changes_no_row(spark: SparkSession, tmp_path: Path) -> None:
     tables = Tables(spark, str(tmp_path))
     path = tables.path("quarantine")
     delta.create(spark, path, NUMBERS, ())
     insert(spark, path, 1)
-    then = int(time.time())
-    time.sleep(1.1)
     insert(spark, path, 2)
-    (done,) = compact(tables, keep_seconds=86_400)
+    (done,) = compact(tables)
     assert (done.table, done.files_before, done.files) == ("quarantine", 2, 1)
     assert numbers(tables.now().table("quarantine")) == [1, 2]
-    assert numbers(tables.within(tables.scope._replace(as_of=then)).table("quarantine")) == [1]
-    assert numbers(tables.within(tables.scope._replace(as_of=then - 100)).table("quarantine").limit(0)) == []
 
 
 def test_rows_of_some_values_are_replaced_in_one_commit(spark: SparkSession, place: str) -> None:
