@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 
 from ..jobs import audit, lag, rates
 from ..jobs.audit_inner_rates import with_bounds
-from ..tables.cached_frames import Held
+from ..tables.cached_frames import CachedFrames
 from .options import Wanted, output_options, put_out, require_room, scope_options, session, spark_options, tables, tell
 from .quantities import Number
 
@@ -86,7 +86,7 @@ def audit_command(
     if evidence is not None and evidence.rstrip("/") == (output[0] or "").rstrip("/"):
         raise click.UsageError(f"expected --out and --evidence to be two places, found {evidence} for both")
     promises = (audit.Promise(1, one_second), audit.Promise(11, eleven_seconds))
-    with session("audit", spark_settings) as spark, Held() as held:
+    with session("audit", spark_settings) as spark, CachedFrames() as held:
         found = tables(spark, path, wanted)
         if evidence is not None:
             require_room(spark, evidence)

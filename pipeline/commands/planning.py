@@ -24,7 +24,7 @@ from ..model.broker_pairs import pairs
 from ..model.fluid import Stream
 from ..model.planning import Wanted, plan, quotas_toml, read_reassignment
 from ..model.simulation import POLICIES, Flow
-from ..tables.cached_frames import Held
+from ..tables.cached_frames import CachedFrames
 from ..tables.daily_summaries import read
 from ..units import duration
 from .options import Wanted as WantedScope
@@ -64,7 +64,7 @@ def moves_command(
     Example:
       python -m pipeline moves tables --by-source
     """
-    with session("moves", spark_settings) as spark, Held() as held:
+    with session("moves", spark_settings) as spark, CachedFrames() as held:
         found = tables(spark, path, wanted)
         rows = moves_job.moves_of(found, held)
         if by_source:
@@ -246,7 +246,7 @@ def plan_command(
         --finish-in 2h --capacity 1.25GB/s --out quotas.toml
     """
     target, before = (read_reassignment(_text(name), str(name)) for name in (reassignment, current))
-    with session("plan", spark_settings) as spark, Held() as held:
+    with session("plan", spark_settings) as spark, CachedFrames() as held:
         found = tables(spark, path, wanted)
         sizes, inflow = measure(held.once(sizes_job.of_tables(found)), found.seconds)
     goal = Wanted(Deadline(finish_in, percent / 100), Capacity(capacity, replication_factor))

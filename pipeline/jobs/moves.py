@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
     from ..tables import Tables
-    from ..tables.cached_frames import Held
+    from ..tables.cached_frames import CachedFrames
 
 MOVE = REPLICA
 SATURATED, HELD_BACK = 0.9, 0.7
@@ -46,7 +46,7 @@ def moves(traffic: DataFrame, events: DataFrame, link_seconds: DataFrame | None 
     return _paced(whole(behind), saturation(traffic if link_seconds is None else link_seconds, events))
 
 
-def moves_of(tables: Tables, held: Held) -> DataFrame:
+def moves_of(tables: Tables, held: CachedFrames) -> DataFrame:
     """Return `moves` from the tables, without reading each second of the days that are kept.
 
     held: a frame is kept here, since times behind are read four times: for bytes, for minutes, and for who shared these

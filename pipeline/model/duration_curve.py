@@ -16,7 +16,7 @@ from ..jobs.inner_rates import Inside, inside
 from ..jobs.moves import moves_of
 from ..jobs.plan_inputs import inflow
 from ..jobs.quotas import UNLIMITED, periods
-from ..tables.cached_frames import Held
+from ..tables.cached_frames import CachedFrames
 from .broker_pairs import Pair, pairs
 from .fluid import Change, finish_times
 
@@ -153,7 +153,7 @@ def recorded(tables: Tables, found_moves: DataFrame | None = None) -> Recorded:
     found_moves: what `moves.moves_of` says of these tables, or a part of it, if somebody has it.
     """
     events = tables.events
-    with Held() as held:
+    with CachedFrames() as held:
         links = tuple(pairs(moves_of(tables, held) if found_moves is None else found_moves))
     said = defaultdict(list)
     for row in periods(events).orderBy("since").collect():

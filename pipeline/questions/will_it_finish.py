@@ -20,7 +20,7 @@ from ..journals.parse_lines import LATEST_SECONDS
 from ..model.backtest import of_links
 from ..model.duration_curve import LINE_BYTES_PER_SECOND, recorded
 from ..model.fluid import Stream, finish_times
-from ..tables.cached_frames import Held
+from ..tables.cached_frames import CachedFrames
 from ..units import duration
 from .answer import Answer, Verdict, counted, moment, who
 
@@ -80,7 +80,7 @@ class Finish(NamedTuple):
 
 def facts(tables: Tables) -> Finish:
     """Work it out."""
-    with Held() as held:
+    with CachedFrames() as held:
         behind = held.once(times_behind(tables))
         return of_times_behind(tables, behind, lambda: recorded(tables, unpaced(behind)))
 

@@ -19,7 +19,7 @@ from ..model import backtest
 from ..model.duration_curve import FACTORS, LINE_BYTES_PER_SECOND, recorded
 from ..questions import was_it_kept, what_rate, who_was_starved, will_it_finish
 from ..questions.asking import units_of
-from ..tables.cached_frames import Held
+from ..tables.cached_frames import CachedFrames
 from ..tables.incomplete_data import of_tables
 from .buckets import Grid, buckets, busiest, grid, outliers, whole_step
 from .outlier import Outlier, told
@@ -102,11 +102,11 @@ def collect(tables: Tables) -> Facts:
     ).collect()[0]
     if whole.began is None:
         raise InputError(f"{tables.storage.root}: no traffic in the tables: nothing to report")
-    with Held() as held:
+    with CachedFrames() as held:
         return _facts(tables, whole, held)
 
 
-def _facts(tables: Tables, whole: Row, held: Held) -> Facts:
+def _facts(tables: Tables, whole: Row, held: CachedFrames) -> Facts:
     """Collect the recorded moves; whole: `began`, `ended` and `brokers` of all.
 
     What several parts of the page ask is worked out once.

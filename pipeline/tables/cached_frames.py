@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-class Held:
+class CachedFrames:
+    """Frames that are cached until the end of a `with` block."""
+
     def __init__(self) -> None:
         self._frames: list[DataFrame] = []
 
@@ -25,13 +27,13 @@ class Held:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.give_back()
+        self.release()
 
     def once(self, frame: DataFrame) -> DataFrame:
         """Return it, to be worked out when it is first asked of and held from then on: in memory, else on disk."""
         self._frames.append(frame.cache())
         return frame
 
-    def give_back(self) -> None:
+    def release(self) -> None:
         while self._frames:
             self._frames.pop().unpersist()

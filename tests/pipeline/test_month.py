@@ -14,7 +14,7 @@ from pipeline.jobs.moves import moves_of
 from pipeline.journals.ingest import ingest
 from pipeline.questions import who_was_starved
 from pipeline.tables import Tables
-from pipeline.tables.cached_frames import Held
+from pipeline.tables.cached_frames import CachedFrames
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -47,7 +47,7 @@ def test_bytes_of_every_broker_are_those_that_its_ledger_was_told(tables: Tables
 def test_every_time_behind_is_one_move_with_its_bytes(tables: Tables, truth: dict[str, Any]) -> None:
     """Of a move that is over within the line in which it began, what it brought before anything was known of the
     replica is in one sum with what came when it was in sync, so that only the shape tells them apart."""
-    with Held() as held:
+    with CachedFrames() as held:
         (found,) = moves_of(tables, held).agg(
             F.count("*").alias("moves"), F.sum("bytes").alias("bytes"), F.count_if("finished").alias("finished")
         ).collect()  # fmt: skip

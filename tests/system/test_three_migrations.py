@@ -22,7 +22,7 @@ from pipeline.model.backtest import of_links, of_plan
 from pipeline.model.duration_curve import LINE_BYTES_PER_SECOND, recorded
 from pipeline.model.simulation import Flow, Scenario, simulate
 from pipeline.tables import Tables
-from pipeline.tables.cached_frames import Held
+from pipeline.tables.cached_frames import CachedFrames
 from tests.pipeline.sessions import session_in
 from tests.system.recordings import Recorded, collect_journals, plan, record
 
@@ -114,7 +114,7 @@ def test_they_take_what_replay_said_and_their_bounds_are_told(
     try:
         ingest(spark, [str(folder / "journal")], str(folder / "tables"))
         tables = Tables(spark, str(folder / "tables"))
-        with Held() as held:
+        with CachedFrames() as held:
             every = held.once(moves_of(tables, held))
             rows = every.collect()
             tested = {

@@ -13,7 +13,7 @@ from pipeline.journals.generate import Cluster, write
 from pipeline.journals.ingest import ingest
 from pipeline.report.facts import collect
 from pipeline.tables import Tables
-from pipeline.tables.cached_frames import Held
+from pipeline.tables.cached_frames import CachedFrames
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -75,7 +75,7 @@ def test_moves_move_each_row_once(spark: SparkSession, tables: Tables) -> None:
     """Bytes, minutes and who shared them are asked of the same times behind: that was four scans and four shuffles.
     What is read are lines: once for the rows, once for the seconds."""
     work = Work(spark)
-    with Held() as held:
+    with CachedFrames() as held:
         assert len(moves_of(tables, held).collect()) == CLUSTER.partitions
     assert CLUSTER.rows <= work.shuffled < 1.5 * CLUSTER.rows
     assert 2 * CLUSTER.lines <= work.read < 3 * CLUSTER.lines
@@ -83,7 +83,7 @@ def test_moves_move_each_row_once(spark: SparkSession, tables: Tables) -> None:
 
 def test_a_plan_moves_each_row_once(spark: SparkSession, tables: Tables) -> None:
     work = Work(spark)
-    with Held() as held:
+    with CachedFrames() as held:
         found, _ = measure(held.once(partition_sizes.of_tables(tables)), tables.seconds)
     assert len(found) == CLUSTER.partitions
     assert CLUSTER.rows <= work.shuffled < 1.5 * CLUSTER.rows
@@ -98,7 +98,7 @@ def test_a_report_moves_each_row_twice_and_leaves_nothing_behind(spark: SparkSes
 
 
 def test_what_is_held_is_given_back_after_an_error(spark: SparkSession) -> None:
-    with pytest.raises(ZeroDivisionError), Held() as held:  # noqa: PT012
+    with pytest.raises(ZeroDivisionError), CachedFrames() as held:  # noqa: PT012
         assert held.once(spark.range(3)).count() == 3
         assert not nothing_is_held(spark)
         _ = 1 / 0
