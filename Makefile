@@ -122,7 +122,7 @@ bench: needs.bench setup  ## Measure the codec, and the sidecar beside the proxi
 	$(BYTE_PATH).scaling peers --json $(RUNS)
 	$(BYTE_PATH).scaling idle --json $(RUNS)
 	$(BYTE_PATH).scaling memory --minutes 10 --json $(RUNS)
-	$(BYTE_PATH).document $(RUNS) --write docs/benchmarks.md
+	$(BYTE_PATH).report.document $(RUNS) --write docs/benchmarks.md
 	$(RUN)python -m benchmarks.tls --write docs/benchmarks.md
 	$(RUN)python -m benchmarks.unthrottled
 

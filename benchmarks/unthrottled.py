@@ -34,8 +34,8 @@ from lab.moves.move import MIB
 from lab.moves.scenes import fill_topic, native_quotas, sidecar_quotas, topic, until_equal, until_moved
 from lab.sidecars.sidecars import SidecarPlan, lists_toml
 
-from .byte_path.peer import MissingError
-from .byte_path.proxies import SPLICE, haproxy_command, haproxy_version
+from .byte_path.contenders.peer import MissingError
+from .byte_path.contenders.proxies import SPLICE, haproxy_command, haproxy_version
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Sequence

@@ -11,10 +11,10 @@ import click
 
 from protocol.fetch.tables import SUPPORTED_FETCH_VERSIONS
 
+from .contenders.every_peer import PEERS
 from .loads import LOADS, REFERENCE_VERSION
 from .measuring import Times, measure
-from .peers import PEERS
-from .reporting import disturbance, explain, tables
+from .report.tables import disturbance, explain, tables
 from .running import BenchError
 from .runs import RunsFile, this_machine
 

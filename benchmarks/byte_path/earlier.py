@@ -27,17 +27,17 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
+from .contenders.every_peer import PEERS
+from .contenders.sidecars import SIDECARS
 from .loads import BULK, LOADS, SMALL
-from .peers import PEERS
-from .reporting import disturbance
+from .report.tables import disturbance
 from .running import BenchError, running
-from .sidecars import SIDECARS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from .contenders.peer import Peer, Place
     from .loads import Load
-    from .peer import Peer, Place
     from .running import Contender, Pair
     from .runs import Result
 

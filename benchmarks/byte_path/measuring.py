@@ -16,8 +16,8 @@ from .runs import this_machine
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from .contenders.peer import Peer
     from .loads import Load
-    from .peer import Peer
     from .runs import Result, RunsFile
 
 

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 from lab.host.addresses import held_ports
 from lab.host.processes import Process, accepts_connections, dies_with_us, kill_all
 
+from .contenders.peer import MissingError, Peer, Place
 from .follower import Order, encode
-from .peer import MissingError, Peer, Place
 from .runs import Result
 from .usage import machine_cpu_seconds, memory, tree, usage
 

@@ -18,7 +18,7 @@ from .usage import Memory, Usage
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from .peer import Peer
+    from .contenders.peer import Peer
 
 _CONGESTION_CONTROL = Path("/proc/sys/net/ipv4/tcp_congestion_control")
 

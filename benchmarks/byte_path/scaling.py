@@ -15,20 +15,20 @@ from typing import TYPE_CHECKING
 
 import click
 
-from .growth import idle_table, slope_table
+from .contenders.every_peer import ANCHOR, PEERS
+from .contenders.sidecars import EGRESS, MANY, STOPPED
 from .loads import BULK, SMALL, Load
 from .measuring import Times, measure
-from .peers import ANCHOR, PEERS
-from .reporting import tables
+from .report.growth import idle_table, slope_table
+from .report.tables import tables
 from .running import BenchError, running
 from .runs import RunsFile
-from .sidecars import EGRESS, MANY, STOPPED
 from .usage import Memory, memory
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from .peer import Peer
+    from .contenders.peer import Peer
     from .running import Contender
     from .runs import Result
 

@@ -19,7 +19,7 @@ import click
 from lab.brokers.authority import Authority
 from lab.host.processes import dies_with_us
 
-from ..byte_path.peer import MissingError
+from ..byte_path.contenders.peer import MissingError
 from ..document_part import DocumentPart
 from .ends import CIPHER, openssl_environment, serve
 from .measuring import Found, measure, medians, memory_of_each, running

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from lab.host.addresses import free_ports
 from lab.sidecars.sidecars import throttle_sidecar_script
 
-from ..byte_path.envoy import envoy_program
-from ..byte_path.peer import program
+from ..byte_path.contenders.envoy import envoy_program
+from ..byte_path.contenders.peer import program
 
 if TYPE_CHECKING:
     from collections.abc import Callable

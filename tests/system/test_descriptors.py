@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from benchmarks.byte_path.contenders.every_peer import PEERS
 from benchmarks.byte_path.follower import Fetcher
 from benchmarks.byte_path.loads import SMALL, Load
-from benchmarks.byte_path.peers import PEERS
 from benchmarks.byte_path.running import running
 from benchmarks.byte_path.usage import memory
 

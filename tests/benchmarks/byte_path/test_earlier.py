@@ -11,9 +11,9 @@ import pytest
 from click.testing import CliRunner
 
 from benchmarks.byte_path import earlier
+from benchmarks.byte_path.contenders.peer import Peer, Place
 from benchmarks.byte_path.earlier import CONTROL, EARLIER, compare, of_tree, table, unpack
 from benchmarks.byte_path.loads import SMALL
-from benchmarks.byte_path.peer import Peer, Place
 from benchmarks.byte_path.runs import Result
 from benchmarks.byte_path.usage import Memory, Usage
 

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from benchmarks.byte_path.contenders.every_peer import DIRECT, PEERS
+from benchmarks.byte_path.contenders.peer import MissingError, Peer, Place
 from benchmarks.byte_path.loads import SMALL, Load
 from benchmarks.byte_path.measuring import Times, measure
-from benchmarks.byte_path.peer import MissingError, Peer, Place
-from benchmarks.byte_path.peers import DIRECT, PEERS
 from benchmarks.byte_path.running import BenchError
 from benchmarks.byte_path.runs import RunsFile, read
 from tests.benchmarks.orphans import left_behind

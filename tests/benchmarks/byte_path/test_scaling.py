@@ -6,7 +6,7 @@ import pytest
 from click.testing import CliRunner
 
 from benchmarks.byte_path import scaling
-from benchmarks.byte_path.peer import MissingError, Peer, Place
+from benchmarks.byte_path.contenders.peer import MissingError, Peer, Place
 
 
 def _missing(place: Place) -> list[str]:

@@ -8,14 +8,14 @@ from __future__ import annotations
 import statistics
 from typing import TYPE_CHECKING
 
-from .peers import ANCHOR
+from ..contenders.every_peer import ANCHOR
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from .loads import Load
-    from .runs import Result
-    from .usage import Memory
+    from ..loads import Load
+    from ..runs import Result
+    from ..usage import Memory
 
 MIB = 1024 * 1024
 Pair = tuple[float, float]

@@ -13,9 +13,9 @@ mpl.use("svg")
 
 from matplotlib import pyplot as plt
 
+from ..contenders.every_peer import ANCHOR
+from ..contenders.sidecars import SIDECARS
 from .growth import slopes
-from .peers import ANCHOR
-from .sidecars import SIDECARS
 from .summary import figures, ratios
 
 if TYPE_CHECKING:
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
     from matplotlib.figure import Figure
 
-    from .loads import Load
-    from .runs import Result, Runs
+    from ..loads import Load
+    from ..runs import Result, Runs
 
 OURS = {peer.name for peer in SIDECARS}
 BAR = 0.8

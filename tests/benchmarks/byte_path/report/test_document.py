@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING
 import pytest
 from click.testing import CliRunner
 
-from benchmarks.byte_path.document import main
 from benchmarks.byte_path.loads import BULK, SMALL, Load
+from benchmarks.byte_path.report.document import main
+from benchmarks.byte_path.report.summary import MIB, memory_table, over_time, ratio_table, variants
 from benchmarks.byte_path.runs import Machine, Result, RunsFile
-from benchmarks.byte_path.summary import MIB, memory_table, over_time, ratio_table, variants
 from benchmarks.byte_path.usage import Memory, Usage
 
 if TYPE_CHECKING:

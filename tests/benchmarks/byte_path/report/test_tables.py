@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from benchmarks.byte_path.loads import BULK, SMALL
-from benchmarks.byte_path.reporting import disturbance, explain, tables
+from benchmarks.byte_path.report.tables import disturbance, explain, tables
 from benchmarks.byte_path.runs import Machine, Result
 from benchmarks.byte_path.usage import Memory, Usage
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from .runs import Result
+    from ..runs import Result
 
 
 class Line(NamedTuple):

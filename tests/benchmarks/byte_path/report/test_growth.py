@@ -4,8 +4,8 @@ import dataclasses
 
 import pytest
 
-from benchmarks.byte_path.growth import fit, idle_table, slope_table, slopes
 from benchmarks.byte_path.loads import Load
+from benchmarks.byte_path.report.growth import fit, idle_table, slope_table, slopes
 from benchmarks.byte_path.runs import Result
 from benchmarks.byte_path.usage import Memory, Usage
 

@@ -1,7 +1,7 @@
 """The measurements as a part of docs/benchmarks.md and its plots.
 
-    python -m benchmarks.byte_path.document build/byte_path.jsonl                             print it
-    python -m benchmarks.byte_path.document build/byte_path.jsonl --write docs/benchmarks.md  put it between its marks
+    python -m benchmarks.byte_path.report.document build/byte_path.jsonl                             print it
+    python -m benchmarks.byte_path.report.document build/byte_path.jsonl --write docs/benchmarks.md  put it there
 
 Knows the files of runs alone. Invariant: text outside the marks is never touched.
 """
@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ..document_part import DocumentPart
+from ...document_part import DocumentPart
+from ..runs import Machine, Runs, read
 from .growth import idle_table, slope_table
-from .reporting import disturbance, explain, tables
-from .runs import Machine, Runs, read
 from .summary import absolute_table, memory_table, over_time, ratio_table, variants
+from .tables import disturbance, explain, tables
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

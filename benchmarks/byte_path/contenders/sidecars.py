@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from lab.sidecars.sidecars import UNLIMITED, throttle_sidecar_script
 
-from .loads import BULK, LEADER_ID, REPLICA_ID, TOPIC
+from ..loads import BULK, LEADER_ID, REPLICA_ID, TOPIC
 from .peer import Peer, Place
 
 if TYPE_CHECKING:

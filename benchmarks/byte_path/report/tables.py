@@ -8,12 +8,12 @@ from __future__ import annotations
 import statistics
 from typing import TYPE_CHECKING
 
-from .peers import ANCHOR
+from ..contenders.every_peer import ANCHOR
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from .runs import Machine, Result
+    from ..runs import Machine, Result
 
 MIB = 1024 * 1024
 FAIR_CORES = 0.15
