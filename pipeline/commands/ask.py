@@ -11,7 +11,7 @@ from ..errors import InputError
 from ..questions import what_happened
 from ..questions.asking import QUESTIONS, ask
 from ..terminal import printable
-from .options import Wanted, scope_options, session, spark_options, tables
+from .options import ScopeOptions, scope_options, session, spark_options, tables
 from .quantities import DURATION, MOMENT, SOME_TIME, Moment
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def command(
     at: Moment | None,
     around: float,
     finish_in: float | None,
-    wanted: Wanted,
+    wanted: ScopeOptions,
     spark_settings: tuple[str | None, tuple[str, ...]],
     *,
     as_json: bool,

@@ -10,7 +10,17 @@ from pyspark.sql import functions as F
 from ..jobs import audit, lag, rates
 from ..jobs.audit_inner_rates import with_bounds
 from ..tables.cached_frames import CachedFrames
-from .options import Wanted, output_options, put_out, require_room, scope_options, session, spark_options, tables, tell
+from .options import (
+    ScopeOptions,
+    output_options,
+    put_out,
+    require_room,
+    scope_options,
+    session,
+    spark_options,
+    tables,
+    tell,
+)
 from .quantities import Number
 
 if TYPE_CHECKING:
@@ -32,7 +42,7 @@ RATE_HISTORY_SECONDS = 3600
 @output_options
 @spark_options
 def rates_command(
-    path: str, by: str, wanted: Wanted, output: Output, spark_settings: SparkSettings, *, all_traffic: bool
+    path: str, by: str, wanted: ScopeOptions, output: Output, spark_settings: SparkSettings, *, all_traffic: bool
 ) -> None:
     """Compute throttled bytes per second, and their rate over KIP-73's window by the sidecar's own arithmetic.
 
@@ -68,7 +78,7 @@ def audit_command(
     evidence: str | None,
     one_second: float,
     eleven_seconds: float,
-    wanted: Wanted,
+    wanted: ScopeOptions,
     output: Output,
     spark_settings: SparkSettings,
 ) -> None:
@@ -138,7 +148,7 @@ def _tell_doubts(summary: DataFrame) -> None:
 @output_options
 @spark_options
 def lag_command(
-    path: str, wanted: Wanted, output: Output, spark_settings: SparkSettings, *, only_stalls: bool, history: bool
+    path: str, wanted: ScopeOptions, output: Output, spark_settings: SparkSettings, *, only_stalls: bool, history: bool
 ) -> None:
     """Compute SumReplicaLag, progress, and the end: an estimate from the last minute's trend, with its 95 % interval.
 

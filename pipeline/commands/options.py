@@ -63,7 +63,7 @@ def output_options(command: Callable[..., None]) -> Callable[..., None]:
     return wrapped
 
 
-class Wanted(NamedTuple):
+class ScopeOptions(NamedTuple):
     """The scope as it was typed."""
 
     since: Moment | None
@@ -81,7 +81,7 @@ def scope_options(command: Callable[..., None], *, until_option: str = "--until"
     def wrapped(
         *args: Any, since: Moment | None, scope_until: Moment | None, brokers: tuple[int, ...], **kwargs: Any
     ) -> None:
-        command(*args, wanted=Wanted(since, scope_until, brokers), **kwargs)
+        command(*args, wanted=ScopeOptions(since, scope_until, brokers), **kwargs)
 
     return wrapped
 
@@ -119,7 +119,7 @@ def session(app: str, spark_settings: tuple[str | None, tuple[str, ...]]) -> Ite
             spark.stop()
 
 
-def tables(spark: SparkSession, path: str, wanted: Wanted) -> Tables:
+def tables(spark: SparkSession, path: str, wanted: ScopeOptions) -> Tables:
     """Return the tables, or the part that is wanted of them, having said what they are without.
 
     Raises InputError if there are none, or nothing of them is wanted.
@@ -140,7 +140,7 @@ def _require_brokers(found: Tables, brokers: tuple[int, ...]) -> None:
         raise InputError(f"--broker {missing[0]}: expected one whose journals are in the tables ({told})")
 
 
-def _scope(found: Tables, wanted: Wanted) -> Scope:
+def _scope(found: Tables, wanted: ScopeOptions) -> Scope:
     ends = (wanted.since, wanted.until)
     last = None
     if any(moment is not None and moment.seconds is None for moment in ends):

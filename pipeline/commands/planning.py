@@ -22,13 +22,22 @@ from ..model import fluid_scenarios
 from ..model import replay as replay_job
 from ..model.broker_pairs import pairs
 from ..model.fluid import Stream
-from ..model.planning import Wanted, plan, quotas_toml, read_reassignment
+from ..model.planning import Goal, plan, quotas_toml, read_reassignment
 from ..model.simulation import POLICIES, Flow
 from ..tables.cached_frames import CachedFrames
-from ..tables.daily_summaries import read
+from ..tables.daily_summaries import read_summary
 from ..units import duration
-from .options import Wanted as WantedScope
-from .options import output_options, put_out, scope_options, session, spark_options, tables, tell, write_out
+from .options import (
+    ScopeOptions,
+    output_options,
+    put_out,
+    scope_options,
+    session,
+    spark_options,
+    tables,
+    tell,
+    write_out,
+)
 from .quantities import END, RATE, SOME_RATE, SOME_TIME, Number
 
 if TYPE_CHECKING:
@@ -50,7 +59,7 @@ Link = TypeVar("Link", Flow, Stream)
 @output_options
 @spark_options
 def moves_command(
-    path: str, wanted: WantedScope, output: Output, spark_settings: SparkSettings, *, by_source: bool
+    path: str, wanted: ScopeOptions, output: Output, spark_settings: SparkSettings, *, by_source: bool
 ) -> None:
     """List every replica's time behind: from whom, how many bytes, how long, and its bound.
 
@@ -108,7 +117,7 @@ def replay_command(
     policies: tuple[str, ...],
     line: float,
     model: str,
-    wanted: WantedScope,
+    wanted: ScopeOptions,
     output: Output,
     spark_settings: SparkSettings,
     *,
@@ -140,7 +149,7 @@ def replay_command(
         found = None if path is None else tables(spark, path, wanted)
         bounds = () if found is None else _bounds(inside(found.events))
         if model == "fluid":
-            waves = [] if found is None else [one.stream for one in pairs(catch_ups(read(found, SUMMARY)))]
+            waves = [] if found is None else [one.stream for one in pairs(catch_ups(read_summary(found, SUMMARY)))]
             links = _some(waves or _streams(planned), path)
             shown = fluid_scenarios.fluid(spark, links, what_ifs, line_bytes_per_second=line, bounds=bounds)
         else:
@@ -231,7 +240,7 @@ def plan_command(
     replication_factor: int,
     until: datetime | None,
     out: Path | None,
-    wanted: WantedScope,
+    wanted: ScopeOptions,
     spark_settings: SparkSettings,
 ) -> None:
     """Compute per-broker rates T with IN < T < N - IN/R from measured inflow IN, capacity N and replication factor R.
@@ -249,7 +258,7 @@ def plan_command(
     with session("plan", spark_settings) as spark, CachedFrames() as held:
         found = tables(spark, path, wanted)
         sizes, inflow = measure(held.once(sizes_job.of_tables(found)), found.seconds)
-    goal = Wanted(Deadline(finish_in, percent / 100), Capacity(capacity, replication_factor))
+    goal = Goal(Deadline(finish_in, percent / 100), Capacity(capacity, replication_factor))
     planned = plan(target, before, sizes, inflow, goal)
     for load in planned.loads:
         tell(

@@ -13,7 +13,7 @@ from ..report.facts import collect
 from ..report.page import render
 from ..tables.storage import Storage
 from ..terminal import printable
-from .options import Wanted, scope_options, session, spark_options, tables, tell, write_out
+from .options import ScopeOptions, scope_options, session, spark_options, tables, tell, write_out
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -30,7 +30,7 @@ def command(
     path: str,
     out: str,
     json_out: str | None,
-    wanted: Wanted,
+    wanted: ScopeOptions,
     spark_settings: tuple[str | None, tuple[str, ...]],
     *,
     check: bool,

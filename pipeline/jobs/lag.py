@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
-from ..tables.daily_summaries import DAY_SECONDS, Summary, read
+from ..tables.daily_summaries import DAY_SECONDS, Summary, read_summary
 from .quotas import ROLE, periods, with_limit, with_period
 from .rates import LEVELS, per_second
 
@@ -230,4 +230,4 @@ SUMMARY = Summary("lag_steps", lambda traffic: per_replica(traffic.where("thrott
 
 def of_tables(tables: Tables) -> DataFrame:
     """Return `sum_replica_lag` of throttled replicas, without reading each second of the days that are kept."""
-    return added_up(read(tables, SUMMARY))
+    return added_up(read_summary(tables, SUMMARY))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
-from ..tables.daily_summaries import read
+from ..tables.daily_summaries import read_summary
 from .link_ends import END, REPLICA
 from .quotas import ROLE, UNLIMITED, with_limit
 from .rates import LEVELS, per_second
@@ -57,7 +57,7 @@ def moves_of(tables: Tables, held: CachedFrames) -> DataFrame:
 
 def times_behind(tables: Tables) -> DataFrame:
     """Return each end's times behind of each replica."""
-    return whole(read(tables, SUMMARY))
+    return whole(read_summary(tables, SUMMARY))
 
 
 def paced(behind: DataFrame, tables: Tables) -> DataFrame:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
-from ..tables.daily_summaries import DAY_SECONDS, Summary, read
+from ..tables.daily_summaries import DAY_SECONDS, Summary, read_summary
 from ..tables.schema import REPLICA_DAYS
 from .link_ends import END, REPLICA, linked, own_broker
 
@@ -109,7 +109,7 @@ SUMMARY = Summary("replica_days", _of_ends, by_day)
 
 def of_tables(tables: Tables) -> DataFrame:
     """Return `whole` of all replicas, without reading each second of the days that are kept."""
-    return whole(read(tables, SUMMARY))
+    return whole(read_summary(tables, SUMMARY))
 
 
 def partition_sizes(replicas: DataFrame) -> DataFrame:

@@ -21,7 +21,7 @@ MOST_LINE_BYTES = 64 << 20
 """A line of fifteen seconds has some 100 bytes a partition. What is longer than this is no line of a journal."""
 
 
-class End(enum.StrEnum):
+class FileEnd(enum.StrEnum):
     WHOLE = "whole"
     """The gzip is complete."""
     CUT = "cut"
@@ -33,7 +33,7 @@ class End(enum.StrEnum):
 
 
 class Inflated(NamedTuple):
-    end: End
+    end: FileEnd
     why: str
     """What is wrong, in a few words; empty if nothing is."""
 
@@ -41,15 +41,15 @@ class Inflated(NamedTuple):
 def how_it_ends(content: bytes) -> Inflated:
     """Read all of it, keep nothing."""
     if not content:
-        return Inflated(End.CUT, "it is empty")
+        return Inflated(FileEnd.CUT, "it is empty")
     if not _MAGIC.startswith(content[: len(_MAGIC)]):
-        return Inflated(End.FOREIGN, "it does not begin as gzip does")
+        return Inflated(FileEnd.FOREIGN, "it does not begin as gzip does")
     try:
         for _ in lines(content):
             pass
     except (zlib.error, OverflowError) as error:
-        return Inflated(End.ALTERED, str(error))
-    return Inflated(End.WHOLE, "") if _is_complete(content) else Inflated(End.CUT, "it ends in the middle")
+        return Inflated(FileEnd.ALTERED, str(error))
+    return Inflated(FileEnd.WHOLE, "") if _is_complete(content) else Inflated(FileEnd.CUT, "it ends in the middle")
 
 
 def lines(content: bytes) -> Iterator[str]:

@@ -20,7 +20,7 @@ from ..tables.storage import literal
 from ..tables.write_lines import add_accounts, create, insert_lines, set_aside, stage
 from .one_cluster import checked_copies, require_one_cluster
 from .parse_lines import AHEAD_SECONDS, LATEST_SECONDS, may_be_understood
-from .read_files import read
+from .read_files import read_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -117,13 +117,13 @@ def ingest(
     """
     tables = Tables(spark, target)
     found = find_files(spark, tables.storage, sources)
-    outcome = take(found, tables, tell=tell, now=now)
+    outcome = ingest_files(found, tables, tell=tell, now=now)
     if not outcome.files and not outcome.skipped_files:
         raise InputError(f"{', '.join(sources)}: no files called {FILES_NAMED} here")
     return outcome
 
 
-def take(
+def ingest_files(
     found: DataFrame,
     tables: Tables,
     *,
@@ -154,7 +154,7 @@ def _take(
     found: DataFrame, given: ToRead, tables: Tables, place: str, *, tell: Callable[[str], None], now: int
 ) -> Outcome:
     spark, paths = tables.spark, given.paths
-    parsed, verdicts = read(spark, paths, place, latest_seconds=_latest_seconds(now))
+    parsed, verdicts = read_files(spark, paths, place, latest_seconds=_latest_seconds(now))
     verdicts = {path: (_gone(tables, path, state), why) for path, (state, why) in verdicts.items()}
     wanted = spark.createDataFrame([(path,) for path in paths], "path string")
     listed = found.join(F.broadcast(wanted), on="path", how="left_semi")

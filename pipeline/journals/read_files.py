@@ -23,7 +23,7 @@ from journal_schema import Kind
 from ..error_message import root_cause
 from ..tables.file_accounts import OPEN
 from ..tables.storage import literal
-from .decompress import End, how_it_ends, lines
+from .decompress import FileEnd, how_it_ends, lines
 from .parse_lines import PARSED, parse
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ _TEXT = StructType([StructField(name, StringType()) for name in ("source", "valu
 """A line of a file, or, with `end`, the verdict on the file."""
 
 
-class Read(NamedTuple):
+class ReadFiles(NamedTuple):
     """parsed: every line, with `source`, the path of its file. verdicts: of files that are not as they should be."""
 
     parsed: DataFrame
@@ -47,14 +47,14 @@ class Read(NamedTuple):
     """Path: (state, why): `corrupt`, `unreadable` or `unread`. Of these there are no lines."""
 
 
-def read(
+def read_files(
     spark: SparkSession,
     paths: Sequence[str],
     stage: str,
     *,
     latest_seconds: int,
     sleep: Callable[[float], None] = time.sleep,
-) -> Read:
+) -> ReadFiles:
     """Read these files; what is read is kept below `stage`."""
     together = [path for path in paths if not path.endswith(OPEN)]
     parsed = spark.createDataFrame([], PARSED)
@@ -63,14 +63,14 @@ def read(
         parsed = spark.read.schema(PARSED).parquet(literal(f"{stage}/together"))
     alone = [*_not_closed(spark, parsed, together), *(path for path in paths if path.endswith(OPEN))]
     if not alone:
-        return Read(parsed, {})
+        return ReadFiles(parsed, {})
     verdicts = _read_alone(spark, alone, f"{stage}/alone", sleep)
     text = spark.read.schema(_TEXT).parquet(literal(f"{stage}/alone")).where("end is null")
     parse(text.select("value", "source"), latest_seconds=latest_seconds).write.parquet(f"{stage}/mended")
     mended = spark.read.schema(PARSED).parquet(literal(f"{stage}/mended"))
     left_out = spark.createDataFrame([(path,) for path in alone], "source string")
     kept = parsed.join(F.broadcast(left_out), on="source", how="left_anti").select(PARSED.names)
-    return Read(kept.unionByName(mended), verdicts)
+    return ReadFiles(kept.unionByName(mended), verdicts)
 
 
 def _read_together(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
@@ -104,7 +104,7 @@ def _read_alone(
                 verdicts[path] = ("unread", why)
         if len(verdicts) == len(paths):
             spark.createDataFrame([], _TEXT).write.mode("append").parquet(target)
-    states = {End.ALTERED.value: "corrupt", End.FOREIGN.value: "unreadable"}
+    states = {FileEnd.ALTERED.value: "corrupt", FileEnd.FOREIGN.value: "unreadable"}
     ends = spark.read.schema(_TEXT).parquet(literal(target)).where(F.col("end").isin(list(states)))
     return verdicts | {row.source: (states[row.end], row.why) for row in ends.collect()}
 
@@ -134,6 +134,6 @@ def _say(file: Row) -> Iterator[tuple[str, str | None, str | None, str | None]]:
     content = bytes(file.content)
     found = how_it_ends(content)
     yield file.path, None, found.end.value, found.why
-    if found.end in (End.WHOLE, End.CUT):
+    if found.end in (FileEnd.WHOLE, FileEnd.CUT):
         for line in lines(content):
             yield file.path, line, None, None

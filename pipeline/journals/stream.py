@@ -23,7 +23,7 @@ from ..jobs.quotas import ROLE
 from ..jobs.rates import LEVELS, per_second
 from ..tables import Tables
 from ..tables.storage import literal
-from .ingest import Outcome, listed, take
+from .ingest import Outcome, ingest_files, listed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -103,7 +103,7 @@ class Live:
 
     def _take_rows(self, rows: list[Row]) -> None:
         files = [(row.source, row.path, row.size_bytes, row.modified) for row in rows]
-        outcome = take(self._spark.createDataFrame(files, _FOUND), self.tables, tell=self._tell)
+        outcome = ingest_files(self._spark.createDataFrame(files, _FOUND), self.tables, tell=self._tell)
         with self._lock:
             self.tables = self.tables.now()
             self._news.append(outcome)

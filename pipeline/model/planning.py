@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from reassignment import Assignment, Rates, Size, TopicPartition
 
 
-class Wanted(NamedTuple):
+class Goal(NamedTuple):
     """The deadline of a move, and the brokers' capacity."""
 
     deadline: Deadline
@@ -69,7 +69,7 @@ def plan(
     current: Assignment,
     sizes: Mapping[TopicPartition, Size],
     inflow: Mapping[int, float],
-    wanted: Wanted,
+    wanted: Goal,
 ) -> Plan:
     """Work out every broker's rates. `inflow`: bytes per second that each broker fetches in sync, measured.
 
@@ -100,7 +100,7 @@ def _led_by_replicas(sizes: Mapping[TopicPartition, Size], moves: MoveMap) -> di
     }
 
 
-def _admissible(rate: int, load: Load, wanted: Wanted) -> int:
+def _admissible(rate: int, load: Load, wanted: Goal) -> int:
     """Return the admissible rate that is nearest to `rate`; if there is none, the least above the lower bound."""
     least, high = rate_to_set(load, wanted.deadline), load.high(wanted.capacity)
     most = rate if rate < high else (math.ceil(high / STEP) - 1) * STEP

@@ -14,7 +14,7 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F
 
 from ..jobs.quotas import ROLE
-from ..tables.daily_summaries import DAY_SECONDS, Summary, read
+from ..tables.daily_summaries import DAY_SECONDS, Summary, read_summary
 from ..terminal import printable
 from .answer import Answer, Verdict, counted, moment
 
@@ -48,7 +48,7 @@ class Starved(NamedTuple):
 
 def facts(tables: Tables) -> Starved:
     """Work it out: some rows, however many replicas."""
-    minutes = shared(read(tables, SUMMARY)).cache()
+    minutes = shared(read_summary(tables, SUMMARY)).cache()
     in_order = Window.partitionBy(*REPLICA).orderBy("minute")
     still = minutes.where("bytes = 0").drop("others").join(_caught_up_by(tables), on=[*ROLE, "minute"], how="inner")
     run = F.col("minute") - F.row_number().over(in_order)

@@ -44,7 +44,7 @@ class Point(NamedTuple):
     lag_bytes: float | None
 
 
-class End(NamedTuple):
+class LagEnd(NamedTuple):
     """The end of a lag: its value at the last second, and when it is gone by its trend; None: never, or unknown."""
 
     time: int
@@ -62,7 +62,7 @@ class Side(NamedTuple):
     role: str
     points: tuple[Point, ...]
     quotas: tuple[Quota, ...]
-    end: End | None
+    end: LagEnd | None
 
 
 class Outlier(NamedTuple):
@@ -114,7 +114,7 @@ def sides(rows: list[Row], quotas: list[Row]) -> list[Side]:
         last = next((row for row in reversed(own) if row.lag is not None), None)
         end = None
         if last is not None and last.lag > 0:
-            end = End(last.last_second, last.lag_bytes, last.eta_seconds, last.eta_low, last.eta_high, last.lag)
+            end = LagEnd(last.last_second, last.lag_bytes, last.eta_seconds, last.eta_low, last.eta_high, last.lag)
         points = tuple(
             Point(
                 row.bucket, row.bytes, None if row.worst_bytes is None else float(row.worst_bytes),

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ..units import Units
     from .buckets import Grid
     from .facts import Facts
-    from .outlier import End, Outlier
+    from .outlier import LagEnd, Outlier
 
 FORBIDDEN = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline' 'unsafe-eval'"
 """Content Security Policy: no address is asked for anything. Vega compiles its expressions, which is called eval."""
@@ -134,7 +134,7 @@ def _outlier(one: Outlier, facts: Facts) -> str:
     return f"<figure><h3>Broker {one.broker}</h3><ul>{items}</ul>{plot}</figure>"
 
 
-def _left(end: End, units: Units) -> str:
+def _left(end: LagEnd, units: Units) -> str:
     if end.lag_bytes is None:
         return f"{counted(end.messages, 'message')}, in bytes not known,"
     return units.size(end.lag_bytes)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from ..units import Units
     from .drawing import Spec
-    from .outlier import End, Outlier, Point, Side
+    from .outlier import LagEnd, Outlier, Point, Side
 
     class Timed(Protocol):
         @property
@@ -195,7 +195,7 @@ def _ahead(side: Side) -> float:
     return end.time + min(recorded, math.inf if end.eta_high is None else end.eta_high * BEYOND)
 
 
-def _projected(end: End, lag_bytes: float, seconds: float, side: Side, across: Spec, up: Spec) -> list[Spec]:
+def _projected(end: LagEnd, lag_bytes: float, seconds: float, side: Side, across: Spec, up: Spec) -> list[Spec]:
     """Draw the lag's way to nothing by its trend, between the ends of the interval; flat where it never ends."""
 
     def left(eta: float | None, ahead: float) -> float:

@@ -61,7 +61,7 @@ class Summary(NamedTuple):
         return ["broker", *SUMMARIES[self.name].names]
 
 
-def read(tables: Tables, summary: Summary) -> DataFrame:
+def read_summary(tables: Tables, summary: Summary) -> DataFrame:
     """Return the summary's rows with `broker`, of the scope: from what is kept of it, and else from `traffic`."""
     now, kept_days = fingerprints(_files(tables, "lines")), _kept(tables, summary)
     wanted = {day for day in now if tables.scope.has_date(day)}

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.journals import decompress
-from pipeline.journals.decompress import End, how_it_ends, lines
+from pipeline.journals.decompress import FileEnd, how_it_ends, lines
 
 NOISE = random.Random(73).randbytes(3000).hex()
 TEXT = "".join(f"{n} {NOISE[n : n + 40]}\n" for n in range(2000))
@@ -21,23 +21,23 @@ FLIPPED = bytes(byte ^ (0x10 if at == len(CONTENT) // 2 else 0) for at, byte in 
 @pytest.mark.parametrize(
     ("content", "end"),
     [
-        (CONTENT, End.WHOLE),
-        (CONTENT + gzip.compress(b"one more member\n"), End.WHOLE),
-        (CONTENT[: len(CONTENT) // 2], End.CUT),
-        (CONTENT[:-1], End.CUT),
-        (CONTENT[:1], End.CUT),
-        (b"", End.CUT),
-        (FLIPPED, End.ALTERED),
-        (CONTENT[:-8] + bytes(8), End.ALTERED),
-        (CONTENT + b"and something else", End.ALTERED),
-        (b"this is not gzip", End.FOREIGN),
+        (CONTENT, FileEnd.WHOLE),
+        (CONTENT + gzip.compress(b"one more member\n"), FileEnd.WHOLE),
+        (CONTENT[: len(CONTENT) // 2], FileEnd.CUT),
+        (CONTENT[:-1], FileEnd.CUT),
+        (CONTENT[:1], FileEnd.CUT),
+        (b"", FileEnd.CUT),
+        (FLIPPED, FileEnd.ALTERED),
+        (CONTENT[:-8] + bytes(8), FileEnd.ALTERED),
+        (CONTENT + b"and something else", FileEnd.ALTERED),
+        (b"this is not gzip", FileEnd.FOREIGN),
     ],
     ids=["whole", "two members", "half", "all but a byte", "a byte", "empty", "a bit", "checksum", "trailer", "text"],
 )
-def test_how_it_ends(content: bytes, end: End) -> None:
+def test_how_it_ends(content: bytes, end: FileEnd) -> None:
     found = how_it_ends(content)
     assert found.end is end
-    assert bool(found.why) == (end is not End.WHOLE)
+    assert bool(found.why) == (end is not FileEnd.WHOLE)
 
 
 @given(st.integers(0, len(CONTENT)))
@@ -56,4 +56,4 @@ def test_the_last_line_needs_no_line_feed_and_comes_in_pieces(monkeypatch: pytes
 
 def test_a_line_without_an_end_is_not_kept_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(decompress, "MOST_LINE_BYTES", 1000)
-    assert how_it_ends(gzip.compress(bytes(10_000_000))) == (End.ALTERED, "a line has more than 1000 bytes")
+    assert how_it_ends(gzip.compress(bytes(10_000_000))) == (FileEnd.ALTERED, "a line has more than 1000 bytes")

@@ -11,7 +11,7 @@ import pytest
 
 from journal_schema import Kind
 from pipeline.errors import InputError
-from pipeline.journals.ingest import Outcome, find_files, ingest, take
+from pipeline.journals.ingest import Outcome, find_files, ingest, ingest_files
 from pipeline.journals.parse_lines import MOST
 from pipeline.tables import Tables, delta
 from pipeline.tables.write_lines import STAGING
@@ -114,7 +114,7 @@ def test_a_file_that_is_closed_after_it_was_listed_costs_nothing(spark: SparkSes
     found = find_files(spark, tables.storage, [str(folder)])
     listed_open.unlink()
     write_file(folder, lines=[traffic_line(FIRST), traffic_line(FIRST + 1)])
-    assert take(found, tables).files == {"whole": 1}
+    assert ingest_files(found, tables).files == {"whole": 1}
     assert ingest(spark, [str(folder)], str(out)).files == {"whole": 1}
     assert tables.now().traffic.groupBy("broker").count().orderBy("broker").collect() == [(101, 2), (102, 1)]
 

@@ -10,7 +10,7 @@ from operating.cli import cli as sidecar
 from pipeline.errors import InputError
 from pipeline.jobs.partition_sizes import SUMMARY, whole
 from pipeline.jobs.plan_inputs import measure
-from pipeline.model.planning import Wanted, plan, quotas_toml, read_reassignment
+from pipeline.model.planning import Goal, plan, quotas_toml, read_reassignment
 from reassignment import Capacity, Deadline, Size, TopicPartition
 from tests.pipeline.frames import traffic
 
@@ -24,7 +24,7 @@ ORDERS_0, ORDERS_1, PAYMENTS = TopicPartition("orders", 0), TopicPartition("orde
 CURRENT = {ORDERS_0: (101, 102), ORDERS_1: (101, 103), PAYMENTS: (102, 101)}
 TARGET = {ORDERS_0: (104, 102), ORDERS_1: (101, 104), PAYMENTS: (102, 101)}
 SIZES = {ORDERS_0: Size(101, 1000 * MB, 0.5 * MB), ORDERS_1: Size(101, 2000 * MB)}
-WANTED = Wanted(Deadline(1000), Capacity(100 * MB, 2))
+WANTED = Goal(Deadline(1000), Capacity(100 * MB, 2))
 
 
 def measured(lines: DataFrame) -> tuple[dict[TopicPartition, Size], dict[int, float]]:
@@ -44,16 +44,14 @@ def test_rates_end_the_move_in_time() -> None:
     ("wanted", "inflow", "problem"),
     [
         (
-            Wanted(Deadline(10), Capacity(100 * MB, 2)),
+            Goal(Deadline(10), Capacity(100 * MB, 2)),
             {},
             "broker 101 as leader: needs 286.58 MiB/s (300500992 B/s) to end in time, but must stay below",
         ),
         (WANTED, {104: 90 * MB}, "broker 104 as follower: no rate is admissible: inflow 90000000 B/s"),
     ],
 )
-def test_what_cannot_be_is_refused_and_says_which_broker(
-    wanted: Wanted, inflow: dict[int, float], problem: str
-) -> None:
+def test_what_cannot_be_is_refused_and_says_which_broker(wanted: Goal, inflow: dict[int, float], problem: str) -> None:
     planned = plan(TARGET, CURRENT, SIZES, inflow, wanted)
     with pytest.raises(InputError) as error:
         quotas_toml(planned)
@@ -71,7 +69,7 @@ def test_a_leader_that_is_no_replica_any_more_sends_nothing() -> None:
     one, other = TopicPartition("orders", 0), TopicPartition("orders", 1)
     sizes = {one: Size(109, 36_000 * MB), other: Size(108, 36_000 * MB)}
     planned = plan({one: (106, 105), other: (106, 105)}, {one: (104, 105), other: (104, 105)}, sizes, {},
-                   Wanted(Deadline(3600), Capacity(1250 * MB)))  # fmt: skip
+                   Goal(Deadline(3600), Capacity(1250 * MB)))  # fmt: skip
     assert [(load.broker, load.role, load.move_bytes) for load in planned.loads] == [
         (104, "leader", 72_000 * MB), (106, "follower", 72_000 * MB)
     ]  # fmt: skip
@@ -82,7 +80,7 @@ def test_a_leader_that_is_no_replica_any_more_sends_nothing() -> None:
 @pytest.mark.parametrize(("seconds", "inflow", "least"), [(1000, 50 * MB, 50 * MB), (37.5, 60 * MB, 70 * MB - 1024)])
 def test_who_stands_in_gets_a_rate_that_is_admissible_there(seconds: float, inflow: float, least: float) -> None:
     """102 takes in 50 MB/s, where leaders get 3.5; or 60, which leaves it less than 70, where leaders get 80.5."""
-    planned = plan(TARGET, CURRENT, SIZES, {102: inflow}, Wanted(Deadline(seconds), WANTED.capacity))
+    planned = plan(TARGET, CURRENT, SIZES, {102: inflow}, Goal(Deadline(seconds), WANTED.capacity))
     assert planned.problems == ()
     assert planned.rates[103, "leader"] == planned.rates[101, "leader"]
     assert least < planned.rates[102, "leader"] <= least + 1024

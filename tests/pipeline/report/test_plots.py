@@ -14,7 +14,7 @@ from pipeline.report.buckets import Cell, Grid, whole_step
 from pipeline.report.drawing import figure
 from pipeline.report.facts import Curve
 from pipeline.report.heat_map import lag_map, share_map
-from pipeline.report.outlier import End, Outlier, Point, Side, sides, thinned
+from pipeline.report.outlier import LagEnd, Outlier, Point, Side, sides, thinned
 from pipeline.report.overviews import curve_plot, moves_plot
 from pipeline.report.page import _left
 from pipeline.report.plots import broken, outlier_plot
@@ -140,8 +140,8 @@ def test_a_lag_that_comes_and_goes_within_a_bucket_is_seen(left: float, shown: l
 
 
 def test_a_lag_that_shrinks_has_a_projection_and_one_that_nobody_knows_of_has_none() -> None:
-    ending = End(FIRST + 939, 9.0 * MB, 60.0, 50.0, 80.0)
-    unknown = End(FIRST + 939, 9.0 * MB, None, None, None)
+    ending = LagEnd(FIRST + 939, 9.0 * MB, 60.0, 50.0, 80.0)
+    unknown = LagEnd(FIRST + 939, 9.0 * MB, None, None, None)
     (band,) = layers(drawn(side(lags=True, end=ending)), "area")
     rows = band["data"]["values"]
     assert (rows[0]["value"], rows[0]["to"]) == (9 * MB, 9 * MB)
@@ -153,7 +153,7 @@ def test_a_lag_that_shrinks_has_a_projection_and_one_that_nobody_knows_of_has_no
 
 def test_a_lag_of_an_unknown_size_is_not_drawn_as_none() -> None:
     """The page said "0 B behind", beside a flat line; now its list has the messages."""
-    ending = End(FIRST + 939, None, None, None, None, 999_900)
+    ending = LagEnd(FIRST + 939, None, None, None, None, 999_900)
     assert not list(layers(drawn(side(rates=True, end=ending)), "area"))
     assert outlier_plot(Outlier(101, (side(end=ending),), 0, ()), Units.DECIMAL, 1) is None
     assert _left(ending, Units.DECIMAL) == "999,900 messages, in bytes not known,"
@@ -235,7 +235,7 @@ def test_a_drawing_is_seen_without_a_script_and_has_no_colour_of_its_own() -> No
     """Each of them is drawn by Vega; a name from a journal can end neither the drawing nor its data."""
     pairs = (Pair("</script><b>", "102", 1, 0, 8 * MIB, FIRST, FIRST + 100, 0.5),)
     quotas = ((FIRST, 5.0 * MB), (FIRST + 10, 8.0 * MB))
-    ending = End(FIRST + 939, 9.0 * MB, 60.0, 50.0, 80.0)
+    ending = LagEnd(FIRST + 939, 9.0 * MB, 60.0, 50.0, 80.0)
     specs = (
         drawn(side(rates=True, lags=True, quotas=quotas, end=ending)),
         moves_plot(pairs, Units.BINARY),

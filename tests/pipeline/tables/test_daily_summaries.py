@@ -18,7 +18,7 @@ from pipeline.jobs.link_ends import REPLICA, one_end
 from pipeline.questions import who_was_starved
 from pipeline.tables import Tables, delta
 from pipeline.tables import tables as module
-from pipeline.tables.daily_summaries import DAY_SECONDS, fingerprints, read, summarise
+from pipeline.tables.daily_summaries import DAY_SECONDS, fingerprints, read_summary, summarise
 from pipeline.tables.schema import EVENTS, FILES, TRAFFIC
 from pipeline.tables.scope import Scope
 from pipeline.tables.tables import EVERYTHING
@@ -89,12 +89,12 @@ def write(tables: Tables, rows: DataFrame) -> None:
 
 def told(tables: Tables, *, scope: Scope = EVERYTHING) -> list[list[tuple[Any, ...]]]:
     part = tables.within(scope)
-    behind = times_behind.whole(read(part, times_behind.SUMMARY)).drop("number")
+    behind = times_behind.whole(read_summary(part, times_behind.SUMMARY)).drop("number")
     behind = behind.withColumn("minutes", F.array_sort("minutes"))
     frames = (
         behind,
         lag.of_tables(part),
-        who_was_starved.shared(read(part, who_was_starved.SUMMARY)),
+        who_was_starved.shared(read_summary(part, who_was_starved.SUMMARY)),
         partition_sizes.of_tables(part),
     )
     return [sorted(map(tuple, frame.collect()), key=repr) for frame in frames]
@@ -140,7 +140,7 @@ def replicas_at_once(rows: DataFrame) -> DataFrame:
 
 def read_of_traffic(tables: Tables) -> set[str]:
     """The days of which a job reads each second."""
-    paths = read(tables.now(), times_behind.SUMMARY).inputFiles()
+    paths = read_summary(tables.now(), times_behind.SUMMARY).inputFiles()
     return {path.split("/")[-2] for path in paths if "/lines/" in path}
 
 
