@@ -1,4 +1,4 @@
-"""The documents: commands parse, files are accepted, names and links exist."""
+"""The documents: commands parse, files are accepted, names and links exist, and they stay short."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ from click.testing import CliRunner
 
 from operating.cli import cli
 from pipeline.cli import group as pipeline
+from proxy.config.settings_limits import LimitSettings
+from proxy.config.tables import keys_of
 from proxy.observing.metrics import METRICS
 
 if TYPE_CHECKING:
@@ -187,3 +189,17 @@ def test_every_page_can_be_reached() -> None:
                 reached.add(found)
                 left.append(found)
     assert reached == set(PAGES)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_key_of_limits_is_one(page: str) -> None:
+    """Keys that became constants are in no page."""
+    assert set(re.findall(r"\blimits\.(\w+)", PAGES[page])) <= set(keys_of(LimitSettings))
+
+
+def test_documents_stay_short() -> None:
+    """What has to be added, replaces something."""
+    words = {page: len(text.split()) for page, text in PAGES.items()}
+    tables = words.pop("docs/benchmarks.md")
+    assert sum(words.values()) <= 30_000, words
+    assert tables <= 8_000
