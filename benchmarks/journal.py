@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from proxy.config.settings import JournalSettings
 from proxy.journal.encoding import Origin
-from proxy.journal.segment_directory import SegmentDirectory
+from proxy.journal.segments import SegmentDirectory
 from proxy.journal.writer import Batch, Writer
 from proxy.throttle.ledger import Ledger
 from proxy.throttle.ledger_blocks import Position, TrafficKey

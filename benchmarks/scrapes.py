@@ -23,7 +23,6 @@ import click
 import trio
 
 from protocol.fetch.walker import RequestEntry
-from proxy.config.reload import QuotaWatch
 from proxy.config.settings import Address, load_settings
 from proxy.http.loop_share import LoopShare
 from proxy.http.server import HttpServer
@@ -34,6 +33,7 @@ from proxy.observing.metric_row import Sources
 from proxy.observing.replica_stats_task import ReplicaStatsTask
 from proxy.observing.site import Site
 from proxy.observing.status_page import StatusPage
+from proxy.quota_files.reload import QuotaWatch
 from proxy.roles import Role
 from proxy.statistics import Statistics
 from proxy.throttle.link import Link

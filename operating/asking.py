@@ -21,8 +21,7 @@ from typing import TYPE_CHECKING
 
 from proxy.control.directory import control_path, short_path
 from proxy.errors import ConfigurationError, UnreachableError
-from proxy.files.reading import read_bytes
-from proxy.files.slow_disks import no_answer, silent
+from proxy.files.reading import no_answer, read_bytes, silent
 from proxy.http.outgoing import opener, read_whole
 from proxy.http.token_format import MOST_BYTES, TOKEN
 from proxy.url_text import names_user, without_user

@@ -12,15 +12,14 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from proxy.config.override_store import store_path
-from proxy.config.reload import QuotaWatch
 from proxy.journal.recorder import prepare
 from proxy.logs.log import dropped_line, open_log
 from proxy.logs.queue import LogQueue
 from proxy.process import open_files
-from proxy.process.activation import PassedSockets
-from proxy.process.service_manager import ServiceManager
+from proxy.process.systemd import PassedSockets, ServiceManager
 from proxy.process.watchdog import EXIT_STATUS, Watchdog
+from proxy.quota_files.override_store import store_path
+from proxy.quota_files.reload import QuotaWatch
 from proxy.serving.serve import serve
 from proxy.statistics import Statistics
 

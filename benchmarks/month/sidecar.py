@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from journal_schema import Kind
 from proxy.config.settings import JournalSettings
 from proxy.journal.encoding import Origin, event
-from proxy.journal.segment_directory import SegmentDirectory, run_name
+from proxy.journal.segments import SegmentDirectory, run_name
 from proxy.journal.writer import Batch, Writer
 from proxy.throttle.ledger import Ledger
 from proxy.throttle.ledger_blocks import Position, TrafficKey

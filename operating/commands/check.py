@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from admission.token_bucket import TokenBucket
-from proxy.config.quota_file import load_quotas_file
 from proxy.config.settings import Policy, QuotaSettings, Settings
 from proxy.errors import ConfigurationError, InvalidValueError
 from proxy.files.reading import is_directory
 from proxy.process import open_files
+from proxy.quota_files.quota_file import load_quotas_file
 from proxy.quotas import (
     QuotaFile,
     RoleQuota,

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from proxy.config.override_store import edit, store_path
 from proxy.control.override_routes import PATH, UNDO_PATH
 from proxy.errors import ConfigurationError, InvalidValueError
+from proxy.quota_files.override_store import edit, store_path
 from proxy.quotas.override import Override, new_id, validated
 from proxy.quotas.override_changes import added
 

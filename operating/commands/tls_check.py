@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from proxy.cluster.login import Login
 from proxy.config.tls_reading import is_loopback
 from proxy.errors import ConfigurationError
-from proxy.http.bearer_token import read_answering_token
+from proxy.http.authorization import read_answering_token
 from proxy.tls.contexts import load
 from proxy.tls.identity import is_trusted
 from proxy.tls.legs import unanswered

@@ -25,8 +25,7 @@ from protocol.sasl import (
 )
 
 from ..errors import ConfigurationError
-from ..files.reading import read_bytes
-from ..files.slow_disks import refuse_silent
+from ..files.reading import read_bytes, refuse_silent
 from ..package import how_to_install
 from ..threads import in_thread
 

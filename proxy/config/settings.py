@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from ..logs.log_settings import LogFormat, LogLevel, LogSettings
+from ..quota_files.last_good import overwrites, state_beside, state_place
 from ..quotas.units import format_size, shown
-from .last_good import overwrites, state_beside, state_place
 from .names_settings import LoginSettings, read_login
 from .settings_file import override, read_document
 from .settings_http import HttpSettings

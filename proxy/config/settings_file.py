@@ -11,8 +11,7 @@ import tomllib
 from typing import TYPE_CHECKING, Any
 
 from ..errors import ConfigurationError, InvalidValueError
-from ..files.reading import read_bytes
-from ..files.slow_disks import refuse_silent
+from ..files.reading import read_bytes, refuse_silent
 from ..files.toml_reading import parse_toml
 from ..quotas.units import shown
 

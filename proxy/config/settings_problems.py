@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from ..errors import ConfigurationError
-from ..files.toml_lines import KeyLines
+from ..files.toml_reading import KeyLines
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

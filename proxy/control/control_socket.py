@@ -1,7 +1,7 @@
 """control.sock: bound before traffic starts, served like the public pages, for trusted processes alone.
 
-Blocking but for what the HTTP server does. Invariant: the socket's path never leads to a sidecar that has been
-replaced: whoever takes over inherits the listening socket itself.
+Blocking but for what the HTTP server does. Peers are identified by SO_PEERCRED (unix(7)). Invariant: the socket's path
+never leads to a sidecar that has been replaced: its successor inherits the listening socket itself.
 """
 
 from __future__ import annotations
@@ -9,18 +9,21 @@ from __future__ import annotations
 import errno
 import os
 import socket
+import struct
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ..errors import ConfigurationError
 from ..http.bounds import Bounds
 from ..http.server import HttpServer
 from ..http.statistics import HttpStatistics
 from .directory import KEY, control_path, prepare_directory, short_path
-from .peers import peer_process
 
 if TYPE_CHECKING:
+    import trio
+
     from ..logs.log import Log
+
 
 _BACKLOG = 128
 _UNUSABLE_HERE = frozenset(
@@ -86,3 +89,27 @@ def _remove_stale(path: str, directory: Path) -> None:
             f"{KEY}: {directory}: {peer_process(probe)} serves there: expected one sidecar of a broker on this host "
             "(--take-over replaces a running one)"
         )
+
+
+_CREDENTIALS = struct.Struct("3i")
+
+
+class PeerProcess(NamedTuple):
+    """The process that connected, or that listens; its ids as this process' namespaces show them."""
+
+    pid: int
+    user: int
+
+    @property
+    def is_trusted(self) -> bool:
+        """True if the process runs as this process' own user or as root."""
+        return self.user in (os.geteuid(), 0)
+
+    def __str__(self) -> str:
+        return f"process {self.pid} of user {self.user}"
+
+
+def peer_process(sock: socket.socket | trio.socket.SocketType) -> PeerProcess:
+    """Return the process at the other end of a connected unix socket. Raises OSError."""
+    pid, user, _ = _CREDENTIALS.unpack(sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size))
+    return PeerProcess(pid, user)

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import trio
 
 from ..changes import Changes
-from ..config.override_store import edit, load
 from ..errors import ConfigurationError
+from ..quota_files.override_store import edit, load
 from ..quotas.override import validated
 from ..quotas.override_changes import active, added, undone
 from ..threads import in_thread
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from datetime import datetime
     from pathlib import Path
 
-    from ..config.reload import QuotaWatch
     from ..logs.log import Log
+    from ..quota_files.reload import QuotaWatch
     from ..quotas.origins import Said
     from ..quotas.override import Override
     from ..quotas.override_changes import Overrides, Selector

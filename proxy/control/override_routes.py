@@ -22,7 +22,7 @@ from ..quotas.override_changes import NothingSelectedError, Selector
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from ..config.reload import QuotaWatch
+    from ..quota_files.reload import QuotaWatch
     from .override_keeper import Applied, OverrideKeeper
 
 PATH, UNDO_PATH = "/overrides", "/overrides/undo"

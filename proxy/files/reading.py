@@ -1,19 +1,26 @@
 """Reads the small files that operators write: configurations, quotas, reassignments, client properties.
 
-Blocking. Knows nothing of what is in them. Invariant: a file that cannot be read is a `ConfigurationError` that names
-it; a wrong path (a log segment, a device, a pipe that nobody writes to) is never read into memory, nor waited for.
+Blocking. Knows nothing of what is in them. A disk that hangs (NFS without its server) blocks its reader without end, so
+a start and commands ask for a bounded time whether it answers. Invariants: a file that cannot be read is a
+`ConfigurationError` that names it; a wrong path (a log segment, a device, a pipe without a writer) is never read into
+memory, nor waited for; a thread that the disk holds keeps no process from ending.
 """
 
 from __future__ import annotations
 
 import os
 import stat
+import threading
+import time
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from ..errors import ConfigurationError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
+
 
 _MAX_BYTES = 64 * 2**20
 """Well above any real file: the JSON of a reassignment of 100 000 partitions is 8 MB."""
@@ -75,3 +82,54 @@ def _status(path: Path) -> os.stat_result | None:
         raise ConfigurationError(f"{path}: cannot be read: {error.strerror or error}") from error
     except ValueError as error:  # a zero byte in the path
         raise ConfigurationError(f"{str(path)!r}: cannot be read: {error}") from error
+
+
+MOST_SECONDS = 5.0
+
+
+def answers(path: Path) -> bool:
+    """Return True if the disk answers, even if the file does not exist."""
+    return not silent([path])
+
+
+def silent(paths: Iterable[Path]) -> list[Path]:
+    """Return those of these files of which the disk says nothing. It is asked for all at once, and waited for once."""
+    asked = [(path, _asked(path)) for path in paths]
+    ends = time.monotonic() + MOST_SECONDS
+    return [path for path, said in asked if not said.wait(max(0.0, ends - time.monotonic()))]
+
+
+def refuse_silent(path: Path) -> None:
+    """Raise ConfigurationError if the disk says nothing of the file in time."""
+    if not answers(path):
+        raise ConfigurationError(no_answer(path))
+
+
+def _asked(path: Path) -> threading.Event:
+    """Ask the disk in a thread. The event that is returned is set once the disk has said something."""
+    said = threading.Event()
+
+    def ask() -> None:
+        try:
+            _touch(path)
+        finally:
+            said.set()
+
+    try:
+        threading.Thread(target=ask, name="answering", daemon=True).start()
+    except RuntimeError:  # there is no thread for asking first: it counts as an answer
+        said.set()
+    return said
+
+
+def no_answer(path: Path) -> str:
+    return f"{path}: cannot be read: no answer within {MOST_SECONDS:g} s"
+
+
+def _touch(path: Path) -> None:
+    with suppress(OSError, ValueError):  # the second one about a zero byte in the path
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            os.read(descriptor, 1)
+        finally:
+            os.close(descriptor)

@@ -1,10 +1,12 @@
-"""Parses TOML of other authors, after refusing text that would cost the parser too much.
+"""Parses TOML of other authors, and finds the lines of its keys for error messages.
 
 A key of 200 KB with a dot behind each letter made tomllib hold 14.5 GB, one 3000 deep ended in RecursionError, and a
-number of 5000 digits in a ValueError that is no TOMLDecodeError. So the text is looked over first, by a scan that takes
-one step a token. Pure.
+number of 5000 digits in a ValueError that is no TOMLDecodeError. So text that would cost the parser too much is refused
+first, by a scan that takes one step a token. Pure.
 
-Invariant: what is wrong comes out as ConfigurationError that names the source and, where there is one, the line.
+Invariants: what is wrong comes out as ConfigurationError that names the source and, where there is one, the line. The
+line reported for a key is its own, or that of the nearest table or key around it; where neither is found, there is
+none.
 """
 
 from __future__ import annotations
@@ -117,3 +119,71 @@ def what_costs_dearly(text: str) -> str | None:
                 what = "brackets" if depth > MOST_DEPTH else "a key"
                 return f"line {line}: expected {what} at most {MOST_DEPTH} deep, found more"
     return None
+
+
+MOST_CHARACTERS = 2**18
+"""Keys further down have the line of the table that they are in: 3 MB of keys nobody knows took six seconds."""
+
+
+class KeyLines:
+    """Args: text: TOML that has been parsed."""
+
+    def __init__(self, text: str) -> None:
+        self._lines: dict[str, int] = {}
+        """By path: dotted, without quotes, `[n]` after the name of an array's tables."""
+        self._counts: dict[str, int] = {}
+        """How many tables each array has so far."""
+        self._table = ""
+        self._scan(text[:MOST_CHARACTERS])
+
+    def of(self, path: str) -> int | None:
+        """Return the line of `path`, written as messages name it."""
+        wanted = path.replace('"', "").replace("'", "")
+        while wanted and wanted not in self._lines:
+            wanted = _parent(wanted)
+        return self._lines.get(wanted)
+
+    def _add(self, path: str, line: int) -> None:
+        """Count what is around the key as well, which may have no line of its own."""
+        while path and path not in self._lines:
+            self._lines[path] = line
+            path = _parent(path)
+
+    def _scan(self, text: str) -> None:
+        line, depth, brackets = 1, 0, 0
+        parts: list[str] | None = []
+        """Of the key that is being read; None in a value."""
+        for token in TOKEN.finditer(text):
+            found, kind = token[0], token.lastgroup
+            if kind == "newline" and depth == 0:
+                parts, brackets = [], 0
+            elif kind in ("word", "text") and parts is not None:
+                parts.append(found.strip("\"'"))
+            elif kind == "other" and parts is None:
+                depth += (found in "[{") - (found in "]}")
+            elif found == "[":
+                brackets += 1
+            elif found == "]" and parts:
+                self._begin_table(parts, line, is_array=brackets == 2)
+                # The second bracket of [[…]] is still to come.
+                parts, depth = None, brackets - 1
+            elif found == "=" and parts:
+                self._add(".".join([self._table, *parts] if self._table else parts), line)
+                parts = None
+            line += found.count("\n")
+
+    def _begin_table(self, parts: list[str], line: int, *, is_array: bool) -> None:
+        path = ""
+        for number, part in enumerate(parts):
+            path = f"{path}.{part}" if path else part
+            is_last = number == len(parts) - 1
+            if is_last and is_array:
+                self._counts[path] = self._counts.get(path, 0) + 1
+            if path in self._counts:
+                path = f"{path}[{self._counts[path] - 1}]"
+        self._table = path
+        self._add(path, line)
+
+
+def _parent(path: str) -> str:
+    return path[: max(path.rfind("."), path.rfind("["), 0)]

@@ -1,12 +1,13 @@
-"""Waits until one file changes, however that happens: edited in place, replaced by a rename, or reached
-through symbolic links that now lead elsewhere (a Kubernetes ConfigMap swaps its ``..data`` link).
+"""Waits until one file changes: edited in place, replaced by a rename, or reached through symbolic links that now lead
+elsewhere (a Kubernetes ConfigMap swaps its ``..data`` link).
 
-Knows nothing of what is in the file. Watches the directories of the file and of every link on the way to it,
-not the file itself: a watch on a file ends with the inode. Once a second the file itself is looked at, since the kernel
-says nothing of what another machine does to it (NFS, a bind mount of a virtual machine's host).
+Watches the directories of the file and of every link on the way to it, not the file itself: a watch on a file ends with
+the inode. Once a second the file itself is looked at, since the kernel does not report what another machine does to it
+(NFS, a bind mount of a virtual machine's host). A file that is mounted alone never changes here: Kubernetes (`subPath`)
+and Docker mount the inode that it has at that moment, and an editor outside puts another inode in its place.
 
 Invariants: a change made after `open` returned is reported, by `wait_changed` returning, whatever came before it; a
-disk that hangs keeps nobody who is cancelled for more than `PATIENCE_SECONDS`.
+disk that hangs keeps no cancelled caller for more than `PATIENCE_SECONDS`.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from __future__ import annotations
 import errno
 import math
 import os
+import re
 import threading
 from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 
     from watchfiles._rust_notify import RustNotify
+
 
 _STEP_MS = 40
 """A change is complete once there was no further one for this long (an editor writes, renames, then sets the mode). The
@@ -265,3 +268,24 @@ def _state_of(path: Path) -> _State:
 
 def _identity(status: os.stat_result) -> tuple[int, int]:
     return status.st_dev, status.st_ino
+
+
+_MOUNTINFO = Path("/proc/self/mountinfo")
+_MOUNT_POINT = 4
+"""The fifth field; see proc_pid_mountinfo(5)."""
+_ESCAPED = re.compile(r"\\([0-7]{3})")
+
+
+def is_mounted_alone(path: Path, mountinfo: Path = _MOUNTINFO) -> bool:
+    """Return True if `path` itself is a mount point. Blocking; False if the kernel does not say."""
+    try:
+        lines = mountinfo.read_bytes().decode(errors="surrogateescape").splitlines()
+    except OSError:
+        return False
+    place = os.path.realpath(path)
+    return any(_mount_point(line) == place for line in lines)
+
+
+def _mount_point(line: str) -> str:
+    """Return the path, in which mountinfo writes spaces, tabs, newlines and backslashes in octal."""
+    return _ESCAPED.sub(lambda code: chr(int(code[1], 8)), line.split()[_MOUNT_POINT])

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING
 import msgspec
 import trio
 
+from ..control.control_socket import peer_process
 from ..control.directory import short_path
-from ..control.peers import peer_process
 from .messages import Message
 
 if TYPE_CHECKING:

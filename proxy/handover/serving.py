@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 
     from ..config.settings import Settings
     from ..logs.log import Log
-    from ..process.service_manager import ServiceManager
     from ..process.supervision import Supervisor
+    from ..process.systemd import ServiceManager
     from ..relay.connection import Draining
     from ..relay.transport import Transport
     from ..throttle.role_throttle import RoleThrottle

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, NamedTuple
 import h11
 import trio
 
+from .authorization import subject_of
 from .encrypted import EncryptedStream
 from .request_checks import RefusedError, check_size, checked, length_of, printable, refusal, response_of
 from .routing import Answer, Route, Routes, json_answer
 from .statistics import HttpRefusal, HttpStatistics
-from .writers import subject_of
 
 if TYPE_CHECKING:
     import ssl

@@ -6,17 +6,21 @@ and read our answers as if they were its own: then Host is the page's name. Or i
 being able to read the answer: then Origin is the page's. Programs such as Prometheus send no Origin, and probes come by
 address, which nobody can rebind.
 
-Pure. Invariant: a name that was neither configured nor is the machine's own, is not ours.
+Invariant: a name that was neither configured nor is the machine's own, is not ours. The machine's own names are read
+from its files: no name server is asked.
 """
 
 from __future__ import annotations
 
 import re
+import socket
 from ipaddress import ip_address
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
 
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 """Methods that change nothing (RFC 9110, 9.2.1). A browser shows a page of another site no answer to them."""
@@ -77,3 +81,32 @@ def _with_port(host: str, default: str) -> tuple[str, str] | None:
     if found is None:
         return None
     return (found["v6"] or found["name"]).lower().rstrip("."), found["port"] or default
+
+
+_MOST_BYTES = 256 * 1024
+HOSTS = Path("/etc/hosts")
+RESOLVER = Path("/etc/resolv.conf")
+
+
+def names_of_this_machine(*, hosts: Path = HOSTS, resolver: Path = RESOLVER, host_name: str = "") -> set[str]:
+    """Return the host name, with the domains that resolv.conf adds to short names, and what hosts says beside it."""
+    own = host_name or socket.gethostname()
+    short = own.partition(".")[0]
+    found = {own, short}
+    for words in _lines(resolver):
+        if words[0] in ("search", "domain"):
+            found |= {f"{short}.{domain.rstrip('.')}" for domain in words[1:] if domain.strip(".")}
+    for words in _lines(hosts):
+        if own in words[1:] or short in words[1:]:
+            found |= set(words[1:])
+    return {name.lower() for name in found}
+
+
+def _lines(path: Path) -> list[list[str]]:
+    try:
+        with path.open("rb") as file:
+            text = file.read(_MOST_BYTES).decode("utf-8", "replace")
+    except OSError:
+        return []
+    words = [line.partition("#")[0].split() for line in text.splitlines()]
+    return [line for line in words if line]

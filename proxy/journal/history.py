@@ -19,7 +19,7 @@ from .json_strings import Selection
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ..config.reload import ReloadOutcome
+    from ..quota_files.reload import ReloadOutcome
     from ..quotas import RoleQuota
     from ..quotas.finer_rates import FinerRates
     from ..quotas.override import Override

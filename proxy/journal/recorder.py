@@ -16,11 +16,11 @@ import trio
 from journal_schema import Kind
 
 from ..errors import ConfigurationError
-from ..files.slow_disks import answers, no_answer
+from ..files.reading import answers, no_answer
 from ..threads import in_thread
 from ..throttle.ledger import Ledger
 from .encoding import Event, EventValue, Origin, event
-from .segment_directory import SegmentDirectory, run_name
+from .segments import SegmentDirectory, run_name
 from .writer import QUEUED_BATCHES, Batch, JournalStatistics, Writer
 
 if TYPE_CHECKING:

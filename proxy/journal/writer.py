@@ -20,14 +20,14 @@ from journal_schema import Kind
 
 from .encoding import Event, Origin, encode_event, encode_traffic, event
 from .pending_quota_lines import KnownQuotas, PendingQuotas
-from .segment import Segment
+from .segments import Segment
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from ..config.settings import JournalSettings
     from ..throttle.ledger_blocks import Block
-    from .segment_directory import SegmentDirectory
+    from .segments import SegmentDirectory
 
 QUEUED_BATCHES = 32
 """The most batches that wait. The recorder hands one over every 15 seconds, and also in each second in which an event

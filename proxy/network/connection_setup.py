@@ -14,8 +14,8 @@ from ..relay.tls_transport import TlsSocket
 from ..relay.transport import PlainSocket, detached
 from ..roles import Role
 from ..tls.failures import HandshakeError
+from .host_names import PeerNames
 from .loop_guard import dial_except_own
-from .peer_names import PeerNames
 from .redirected import RefusedError
 
 if TYPE_CHECKING:

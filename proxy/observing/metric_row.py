@@ -11,16 +11,16 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from ..config.initial_quotas import Source
 from ..http.statistics import HttpStatistics
+from ..quota_files.initial_quotas import Source
 from ..roles import Role
 from ..statistics import Histogram
 
 if TYPE_CHECKING:
-    from ..config.reload import ReloadStatistics
     from ..journal.writer import JournalStatistics
     from ..network.accept_limiter import AcceptLimiter
     from ..process.supervision import Task
+    from ..quota_files.reload import ReloadStatistics
     from ..quotas import Change, Quotas
     from ..quotas.override import Override
     from ..rates.choice import Choice

@@ -7,13 +7,10 @@ once, from memory.
 
 from __future__ import annotations
 
-from .bound_metrics import BOUND_METRICS
 from .metric_row import PREFIX, Metric, Sample, Sources
-from .overload import OVERLOAD_METRICS
-from .own_metrics import OWN_METRICS
-from .quota_metrics import QUOTA_METRICS
+from .own_metrics import OVERLOAD_METRICS, OWN_METRICS, TLS_METRICS
+from .quota_metrics import BOUND_METRICS, QUOTA_METRICS
 from .rate_metrics import RATE_METRICS
-from .tls_metrics import TLS_METRICS
 from .traffic_metrics import TRAFFIC_METRICS, partition_rates_of
 
 __all__ = ["METRICS", "PREFIX", "Metric", "Sample", "Sources", "partition_rates_of"]

@@ -24,8 +24,8 @@ from ..throttle.passing import Passing, PassingRates
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from ..config.reload import QuotaWatch
     from ..logs.log import Log
+    from ..quota_files.reload import QuotaWatch
     from ..throttle.role_throttle import RoleThrottle
 
 LOOK_SECONDS = 1.0

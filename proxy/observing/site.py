@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING
 
 import trio
 
+from ..http.authorization import Writers
 from ..http.loop_share import LoopShare
-from ..http.own_names import names_of_this_machine
 from ..http.shared_work import Shared
-from ..http.trust import Trust
-from ..http.writers import Writers
+from ..http.trust import Trust, names_of_this_machine
 from ..process.supervision import Task
 from ..threads import in_thread
 from .pages import Endpoints, Json, lists_openmetrics, pages
@@ -26,11 +25,11 @@ if TYPE_CHECKING:
     import ssl
     from collections.abc import Awaitable, Callable
 
-    from ..config.reload import QuotaWatch
     from ..config.settings import HttpSettings
-    from ..http.bearer_token import BearerToken
+    from ..http.authorization import BearerToken
     from ..http.routing import Admit, Route
     from ..http.server import HttpServer
+    from ..quota_files.reload import QuotaWatch
     from ..tls.leg import Leg
     from .exposition import Exposition
     from .replica_stats_task import ReplicaStatsTask

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from ..config.initial_quotas import Source
 from ..config.settings_values import Address
+from ..quota_files.initial_quotas import Source
 from ..roles import Role
 from ..throttle.passing import Passing
 from ..throttle.survey import RoleSurvey
@@ -42,9 +42,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
     from datetime import datetime
 
-    from ..config.reload import QuotaWatch
     from ..config.settings import Settings
     from ..journal.writer import JournalStatistics
+    from ..quota_files.reload import QuotaWatch
     from ..quotas import Change, RateSource, RoleQuota
     from ..quotas.finer_rates import FinerRates
     from ..rates.choice import Choice

@@ -2,7 +2,9 @@
 
 A loop that hangs serves nobody, answers no probe, takes no signal, and does not get better by itself. A new process
 serves again within a second, so this one ends with the status of an internal error (sysexits' 70), and whatever
-supervises it starts it anew. A thread looks four times a second whether the loop has beaten (`heartbeat`).
+supervises it starts it anew. A thread looks four times a second whether the loop has
+beaten: `Heartbeat` is a task that is due ten times a second, and measures how late it runs, since whatever holds it up
+holds up every connection as long.
 
 Invariants: time in which this thread itself could not run (the process was stopped, the machine slept, other processes
 had the cores) is not counted against the loop. A loop that has not begun to beat, or has ended in order, never stalls.
@@ -16,10 +18,13 @@ import traceback
 from time import monotonic, sleep
 from typing import TYPE_CHECKING
 
+import trio
+
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from ..logs.log import Log
+
 
 EXIT_STATUS = 70
 STALL_SECONDS = 5.0
@@ -90,3 +95,56 @@ def stack_of(thread: int) -> str:
     """Return where a thread is, outermost call first, in the form of a traceback; "" if the thread has ended."""
     frame = sys._current_frames().get(thread)
     return "" if frame is None else "".join(traceback.format_stack(frame, limit=_MOST_FRAMES))
+
+
+BEAT_SECONDS = 0.1
+KEPT_SECONDS = 15.0
+"""The metric shows the worst lag of the current and of the previous window. Prometheus, which scrapes every 15 seconds
+by default, sees every worst lag, and a second reader of the metric does not reset it for the first one."""
+
+
+class LoopLag:
+    """The worst lag of late, in seconds. Time is an argument."""
+
+    def __init__(self) -> None:
+        self._began = 0.0
+        self._worst = 0.0
+        self._worst_before = 0.0
+
+    def note(self, late_seconds: float, now: float) -> None:
+        if now - self._began >= KEPT_SECONDS:
+            self._worst_before = self._worst if now - self._began < 2 * KEPT_SECONDS else 0.0
+            self._began, self._worst = now, 0.0
+        self._worst = max(self._worst, late_seconds)
+
+    @property
+    def worst_seconds(self) -> float:
+        return max(self._worst, self._worst_before)
+
+
+class Heartbeat:
+    """
+    Args:
+        beaten: called at each beat, from the loop; must answer at once.
+        rested: called when the beats end, so that nobody takes the silence for a stall.
+    """
+
+    def __init__(
+        self, beaten: Iterable[Callable[[], object]] = (), rested: Callable[[], object] = lambda: None
+    ) -> None:
+        self.lag = LoopLag()
+        self._beaten = tuple(beaten)
+        self._rested = rested
+
+    async def run(self) -> None:
+        """Beat until cancelled."""
+        try:
+            while True:
+                due = trio.current_time() + BEAT_SECONDS
+                await trio.sleep_until(due)
+                now = trio.current_time()
+                self.lag.note(now - due, now)
+                for call in self._beaten:
+                    call()
+        finally:
+            self._rested()

@@ -11,8 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from ..errors import ConfigurationError, InvalidValueError, beginning
-from ..files.toml_lines import KeyLines
-from ..files.toml_reading import parse_toml
+from ..files.toml_reading import KeyLines, parse_toml
 from ..suggestions import did_you_mean
 from .keys import GLOB_WILDCARD, RACK, TOPIC_OR_GLOB, flattened, is_broker_id, quoted
 from .priorities import parse_priorities

@@ -26,8 +26,8 @@ from .signals import Signals
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
-    from ..config.reload import QuotaWatch
     from ..logs.log import Log
+    from ..quota_files.reload import QuotaWatch
     from ..quotas import RateSource
     from ..throttle.passing import Passing
     from ..throttle.role_throttle import RoleThrottle

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from ..handover.new_process import Inherited
     from ..http.statistics import HttpStatistics
     from ..logs.log import Log
-    from ..process.activation import PassedSockets
+    from ..process.systemd import PassedSockets
 
 HTTP = "http.listen"
 CONTROL = "control.directory"

@@ -15,12 +15,11 @@ import trio
 
 from ..handover.kept_tls_sockets import open_kept_tls_sockets
 from ..journal.recorder import prepare
-from ..network.name_lookups import NameLookups
+from ..network.host_names import NameLookups
 from ..observing.lazy_imports import load_lazily
-from ..process.activation import PassedSockets
 from ..process.garbage import collect_now_and_then, collected_by_hand
-from ..process.service_manager import ServiceManager
 from ..process.signals import receive_signals
+from ..process.systemd import PassedSockets, ServiceManager
 from ..process.unraisable_hook import log_unraisable
 from .listeners import HTTP, PageServers, bound_to, listen, routes
 from .sidecar import Sidecar
@@ -28,12 +27,12 @@ from .sidecar import Sidecar
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from ..config.reload import QuotaWatch
     from ..config.settings import Address, Settings
     from ..logs.log import Log
     from ..network.connection_setup import Route
     from ..process.signals import SignalReceiver
     from ..process.watchdog import Watchdog
+    from ..quota_files.reload import QuotaWatch
     from ..statistics import Statistics
 
 

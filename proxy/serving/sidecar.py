@@ -16,12 +16,10 @@ from ..cluster.broker_questions import RackQuestion
 from ..cluster.known_brokers import KnownBrokers
 from ..cluster.topic_questions import ReplicaCountQuestion, TopicNameQuestion
 from ..cluster.view import follow_cluster
-from ..config.last_good_keeper import LastGoodKeeper
-from ..config.override_store import store_path
 from ..control.override_keeper import OverrideKeeper
 from ..control.override_routes import override_routes
 from ..handover.serving import HandOver
-from ..http.bearer_token import BearerToken
+from ..http.authorization import BearerToken
 from ..http.loop_share import LoopShare
 from ..http.statistics import HttpStatistics
 from ..journal.history import History
@@ -38,9 +36,11 @@ from ..observing.site import Site
 from ..observing.status_page import StatusPage
 from ..package import own_version
 from ..process.garbage import collect_now_and_then
-from ..process.heartbeat import Heartbeat
 from ..process.signals import follow_signals
 from ..process.supervision import Supervisor, Task
+from ..process.watchdog import Heartbeat
+from ..quota_files.last_good_keeper import LastGoodKeeper
+from ..quota_files.override_store import store_path
 from ..rates.rate_controller import RateController
 from ..relay.buffers import Buffers
 from ..relay.caretaker import Caretaker
@@ -60,12 +60,12 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
 
     from ..cluster.view import Question
-    from ..config.reload import QuotaWatch
     from ..config.settings import Settings
     from ..logs.log import Log
-    from ..process.service_manager import ServiceManager
     from ..process.signals import SignalReceiver
+    from ..process.systemd import ServiceManager
     from ..process.watchdog import Watchdog
+    from ..quota_files.reload import QuotaWatch
     from ..statistics import Statistics
 
 

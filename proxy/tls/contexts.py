@@ -17,8 +17,8 @@ from ..config.tls_ciphers import KEY_AGREEMENT
 from ..config.tls_settings import ClientAuth
 from ..errors import ConfigurationError
 from .failures import HandshakeError, Reason
+from .handshakes import MOST_SMALL_RECORDS, comes_in_crumbs
 from .identity import read_authorities, read_identity
-from .tiny_records import MOST_SMALL_RECORDS, comes_in_crumbs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from ..errors import ConfigurationError
-from ..files.slow_disks import no_answer, silent
+from ..files.reading import no_answer, silent
 from ..threads import in_thread
 from .handshakes import Handshakes
 

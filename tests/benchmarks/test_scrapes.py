@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from click.testing import CliRunner
 
 from benchmarks import scrapes
-from proxy.config.reload import QuotaWatch
 from proxy.config.settings import load_settings
+from proxy.quota_files.reload import QuotaWatch
 from proxy.roles import Role
 from proxy.statistics import RoleStatistics
 from proxy.throttle.role_throttle import RoleThrottle

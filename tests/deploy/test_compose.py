@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 import yaml
 
-from proxy.config.quota_file import load_quotas_file
 from proxy.config.settings import Address, load_settings
 from proxy.control.directory import DEFAULT_BASE
+from proxy.quota_files.quota_file import load_quotas_file
 from proxy.tls.contexts import load
 
 FOLDER = Path(__file__).parents[2] / "deploy" / "compose"

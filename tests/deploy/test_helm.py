@@ -13,9 +13,9 @@ import pytest
 import yaml
 
 from lab.kubernetes.clients import helm_command
-from proxy.config.quota_file import load_quotas_file
 from proxy.config.settings import Address, EgressMode, load_settings
 from proxy.control.directory import DEFAULT_BASE
+from proxy.quota_files.quota_file import load_quotas_file
 
 from .helm_cases import CASES, CHART, GOLDEN, OPERATOR, brokers, render, rendered
 from .test_kubernetes import KUBERNETES_VERSION, OPERATORS, STANDING, relabelled, values

@@ -16,8 +16,8 @@ from pipeline.jobs.lag import per_replica, sum_replica_lag
 from pipeline.jobs.moves import moves
 from pipeline.journals.ingest import ingest
 from pipeline.tables import Tables
-from proxy.config.reload import QuotaWatch
 from proxy.config.settings import load_settings
+from proxy.quota_files.reload import QuotaWatch
 from proxy.serving.serve import serve
 from proxy.statistics import Statistics
 from tests.proxy.recorded_log import RecordedLog

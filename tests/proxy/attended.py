@@ -24,8 +24,8 @@ from fuzz.stage.hostile_leader import empty_answer
 from protocol.wire.apis import API_METADATA, API_VERSIONS
 from protocol.wire.framing import with_length
 from protocol.wire.headers import peek_request
-from proxy.config.reload import QuotaWatch
 from proxy.config.settings import load_settings
+from proxy.quota_files.reload import QuotaWatch
 from proxy.serving.serve import serve
 from proxy.statistics import Statistics
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from proxy.files import slow_disks as answering
+from proxy.files import reading as answering
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -15,13 +15,13 @@ import pytest
 import trio
 import trio.testing
 
-from proxy.config.reload import QuotaWatch
 from proxy.journal.recorder import Journal
 from proxy.observing.exposition import Exposition
 from proxy.observing.status_page import StatusPage
 from proxy.process import garbage, supervision
-from proxy.process.heartbeat import LoopLag
 from proxy.process.supervision import Supervisor, Task
+from proxy.process.watchdog import LoopLag
+from proxy.quota_files.reload import QuotaWatch
 from proxy.relay.caretaker import Caretaker
 from proxy.relay.poller import Poller
 from proxy.throttle.role_throttle import RoleThrottle

@@ -9,8 +9,8 @@ import trio
 from lab.errors import LabError
 from lab.host.addresses import Addresses
 from lab.sidecars.sidecars import UNLIMITED, Sidecar, SidecarPlan, quotas_toml, restarted_by
-from proxy.config.quota_file import load_quotas_file
 from proxy.config.settings import Address, load_settings
+from proxy.quota_files.quota_file import load_quotas_file
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lab.brokers.authority import Authority
-from proxy.files import slow_disks as answering
+from proxy.files import reading as answering
 
 from ...proxy.hanging_disk import hanging_disk
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from operating.commands import check_sources
-from proxy.config.last_good import keep_last_good
+from proxy.quota_files.last_good import keep_last_good
 from proxy.quotas import hash_of
 from tests.proxy.fake_sidecar import PAGE, ROLE
 

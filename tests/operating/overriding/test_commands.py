@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from operating.cli import cli
-from proxy.config.override_store import load, store_path
+from proxy.quota_files.override_store import load, store_path
 
 from .sidecars import QUOTAS, RATE, fleet_file, running
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 import trio
 
-from proxy.config.reload import QuotaWatch
 from proxy.files import watching
+from proxy.quota_files.reload import QuotaWatch
 from tests.proxy.recorded_log import RecordedLog
 
 if TYPE_CHECKING:

@@ -13,12 +13,11 @@ import msgspec
 import pytest
 import trio
 
-from proxy.config.override_store import load
 from proxy.control.override_routes import MOST_BODY_BYTES, PATH, UNDO_PATH, override_routes
-from proxy.http import bearer_token
-from proxy.http.bearer_token import BearerToken
+from proxy.http import authorization as bearer_token
+from proxy.http.authorization import BearerToken, Writers
 from proxy.http.bounds import Bounds
-from proxy.http.writers import Writers
+from proxy.quota_files.override_store import load
 from tests.proxy.http.serving import ROUTES, serving
 from tests.proxy.http.test_connection import head, statuses
 

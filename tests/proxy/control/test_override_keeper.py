@@ -9,12 +9,12 @@ import msgspec
 import pytest
 import trio
 
-from proxy.config.override_store import load, store_path
-from proxy.config.reload import QuotaWatch
 from proxy.control.override_keeper import OverrideKeeper
 from proxy.control.override_routes import override_routes
 from proxy.errors import ConfigurationError
 from proxy.http.routing import Request, Routes
+from proxy.quota_files.override_store import load, store_path
+from proxy.quota_files.reload import QuotaWatch
 from proxy.quotas.override import Override, PlacedValue
 from proxy.quotas.override_changes import Selector
 from tests.proxy.recorded_log import RecordedLog

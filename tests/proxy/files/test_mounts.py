@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from proxy.files.mounts import is_mounted_alone
+from proxy.files.watching import is_mounted_alone
 
 MOUNTINFO = """\
 22 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw
@@ -16,7 +16,7 @@ MOUNTINFO = """\
 """
 OPEN = """
 import pathlib, sys
-from proxy.config.reload import QuotaWatch
+from proxy.quota_files.reload import QuotaWatch
 from tests.proxy.recorded_log import RecordedLog
 
 log = RecordedLog()

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.files.toml_lines import MOST_CHARACTERS, KeyLines
+from proxy.files.toml_reading import MOST_CHARACTERS, KeyLines
 
 TEXT = '''\
 # ours

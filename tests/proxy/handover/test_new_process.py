@@ -31,8 +31,8 @@ from proxy.handover.messages import (
 from proxy.handover.new_process import inherit
 from proxy.handover.old_process import Listener, OldProcess
 from proxy.handover.serving import ALONE, HandOver
-from proxy.process.service_manager import ServiceManager
 from proxy.process.supervision import Supervisor, Task
+from proxy.process.systemd import ServiceManager
 from proxy.relay.connection import Draining
 from tests.open_files import open_files
 

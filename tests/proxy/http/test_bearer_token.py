@@ -11,8 +11,8 @@ import trio
 import trio.testing
 
 from proxy.errors import ConfigurationError
-from proxy.http import bearer_token
-from proxy.http.bearer_token import LOOK_SECONDS, BearerToken, read_token
+from proxy.http import authorization as bearer_token
+from proxy.http.authorization import LOOK_SECONDS, BearerToken, read_token
 
 from ..hanging_disk import hanging_disk
 from ..recorded_log import RecordedLog

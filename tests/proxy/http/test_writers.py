@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from proxy.http.bearer_token import BearerToken
+from proxy.http.authorization import BearerToken, Writers
 from proxy.http.routing import Request
-from proxy.http.writers import Writers
 
 from ..recorded_log import RecordedLog
 

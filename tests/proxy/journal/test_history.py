@@ -7,11 +7,11 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from journal_schema import Kind
-from proxy.config.reload import ReloadOutcome, ReloadResult
 from proxy.config.settings import JournalSettings
 from proxy.journal.history import History, bounds_text
 from proxy.journal.json_strings import Selection
 from proxy.journal.recorder import Journal
+from proxy.quota_files.reload import ReloadOutcome, ReloadResult
 from proxy.quotas import Quotas, RoleQuota
 from proxy.quotas.finer_rates import FinerRates
 from proxy.quotas.override import Override, PlacedValue

@@ -15,10 +15,10 @@ import trio.testing
 from journal_schema import Kind
 from proxy.config.settings import JournalSettings
 from proxy.errors import ConfigurationError
-from proxy.files import slow_disks as answering
+from proxy.files import reading as answering
 from proxy.journal import recorder
 from proxy.journal.recorder import Journal, prepare
-from proxy.journal.segment import Segment
+from proxy.journal.segments import Segment
 from proxy.journal.writer import QUEUED_BATCHES
 from proxy.throttle.ledger_blocks import Position, TrafficKey
 from tests.proxy.recorded_log import RecordedLog

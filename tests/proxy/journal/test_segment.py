@@ -5,7 +5,7 @@ import os
 import zlib
 from typing import TYPE_CHECKING
 
-from proxy.journal.segment import Segment
+from proxy.journal.segments import Segment
 
 if TYPE_CHECKING:
     from pathlib import Path

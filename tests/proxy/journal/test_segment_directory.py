@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from proxy.journal.segment_directory import SegmentDirectory, run_name
+from proxy.journal.segments import SegmentDirectory, run_name
 
 if TYPE_CHECKING:
     from pathlib import Path

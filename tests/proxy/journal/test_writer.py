@@ -16,8 +16,7 @@ import pytest
 from journal_schema import Kind
 from proxy.config.settings import JournalSettings
 from proxy.journal.encoding import Event, Origin, event
-from proxy.journal.segment import Segment
-from proxy.journal.segment_directory import SegmentDirectory
+from proxy.journal.segments import Segment, SegmentDirectory
 from proxy.journal.writer import QUEUED_BATCHES, Batch, Writer
 from proxy.throttle.ledger import Ledger
 from proxy.throttle.ledger_blocks import Position, TrafficKey

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import trio
 
-from proxy.config.reload import QuotaWatch
-from proxy.network.name_lookups import LOOKUP_THREADS, NameLookups
+from proxy.network.host_names import LOOKUP_THREADS, NameLookups
+from proxy.quota_files.reload import QuotaWatch
 from tests.proxy.recorded_log import RecordedLog
 
 if TYPE_CHECKING:

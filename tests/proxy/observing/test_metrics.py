@@ -11,11 +11,11 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 
 from admission.budget import Kip73Budget
 from admission.simple_rate import SimpleRate
-from proxy.config.reload import ReloadResult, ReloadStatistics
 from proxy.observing.exposition import Exposition
 from proxy.observing.metrics import Sources
 from proxy.observing.pages import lists_openmetrics
 from proxy.process.supervision import Task
+from proxy.quota_files.reload import ReloadResult, ReloadStatistics
 from proxy.quotas import Change, Deadline, Quotas, RateSource, RoleQuota
 from proxy.quotas.finer_rates import Entity
 from proxy.rates.choice import Choice, HeldBy, Observed

@@ -10,8 +10,8 @@ import trio.testing
 
 from protocol.metadata import Links
 from proxy.cluster.view import follow
-from proxy.config.reload import QuotaWatch
 from proxy.observing.quota_checks import LOOK_SECONDS, QuotaChecks
+from proxy.quota_files.reload import QuotaWatch
 from proxy.quotas import Quotas, RoleQuota
 from proxy.roles import Role
 from proxy.throttle.doubts import ALONE_SECONDS, Reason

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
-from proxy.config.last_good import keep_last_good
-from proxy.config.reload import QuotaWatch
 from proxy.config.settings import load_settings
 from proxy.journal.writer import JournalStatistics
 from proxy.observing.status_page import StatusPage, Steps
+from proxy.quota_files.last_good import keep_last_good
+from proxy.quota_files.reload import QuotaWatch
 from proxy.quotas import Quotas, RoleQuota
 from proxy.quotas.finer_rates import FinerRates
 from proxy.quotas.replicas import EVERY_PARTITION

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from proxy.process.heartbeat import BEAT_SECONDS, KEPT_SECONDS, Heartbeat, LoopLag
+from proxy.process.watchdog import BEAT_SECONDS, KEPT_SECONDS, Heartbeat, LoopLag
 
 if TYPE_CHECKING:
     from trio.testing import MockClock

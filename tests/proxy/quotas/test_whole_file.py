@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from proxy.config.quota_file import read_quotas_file
 from proxy.errors import ConfigurationError
+from proxy.quota_files.quota_file import read_quotas_file
 from proxy.quotas.whole_file import MOST_BYTES, parse_to_write
 
 if TYPE_CHECKING:

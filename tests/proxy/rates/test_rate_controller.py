@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 import trio
 
-from proxy.config import reload
-from proxy.config.last_good_keeper import LastGoodKeeper
-from proxy.config.reload import QuotaWatch
+from proxy.quota_files import reload
+from proxy.quota_files.last_good_keeper import LastGoodKeeper
+from proxy.quota_files.reload import QuotaWatch
 from proxy.rates.choice import HeldBy
 from proxy.rates.rate_controller import RateController
 from proxy.roles import Role

@@ -28,11 +28,11 @@ from lab.embedded.follower import EmbeddedFollower, FetcherSettings
 from lab.embedded.leader import EmbeddedLeader
 from lab.host.addresses import held_ports
 from protocol.wire.framing import with_length
-from proxy.config.reload import QuotaWatch
 from proxy.config.settings import load_settings
 from proxy.errors import ConfigurationError
 from proxy.journal.recorder import Journal
-from proxy.network.name_lookups import NameLookups
+from proxy.network.host_names import NameLookups
+from proxy.quota_files.reload import QuotaWatch
 from proxy.serving.serve import serve
 from proxy.statistics import Statistics
 from tests.open_files import open_files

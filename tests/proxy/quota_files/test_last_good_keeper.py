@@ -7,9 +7,9 @@ import pytest
 import trio
 import trio.testing
 
-from proxy.config.last_good import keep_last_good, load_last_good
-from proxy.config.last_good_keeper import LastGoodKeeper
-from proxy.config.reload import QuotaWatch
+from proxy.quota_files.last_good import keep_last_good, load_last_good
+from proxy.quota_files.last_good_keeper import LastGoodKeeper
+from proxy.quota_files.reload import QuotaWatch
 from tests.proxy.recorded_log import RecordedLog
 
 real_sleep = trio.sleep
@@ -61,7 +61,7 @@ async def until_kept(state: Path, content: bytes) -> None:
 async def test_good_quotas_are_kept_and_bad_ones_are_not(
     path: Path, log: RecordedLog, nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("proxy.config.last_good_keeper.LEAST_PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr("proxy.quota_files.last_good_keeper.LEAST_PAUSE_SECONDS", 0.0)
     state = path.with_name("state")
     watch = QuotaWatch.open(path, broker_id=1, log=log, state=state)
     keeper = LastGoodKeeper(state, watch, log)
@@ -82,8 +82,8 @@ async def test_good_quotas_are_kept_and_bad_ones_are_not(
 async def test_a_place_that_cannot_be_written_costs_a_line_and_never_the_reload(
     path: Path, log: RecordedLog, nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("proxy.config.last_good_keeper.LEAST_PAUSE_SECONDS", 0.0)
-    monkeypatch.setattr("proxy.config.last_good_keeper.RETRY_SECONDS", 0.01)
+    monkeypatch.setattr("proxy.quota_files.last_good_keeper.LEAST_PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr("proxy.quota_files.last_good_keeper.RETRY_SECONDS", 0.01)
     folder = path.with_name("folder")
     state = folder / "state"
     watch = QuotaWatch.open(path, broker_id=1, log=log, state=state)
@@ -107,7 +107,7 @@ async def test_a_file_that_never_rests_is_kept_once_in_a_while_and_its_last_cont
     watch = QuotaWatch.open(path, broker_id=1, log=log, state=state)
     keeper = LastGoodKeeper(state, watch, log)
     rest = trio.Event()
-    monkeypatch.setattr("proxy.config.last_good_keeper.trio.sleep", lambda _: rest.wait())
+    monkeypatch.setattr("proxy.quota_files.last_good_keeper.trio.sleep", lambda _: rest.wait())
     nursery.start_soon(keeper.run)
     await until_kept(state, b"# first")
     for number in range(20):
@@ -141,10 +141,10 @@ async def test_a_disk_that_hangs_is_said_and_written_to_once_it_answers(
         answers.wait(20.0)
         return keep_last_good(*arguments)
 
-    monkeypatch.setattr("proxy.config.last_good_keeper.keep_last_good", hang)
-    monkeypatch.setattr("proxy.config.last_good_keeper.LEAST_PAUSE_SECONDS", 0.0)
-    monkeypatch.setattr("proxy.config.last_good_keeper.RETRY_SECONDS", 0.01)
-    monkeypatch.setattr("proxy.config.last_good_keeper.WRITE_SECONDS", 0.05)
+    monkeypatch.setattr("proxy.quota_files.last_good_keeper.keep_last_good", hang)
+    monkeypatch.setattr("proxy.quota_files.last_good_keeper.LEAST_PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr("proxy.quota_files.last_good_keeper.RETRY_SECONDS", 0.01)
+    monkeypatch.setattr("proxy.quota_files.last_good_keeper.WRITE_SECONDS", 0.05)
     state = path.with_name("state")
     keeper = LastGoodKeeper(state, QuotaWatch.open(path, broker_id=1, log=log, state=state), log)
     nursery.start_soon(keeper.run)

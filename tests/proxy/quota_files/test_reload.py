@@ -15,12 +15,12 @@ import pytest
 import trio
 import trio.testing
 
-from proxy.config import reload
-from proxy.config.effective_quotas import WorkedOut, work_out
-from proxy.config.quota_file import WrittenQuotas, load_quotas_file, read_quotas_file
-from proxy.config.reload import QuotaWatch, ReloadResult
 from proxy.errors import ConfigurationError
 from proxy.files import watching
+from proxy.quota_files import reload
+from proxy.quota_files.effective_quotas import WorkedOut, work_out
+from proxy.quota_files.quota_file import WrittenQuotas, load_quotas_file, read_quotas_file
+from proxy.quota_files.reload import QuotaWatch, ReloadResult
 from proxy.quotas import parse_quotas
 from tests.proxy.recorded_log import RecordedLog
 from tests.uncollected import uncollected

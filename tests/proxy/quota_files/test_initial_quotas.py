@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from proxy.config.initial_quotas import Source
-from proxy.config.last_good import keep_last_good
-from proxy.config.reload import QuotaWatch, ReloadResult
+from proxy.quota_files.initial_quotas import Source
+from proxy.quota_files.last_good import keep_last_good
+from proxy.quota_files.reload import QuotaWatch, ReloadResult
 from tests.proxy.recorded_log import RecordedLog
 
 from ..hanging_disk import hanging_disk

@@ -1,8 +1,8 @@
-"""The token that a request has to bring to change quotas over HTTP. It is read from a file, and again when that
-changes.
+"""Authorizes changes over HTTP: by a bearer token, or by a client certificate with a configured name.
 
-Invariant: a token is compared in constant time. If others could read the file, or if it does not hold a token, then no
-token is known and nobody is let in.
+The token is read from a file, and again when that changes. Invariants: a token is compared in constant time; if others
+could read the file, or if it does not hold a token, no token is known. Without a token and without names no request is
+authorized; a name counts only where the server itself has verified the certificate that has it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from ..errors import ConfigurationError
-from ..files.slow_disks import answers, no_answer
+from ..files.reading import answers, no_answer
 from ..threads import in_thread
 from .routing import json_answer
 from .token_format import MOST_BYTES, TOKEN
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from ..logs.log import Log
     from .routing import Answer, Request
+
 
 LEAST_CHARACTERS = 16
 LOOK_SECONDS = 1.0
@@ -131,3 +132,31 @@ class BearerToken:
         with trio.move_on_after(READ_SECONDS):
             return await in_thread(read_token, self._path, limiter=self._threads)
         raise ConfigurationError(f"http.token_file: {self._path}: cannot be read: no answer within {READ_SECONDS:g} s")
+
+
+def subject_of(certificate: bytes | None) -> str:
+    """Return the distinguished name in the peer's verified certificate (DER), spelt as in RFC 4514; "" where it has
+    shown none."""
+    if certificate is None:
+        return ""
+    # Loaded where it is needed: most sidecars serve their pages in plaintext on loopback.
+    from cryptography import x509
+
+    return x509.load_der_x509_certificate(certificate).subject.rfc4514_string()
+
+
+class Writers:
+    """`subjects`: distinguished names as `subject_of` spells them. `token` None: certificates alone count."""
+
+    def __init__(self, token: BearerToken | None, subjects: frozenset[str]) -> None:
+        self._token = token
+        self._subjects = subjects
+
+    def required(self, request: Request) -> Answer | None:
+        """Return the answer to a request that is not authorized; None for one that is."""
+        if request.subject and request.subject in self._subjects:
+            return None
+        if self._token is not None:
+            return self._token.required(request)
+        found = f"one of {request.subject}" if request.subject else "none"
+        return json_answer(403, {"error": f"expected a client certificate of one of http.writers, found {found}"})

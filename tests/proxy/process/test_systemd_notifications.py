@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from proxy.process.service_manager import ServiceManager
+from proxy.process.systemd import ServiceManager
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

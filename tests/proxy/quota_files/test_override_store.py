@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from proxy.config.override_store import MOST_BYTES, MOST_OVERRIDES, before_path, edit, load, store_path
 from proxy.errors import ConfigurationError
+from proxy.quota_files.override_store import MOST_BYTES, MOST_OVERRIDES, before_path, edit, load, store_path
 from proxy.quotas.override import Override, PlacedValue
 
 if TYPE_CHECKING:
@@ -25,8 +25,8 @@ NOW = datetime(2026, 12, 1, tzinfo=UTC)
 WRITER = """
 import sys
 from pathlib import Path
-from proxy.config.override_store import edit
-from tests.proxy.config.test_override_store import made
+from proxy.quota_files.override_store import edit
+from tests.proxy.quota_files.test_override_store import made
 
 path, first = Path(sys.argv[1]), int(sys.argv[2])
 for number in range(first, first + 1000):

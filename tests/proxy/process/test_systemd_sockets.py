@@ -16,7 +16,7 @@ from lab.host.addresses import held_ports
 from lab.sidecars.sidecars import throttle_sidecar_script
 from proxy.config.settings_values import Address
 from proxy.errors import ConfigurationError
-from proxy.process.activation import PassedSockets
+from proxy.process.systemd import PassedSockets
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

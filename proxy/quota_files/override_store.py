@@ -18,8 +18,7 @@ import msgspec
 
 from ..errors import ConfigurationError
 from ..files.locking import LOCK_SECONDS, lock
-from ..files.reading import read_bytes
-from ..files.slow_disks import refuse_silent
+from ..files.reading import read_bytes, refuse_silent
 from ..quotas.override import Override, layer_of
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import enum
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..errors import ConfigurationError
-from ..files.slow_disks import answers, no_answer, refuse_silent
+from ..files.reading import answers, no_answer, refuse_silent
 from ..quotas.sections import Layer, QuotaFile
 from .last_good import kept_starts, load_last_good
 from .quota_file import read_quotas_file

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from proxy.config.last_good import keep_last_good, load_last_good, state_beside, state_place
-from proxy.config.quota_file import load_quotas_file
 from proxy.errors import ConfigurationError
+from proxy.quota_files.last_good import keep_last_good, load_last_good, state_beside, state_place
+from proxy.quota_files.quota_file import load_quotas_file
 from tests.open_files import open_files
 
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ def test_a_lock_that_is_never_given_back_is_not_waited_for_without_end(
     state: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A sidecar that is stopped with it kept the others from keeping anything, and none could say why."""
-    monkeypatch.setattr("proxy.config.last_good.LOCK_SECONDS", 0.1)
+    monkeypatch.setattr("proxy.quota_files.last_good.LOCK_SECONDS", 0.1)
     keep_last_good(state, QUOTAS, 1.0)
     written = state.with_name("state.new")
     holder = os.open(written, os.O_RDWR | os.O_CREAT)

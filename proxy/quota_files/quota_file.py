@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from ..files.reading import read_bytes
-from ..files.slow_disks import refuse_silent
+from ..files.reading import read_bytes, refuse_silent
 from ..quotas.reading import parse_quotas
 from ..quotas.whole_file import MOST_BYTES, refuse_nothing
 

@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from proxy.config.quota_file import load_quotas_file
 from proxy.errors import ConfigurationError
+from proxy.quota_files.quota_file import load_quotas_file
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -21,9 +21,8 @@ import trio
 
 from ..changes import Changes
 from ..errors import ConfigurationError
-from ..files.mounts import is_mounted_alone
-from ..files.slow_disks import answers
-from ..files.watching import follow
+from ..files.reading import answers
+from ..files.watching import follow, is_mounted_alone
 from ..quotas import Change, QuotaFile, Quotas, RateStarts, effective
 from ..quotas.origins import said
 from ..quotas.override import layers_of

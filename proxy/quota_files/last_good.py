@@ -21,8 +21,7 @@ import msgspec
 
 from ..errors import ConfigurationError
 from ..files.locking import LOCK_SECONDS, lock
-from ..files.reading import read_bytes
-from ..files.slow_disks import refuse_silent, silent
+from ..files.reading import read_bytes, refuse_silent, silent
 from ..quotas.reading import parse_quotas
 from ..quotas.whole_file import MOST_BYTES
 
