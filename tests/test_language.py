@@ -33,6 +33,7 @@ CONVERTED = (
     "proxy/network",
     "proxy/observing",
     "proxy/process",
+    "proxy/quota_files",
     "proxy/rates",
     "proxy/serving",
     "proxy/tls",

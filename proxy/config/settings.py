@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from ..logs.log_settings import LogFormat, LogLevel, LogSettings
-from ..quota_files.last_good import overwrites, state_beside, state_place
 from ..quotas.units import format_size, shown
 from .names_settings import LoginSettings, read_login
 from .settings_file import override, read_document
@@ -23,6 +22,7 @@ from .settings_limits import LimitSettings
 from .settings_problems import Problems
 from .settings_roles import EgressMode, EgressSettings, IngressSettings, PeerSettings
 from .settings_values import Address, format_duration
+from .state_path import overwrites, state_beside, state_place
 from .tables import READ_APART, AtLeastOne, BrokerId, Bytes, Key, Seconds, TableReader
 from .tls_reading import Ends, read_listener, read_role
 from .tls_settings import ClientAuth, RoleTls

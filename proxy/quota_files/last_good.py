@@ -13,20 +13,21 @@ from __future__ import annotations
 
 import hashlib
 import os
-from contextlib import contextmanager, suppress
-from pathlib import Path
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
+from ..config.state_path import written_first
 from ..errors import ConfigurationError
 from ..files.locking import LOCK_SECONDS, lock
-from ..files.reading import read_bytes, refuse_silent, silent
+from ..files.reading import read_bytes, refuse_silent
 from ..quotas.reading import parse_quotas
 from ..quotas.whole_file import MOST_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from pathlib import Path
 
     from ..quotas.sections import QuotaFile
 
@@ -58,38 +59,6 @@ class LastGood(NamedTuple):
     saved_at: float
     """When this content was first kept, in seconds since 1970."""
     starts: Mapping[str, float] = {}
-
-
-def state_beside(quotas_path: Path) -> Path:
-    """Return where the last good quotas are kept unless proxy.toml or a service manager says otherwise."""
-    return quotas_path.parent / f".{quotas_path.name}.last-good"
-
-
-def state_place(quotas_path: Path, environ: Mapping[str, str]) -> Path:
-    """Return the same, a service manager's word being heard: systemd names a unit's ``StateDirectory=`` in
-    STATE_DIRECTORY, with colons between several (systemd.exec(5)), and may have left the unit nothing else that it can
-    write."""
-    folder = environ.get("STATE_DIRECTORY", "").partition(":")[0]
-    return Path(folder) / f"{quotas_path.name}.last-good" if folder else state_beside(quotas_path)
-
-
-def written_first(path: Path) -> Path:
-    """Return the file beside `path` that becomes it once it is whole."""
-    return path.parent / f"{path.name}.new"
-
-
-def overwrites(path: Path, other: Path) -> str | None:
-    """Return which file would take the place of `other`, were the last good quotas kept at `path`; None if none would.
-
-    However both are spelt, relatively or through links. None too if a disk hangs: a start must not hang with it.
-    """
-    if silent([path, other]):
-        return None
-    # A path with a zero byte in it leads nowhere, as whoever opens it says.
-    with suppress(ValueError):
-        place = os.path.realpath(other)
-        return next((str(each) for each in (path, written_first(path)) if os.path.realpath(each) == place), None)
-    return None
 
 
 def load_last_good(path: Path) -> LastGood | None:

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from proxy.config.state_path import state_beside, state_place
 from proxy.errors import ConfigurationError
-from proxy.quota_files.last_good import keep_last_good, load_last_good, state_beside, state_place
+from proxy.quota_files.last_good import keep_last_good, load_last_good
 from proxy.quota_files.quota_file import load_quotas_file
 from tests.open_files import open_files
 
