@@ -83,9 +83,9 @@ def test_a_thread_that_has_ended_has_no_stack() -> None:
 
 BLOCKS = """
 import signal, time, trio
-from proxy.process import heartbeat, watchdog
+from proxy.process import watchdog
 watchdog.STALL_SECONDS = 1.0
-run = heartbeat.Heartbeat.run
+run = watchdog.Heartbeat.run
 
 async def hangs(self):
     async with trio.open_nursery() as nursery:
@@ -94,7 +94,7 @@ async def hangs(self):
         while True:
             time.sleep(0.01)
 
-heartbeat.Heartbeat.run = hangs if {hangs} else run
+watchdog.Heartbeat.run = hangs if {hangs} else run
 from operating.cli import main
 main()
 """
