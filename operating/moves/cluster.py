@@ -10,7 +10,7 @@ Invariant: whatever goes wrong is a ClusterError that says what was being asked 
 from __future__ import annotations
 
 import logging
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -25,6 +25,7 @@ from .kafka_python import (
     ConfigResource,
     ConfigResourceType,
     IncompatibleBrokerVersion,
+    KafkaConnectionError,
     KafkaError,
     KafkaTimeoutError,
     TokenProvider,
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from .native_throttle import NativeLeftover
 
 _TIMEOUT_MS = 15_000
+_MOST_TRIES = 5
 _TOKENS = "sasl_oauth_token_provider"
 _OFFLINE_LOG_DIR = 56
 """KAFKA_STORAGE_ERROR: one disk of the broker has failed; its other disks still answer."""
@@ -292,7 +294,7 @@ class Cluster:
         """Return the answer to a question. If brokers are too old for the question, `unsupported` is returned instead,
         if it is given."""
         try:
-            return call()
+            return self._answer(call)
         except IncompatibleBrokerVersion as error:
             if "unsupported" in otherwise:
                 return otherwise["unsupported"]
@@ -301,6 +303,15 @@ class Cluster:
             unknown = unresolved(self._client.advertised_hosts(), self._hosts)
             why = f"; {_not_resolved(unknown)}" if unknown else ""
             raise ClusterError(f"{doing}: {_said(error)}{why}") from error
+
+    @staticmethod
+    def _answer(call: Callable[[], Any]) -> Any:
+        """Return what some broker answers. kafka-python asks any that it knows, also one that has just died, and after
+        a failed connection another one."""
+        for _ in range(_MOST_TRIES - 1):
+            with suppress(KafkaConnectionError):
+                return call()
+        return call()
 
 
 def _is_online(broker: int, log_dir: Mapping[str, Any]) -> bool:

@@ -22,6 +22,7 @@ with warnings.catch_warnings():
     from kafka.admin import AlterConfigOp, ConfigResource, ConfigResourceType
     from kafka.errors import (
         IncompatibleBrokerVersion,
+        KafkaConnectionError,
         KafkaError,
         KafkaTimeoutError,
         NodeNotReadyError,
@@ -45,6 +46,7 @@ __all__ = [
     "ConfigResourceType",
     "HostsFileSocket",
     "IncompatibleBrokerVersion",
+    "KafkaConnectionError",
     "KafkaError",
     "KafkaTimeoutError",
     "NodeNotReadyError",

@@ -9,7 +9,7 @@ import pytest
 
 from operating.moves import cluster as cluster_module
 from operating.moves.cluster import Cluster, Connection, connect
-from operating.moves.kafka_python import IncompatibleBrokerVersion, KafkaError, KafkaTimeoutError
+from operating.moves.kafka_python import IncompatibleBrokerVersion, KafkaConnectionError, KafkaError, KafkaTimeoutError
 from operating.moves.names import MOST_HOSTS_BYTES
 from operating.moves.native_throttle import NativeLeftover
 from operating.moves.options import connected
@@ -42,6 +42,23 @@ def test_one_look_tells_all_that_a_plan_needs() -> None:
     assert view.sizes == {(101, A): 900, (103, A): 300}
     # 105 is registered, but fenced.
     assert view.brokers == {101, 102, 103, 104}
+
+
+def test_a_broker_that_has_just_died_is_not_the_only_one_that_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """kafka-python asks any broker of its list, and another one after a failed connection."""
+    client = orders()
+    dead, describe = [102, 103], client.describe_topics
+
+    def ask(topics: list[str] | None) -> object:
+        if dead:
+            raise KafkaConnectionError(f"{dead.pop()} ECONNREFUSED")
+        return describe(topics)
+
+    monkeypatch.setattr(client, "describe_topics", ask)
+    assert Cluster(client).every_partition()
+    dead[:] = range(99)
+    with pytest.raises(ClusterError, match="describing topics: KafkaConnectionError"):
+        Cluster(client).every_partition()
 
 
 def test_every_partition_is_of_every_topic() -> None:
