@@ -161,7 +161,11 @@ KINDS: dict[Kind, tuple[Field, ...]] = {
     ),
     Kind.START: (Field("version", _STRING, "The sidecar's version."),),
     Kind.STOP: (),
-    Kind.FILE_OPENED: (Field("file", _STRING, "Name of the file, once it is closed."),),
+    Kind.FILE_OPENED: (
+        Field("file", _STRING, "Name of the file, once it is closed."),
+        Field("cluster", _STRING, "Id of the cluster; null while no broker has told it.", required=False),
+        Field("rack", _STRING, "Rack of the broker; null if it is in none, and likewise.", required=False),
+    ),
     Kind.FILE_CLOSED: (Field("file", _STRING, "Name of the file."), _LINES),
     Kind.DROPPED: (
         Field(

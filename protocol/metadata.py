@@ -197,6 +197,14 @@ def broker_racks(frame: Bytes, *, version: int) -> dict[int, str]:
     return {broker.node_id: broker.rack or "" for broker in _body(frame, version).brokers}
 
 
+def cluster_id(frame: Bytes, *, version: int) -> str:
+    """The id of the cluster; empty if the broker does not know it.
+
+    Raises ProtocolError for whatever is not such a response, to the last byte.
+    """
+    return _body(frame, version).cluster_id or ""
+
+
 class Links(NamedTuple):
     """The brokers between which and one broker replication runs, those alone that are alive."""
 

@@ -12,18 +12,19 @@ from ..questions import what_happened
 from ..questions.asking import QUESTIONS, ask
 from ..terminal import printable
 from .options import ScopeOptions, scope_options, session, spark_options, tables
-from .quantities import DURATION, MOMENT, SOME_TIME, Moment
+from .quantities import DURATION, MOMENT, SOME_TIME, Moment, Number
 
 if TYPE_CHECKING:
     from ..questions.answer import Answer
 
 
-@click.command("ask", short_help="will-it-finish, was-it-kept, what-rate, what-happened, who-was-starved.")
+@click.command("ask", short_help="A question by its name: will-it-finish, was-it-kept, what-rate …")
 @click.argument("question", type=click.Choice(QUESTIONS))
 @click.argument("path", metavar="TABLES")
 @click.option("--at", type=MOMENT, help="what-happened: when. 03:10 is the last time it was that.")
 @click.option("--around", type=DURATION, default="5m", show_default=True, help="what-happened: before and after it.")
 @click.option("--finish-in", type=SOME_TIME, help="what-rate: how long it may take. Default: half as long as it took.")
+@click.option("--price", type=Number(), help="what-did-it-cost: of a GiB between racks.")
 @click.option("--json", "as_json", is_flag=True, help="For scripts.")
 @scope_options
 @spark_options
@@ -33,6 +34,7 @@ def command(
     at: Moment | None,
     around: float,
     finish_in: float | None,
+    price: float | None,
     wanted: ScopeOptions,
     spark_settings: tuple[str | None, tuple[str, ...]],
     *,
@@ -46,6 +48,11 @@ def command(
     what-rate        what to set next time, and why
     what-happened    in the minutes around --at
     who-was-starved  which replica stood still while others moved
+    which-move-hurt  moves during which quotas gave way or in-sync followers paused
+    who-keeps-falling-behind   replicas that fell behind three times or more
+    who-never-catches-up       replicas that are no nearer after ten minutes
+    how-long-under-replicated  in all, and which partitions for longest
+    what-did-it-cost           bytes by topic and by pair of racks, and their --price
 
     Exit status 0: the answer is good, or there is one. 3: it is bad (broken, never, starved). 4: the journals do not
     say.
@@ -66,7 +73,7 @@ def command(
             if last is None:
                 raise InputError(f"{path}: no traffic in the tables: nothing has an end to count from")
             when = at.resolve(last)
-        answer = ask(found, question, at=when, finish_in=finish_in, around=round(around))
+        answer = ask(found, question, at=when, finish_in=finish_in, around=round(around), price=price)
     click.echo(json.dumps(answer.as_json(), ensure_ascii=False) if as_json else told(answer))
     click.get_current_context().exit(answer.verdict.value)
 

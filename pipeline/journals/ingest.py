@@ -159,7 +159,7 @@ def _take(
     wanted = spark.createDataFrame([(path,) for path in paths], "path string")
     listed = found.join(F.broadcast(wanted), on="path", how="left_semi")
     files = account(listed, parsed, verdicts, taken=now).coalesce(1).cache()
-    require_one_cluster(files, given.runs)
+    require_one_cluster(files, tables.table("files"), given.runs)
     good, bad = parsed.where(F.col("problem").isNull()), parsed.where(F.col("problem").isNotNull())
     outcome = _outcome(files)
     told = [*of_clocks(good), *of_files(files)]

@@ -1,8 +1,9 @@
 """Tables are of one cluster: its brokers are told apart by their ids alone, and its journals' files by their names.
 
-Two clusters with equal ids, or two sidecars that were given one, may write files of the same name. Each run of a
-sidecar has a name of its own, so that of two such files the runs differ. Invariant: a file of another run is never
-taken for a copy, and nothing of it is written.
+A journal file says the id of its cluster once a broker has told the sidecar. Two clusters whose ids are unknown, or two
+sidecars with one broker id, may write files of the same name: each run of a sidecar has a name of its own, so that of
+two such files the runs differ. Invariant: nothing is written of files of another cluster, and a file of another run is
+never taken for a copy.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
     from ..tables.file_accounts import Copy
 
+_OF_ITS_OWN = "Give each cluster journals and tables (--into) of its own; nothing was taken"
+
 
 def checked_copies(spark: SparkSession, copies: Sequence[Copy], *, taken: int) -> DataFrame | None:
     """Return the account of files that have the name of one that was read whole; None if there are none. Raises
@@ -41,13 +44,25 @@ def checked_copies(spark: SparkSession, copies: Sequence[Copy], *, taken: int) -
         rows.append((copy.source, copy.size_bytes, copy.path, run, taken))
     told = spark.createDataFrame(rows, "source string, size_bytes long, path string, run string, taken long")
     told = told.withColumns({"state": F.lit("copy"), "lines": F.lit(0), "quarantined": F.lit(0)})
-    absent = {name: F.lit(None) for name in ("modified", "why")}
+    absent = {name: F.lit(None) for name in ("modified", "why", "cluster")}
     return told.withColumns(absent).select([F.col(field.name).cast(field.dataType) for field in FILES])
 
 
-def require_one_cluster(files: DataFrame, runs: Mapping[str, str]) -> None:
-    """Raise InputError if two files that were read have one name and not one run. files: their account. runs: of paths
-    that were read before the run that they had then."""
+def require_one_cluster(files: DataFrame, known: DataFrame, runs: Mapping[str, str]) -> None:
+    """Raise InputError if files that were read say two clusters, or two of them have one name and not one run.
+
+    files: their account. known: that of all files before. runs: of paths that were read before the run that they had
+    then.
+    """
+    first = F.min_by("path", F.struct(F.col("is_new"), F.col("path"))).alias("path")
+    accounts = known.withColumn("is_new", F.lit(False)).unionByName(files.withColumn("is_new", F.lit(True)))
+    clusters = accounts.where("cluster is not null").groupBy("cluster").agg(first, F.min("is_new").alias("is_new"))
+    expected, row = (*clusters.orderBy("is_new", "path").limit(2).collect(), None, None)[:2]
+    if expected is not None and row is not None:
+        raise InputError(
+            f"{row.path}: expected lines of cluster {expected.cluster} as in {expected.path}, found those of cluster"
+            f" {row.cluster}. {_OF_ITS_OWN}"
+        )
     told = F.struct("run", "path")
     several = files.where("run is not null").groupBy(journal().alias("journal")).agg(
         F.min(told).alias("one"), F.max(told).alias("other"), F.count_distinct("run").alias("runs")
@@ -63,7 +78,7 @@ def _require_same(path: str, run: str | None, of: str, expected: str | None) -> 
     if run is not None and expected is not None and run != expected:
         raise InputError(
             f"{path}: expected lines of run {expected} as in {of}, found those of run {run}: two clusters, or two"
-            " sidecars with one broker id. Give each cluster journals and tables (--into) of its own; nothing was taken"
+            f" sidecars with one broker id. {_OF_ITS_OWN}"
         )
 
 

@@ -9,7 +9,12 @@ import enum
 import math
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from ..terminal import printable
+
+if TYPE_CHECKING:
+    from pyspark.sql import Row
 
 
 class Verdict(enum.Enum):
@@ -58,3 +63,8 @@ def counted(number: int, one: str, many: str = "") -> str:
 
 def who(broker: object, role: str) -> str:
     return f"broker {broker} as {role}"
+
+
+def replica(row: Row) -> str:
+    """``orders-0 from 101 to 102``."""
+    return f"{printable(row.topic, keep='')}-{row.partition} from {row.source} to {row.destination}"

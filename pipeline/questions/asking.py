@@ -9,7 +9,16 @@ from pyspark.sql import functions as F
 from ..model.duration_curve import recorded
 from ..tables.incomplete_data import of_tables
 from ..units import Units
-from . import was_it_kept, what_happened, what_rate, who_was_starved, will_it_finish
+from . import (
+    replica_times,
+    was_it_kept,
+    what_did_it_cost,
+    what_happened,
+    what_rate,
+    which_move_hurt,
+    who_was_starved,
+    will_it_finish,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,16 +32,21 @@ QUESTIONS = (
     what_rate.QUESTION,
     what_happened.QUESTION,
     who_was_starved.QUESTION,
+    which_move_hurt.QUESTION,
+    replica_times.KEEPS_FALLING,
+    replica_times.NEVER_CATCHES_UP,
+    replica_times.UNDER_REPLICATED,
+    what_did_it_cost.QUESTION,
 )
 
 
 def ask(
     tables: Tables, question: str, *, at: int | None = None, finish_in: float | None = None,
-    around: int = what_happened.AROUND_SECONDS,
+    around: int = what_happened.AROUND_SECONDS, price: float | None = None,
 ) -> Answer:  # fmt: skip
     """Answer one of `QUESTIONS`.
 
-    at: what-happened's moment, seconds since 1970. finish_in: what-rate's seconds.
+    at: what-happened's moment, seconds since 1970. finish_in: what-rate's seconds. price: what-did-it-cost's, a GiB.
     """
     units = units_of(tables)
     answers: dict[str, Callable[[], Answer]] = {
@@ -43,6 +57,17 @@ def ask(
             what_happened.facts(tables, at or 0, around=around), units
         ),
         who_was_starved.QUESTION: lambda: who_was_starved.answer(who_was_starved.facts(tables), units),
+        which_move_hurt.QUESTION: lambda: which_move_hurt.answer(which_move_hurt.facts(tables), units),
+        replica_times.KEEPS_FALLING: lambda: replica_times.answer_falling_behind(
+            replica_times.falling_behind(replica_times.moves_of(tables))
+        ),
+        replica_times.NEVER_CATCHES_UP: lambda: replica_times.answer_never_caught_up(
+            replica_times.never_caught_up(replica_times.moves_of(tables)), units
+        ),
+        replica_times.UNDER_REPLICATED: lambda: replica_times.answer_under_replicated(
+            replica_times.under_replicated(replica_times.moves_of(tables))
+        ),
+        what_did_it_cost.QUESTION: lambda: what_did_it_cost.answer(what_did_it_cost.facts(tables), units, price=price),
     }
     return answers[question]().doubted(*of_tables(tables.files))
 

@@ -15,8 +15,11 @@ from ..jobs.lag import TREND_SECONDS
 from ..jobs.quotas import ROLE, UNLIMITED
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from pyspark.sql import DataFrame
 
+MINUTE = 60
 MOST_ROWS = 40
 MOST_COLUMNS = 96
 STEPS = (
@@ -26,14 +29,21 @@ STEPS = (
 """Seconds."""
 
 
+class Columns(NamedTuple):
+    """The squares of a row: from the second `began` on."""
+
+    began: int
+    seconds_per_column: int
+    columns: int
+
+
 class Cell(NamedTuple):
-    """share: mean bytes over the quota; None: no quota, or one of 0. worst: of a second. lag_bytes: the most; None:
-    messages of a size that nobody knows. bytes: that moved under a quota; None: there was none, or nobody spoke."""
+    """share: mean bytes over the quota; None: no quota, or one of 0. worst: of a second. bytes: that moved under a
+    quota; None: there was none, or nobody spoke."""
 
     share: float | None
     worst: float | None
     broken: bool
-    lag_bytes: float | None
     bytes: int | None = None
 
 
@@ -41,22 +51,28 @@ class Grid(NamedTuple):
     rows: tuple[tuple[int, str], ...]
     """Brokers and roles: those over their bound first, then those most behind, then the busiest."""
     all_rows: int
-    began: int
-    seconds_per_column: int
-    columns: int
+    columns: Columns
     cells: dict[tuple[int, str, int], Cell]
     """By broker, role and column; none where nobody spoke."""
-    most_lag_bytes: float
 
     @property
     def most_share(self) -> float:
         """Of the quota, in a square; 1 at most."""
         return min(max((cell.share or 0.0 for cell in self.cells.values()), default=0.0), 1.0)
 
+
+class LinkGrid(NamedTuple):
+    rows: tuple[tuple[str, str], ...]
+    """Links, by source and destination: those with the most replica-seconds behind first."""
+    all_rows: int
+    columns: Columns
+    cells: dict[tuple[str, str, int], float]
+    """By source, destination and column: how many replicas were behind in the mean; none where nobody was."""
+
     @property
-    def sizes_known(self) -> bool:
-        """Whether everybody who was behind was so by bytes that somebody knows."""
-        return all(cell.lag_bytes is not None for cell in self.cells.values())
+    def most(self) -> float:
+        """The most replicas behind in a square."""
+        return max(self.cells.values(), default=0.0)
 
 
 def whole_step(seconds: int) -> int:
@@ -102,9 +118,10 @@ def buckets(judged: DataFrame, progress: DataFrame, step: int) -> DataFrame:
     return rates.join(behind, on=[*ROLE, "bucket"], how="full")
 
 
-def outliers(by_bucket: DataFrame, most: int = 1000) -> list[int]:
-    """Return the brokers that are in trouble: the worst of those over a bound, of those stalled, of those behind at the
-    end, then the second of each. The two worst over a bound are often both ends of one link."""
+def outliers(by_bucket: DataFrame, starved: Collection[int] = (), most: int = 1000) -> list[int]:
+    """Return the brokers that are in trouble: the worst of those over a bound, of those stalled, of those whose
+    replicas were `starved`, of those behind at the end, then the second of each. The two worst over a bound are often
+    both ends of one link."""
     each = by_bucket.groupBy(*ROLE).agg(
         F.coalesce(F.sum("broken"), F.lit(0)).alias("broken"), F.coalesce(F.sum("stalled"), F.lit(0)).alias("stalled"),
         F.coalesce(F.max_by("lag", "bucket"), F.lit(0)).alias("messages"),
@@ -112,9 +129,10 @@ def outliers(by_bucket: DataFrame, most: int = 1000) -> list[int]:
     )  # fmt: skip
     worst = (F.max(name).alias(name) for name in ("messages", "left"))
     of_broker = each.groupBy("broker").agg(*worst, F.sum("broken").alias("broken"), F.sum("stalled").alias("stalled"))
-    rows = of_broker.where("broken > 0 or stalled > 0 or messages > 0")
+    is_starved = F.col("broker").isin(list(starved))
+    rows = of_broker.where((F.col("broken") > 0) | (F.col("stalled") > 0) | (F.col("messages") > 0) | is_starved)
     order = (F.desc("broken"), F.desc("stalled"), F.desc("left"), F.desc("messages"), F.col("broker"))
-    kind = F.when(F.col("broken") > 0, 0).when(F.col("stalled") > 0, 1).otherwise(2)
+    kind = F.when(F.col("broken") > 0, 0).when(F.col("stalled") > 0, 1).when(is_starved, 2).otherwise(3)
     placed = rows.withColumn("kind", kind).withColumn(
         "place", F.row_number().over(Window.partitionBy("kind").orderBy(*order))
     )
@@ -147,13 +165,38 @@ def grid(by_bucket: DataFrame, began: int, ended: int, step: int) -> Grid:
     rows = by_bucket.join(F.broadcast(wanted), on=list(ROLE), how="left_semi").groupBy(*ROLE, column).agg(
         F.sum("bytes").alias("bytes"), F.max("limit").alias("limit"), F.max("worst").alias("worst"),
         F.coalesce(F.sum("broken"), F.lit(0)).alias("broken"),
-        F.max(F.when(F.col("most_lag") > 0, F.col("most_lag_bytes"))).alias("lag_bytes"), F.max("most_lag")
-        .alias("messages"),
     )  # fmt: skip
     cells = {}
     for row in rows.collect():
         share = None if row.bytes is None or not row.limit else row.bytes / row.limit / wide
-        behind = row.lag_bytes if row.messages else 0.0
-        cells[row.broker, row.role, row.column] = Cell(share, row.worst, row.broken > 0, behind, row.bytes)
-    most = max((cell.lag_bytes or 0.0 for cell in cells.values()), default=0.0)
-    return Grid(tuple(keys), roles.count(), first, wide, columns, cells, most)
+        cells[row.broker, row.role, row.column] = Cell(share, row.worst, row.broken > 0, row.bytes)
+    return Grid(tuple(keys), roles.count(), Columns(first, wide, columns), cells)
+
+
+def link_grid(behind: DataFrame, columns: Columns) -> LinkGrid:
+    """The heat map of links: each replica once, as the end saw it that saw it behind for longer.
+
+    behind: what `moves.times_behind` says.
+    """
+    width = columns.seconds_per_column
+    minutes = behind.select("source", "destination", "role", F.inline("minutes"))
+    seconds = F.bit_count("active")
+    at = F.col("minute") * MINUTE
+    if width % MINUTE:
+        # A square is shorter than a minute.
+        minutes = minutes.withColumn("second", F.explode(F.sequence(F.lit(0), F.lit(MINUTE - 1))))
+        seconds = F.getbit("active", F.col("second")).cast("int")
+        at += F.col("second")
+    column = F.floor((at - columns.began) / width).cast("int").alias("column")
+    ends = minutes.groupBy("source", "destination", "role", column).agg(F.sum(seconds).alias("seconds"))
+    each = ends.groupBy("source", "destination", "column").agg(F.max("seconds").alias("seconds"))
+    each = each.where(F.col("column").between(0, columns.columns - 1) & (F.col("seconds") > 0)).cache()
+    links = each.groupBy("source", "destination").agg(F.sum("seconds").alias("seconds"))
+    chosen = links.orderBy(F.desc("seconds"), "source", "destination").limit(MOST_ROWS).collect()
+    names = [(row.source, row.destination) for row in chosen]
+    wanted = each.sparkSession.createDataFrame(names, "source string, destination string")
+    rows = each.join(F.broadcast(wanted), on=["source", "destination"], how="left_semi").collect()
+    cells = {(row.source, row.destination, row.column): row.seconds / width for row in rows}
+    found = LinkGrid(tuple(names), links.count(), columns, cells)
+    each.unpersist()
+    return found

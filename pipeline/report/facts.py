@@ -14,22 +14,25 @@ from pyspark.sql import functions as F
 
 from ..errors import InputError
 from ..jobs import audit, lag
-from ..jobs.moves import paced, times_behind
+from ..jobs.link_ends import REPLICA
+from ..jobs.moves import paced, times_behind, unpaced
 from ..model import backtest
 from ..model.duration_curve import FACTORS, LINE_BYTES_PER_SECOND, recorded
-from ..questions import was_it_kept, what_rate, who_was_starved, will_it_finish
+from ..questions import was_it_kept, what_rate, which_move_hurt, who_was_starved, will_it_finish
 from ..questions.asking import units_of
+from ..questions.replica_times import lacking_bytes
 from ..tables.cached_frames import CachedFrames
 from ..tables.incomplete_data import of_tables
-from .buckets import Grid, buckets, busiest, grid, outliers, whole_step
+from .buckets import Grid, LinkGrid, buckets, busiest, grid, link_grid, outliers, whole_step
 from .outlier import Outlier, told
 
 if TYPE_CHECKING:
-    from pyspark.sql import Row
+    from pyspark.sql import DataFrame, Row
 
     from ..model.backtest import BackTest
     from ..model.duration_curve import Recorded
     from ..questions.answer import Answer
+    from ..questions.will_it_finish import Left
     from ..tables import Tables
     from ..units import Units
 
@@ -38,6 +41,7 @@ MOST_POINTS = 288
 MOST_BROKERS = 4
 """That have plots of their own."""
 MOST_PAIRS = 20
+MOST_REPLICAS = 10
 
 
 class Curve(NamedTuple):
@@ -57,8 +61,14 @@ class Facts:
     units: Units
     seconds_per_point: int
     answers: tuple[Answer, ...]
-    """Was it kept, what rate, will it finish, who was starved."""
+    """Was it kept, what rate, will it finish, who was starved, which move hurt."""
     grid: Grid
+    links: LinkGrid
+    left: dict[tuple[str, str], Left]
+    """What links that are behind at the end have still to bring, by source and destination."""
+    worst_replicas: tuple[Row, ...]
+    """Those that were behind for longest, the ones that still are first: REPLICA, `began`, `seconds`, `finished`,
+    `bytes`, `lacks` (bytes at the end; None: not known)."""
     outliers: tuple[Outlier, ...]
     """The worst of them; if there are none, the busiest broker."""
     all_outliers: int
@@ -86,6 +96,8 @@ class Facts:
             "answers": {answer.question: answer.as_json() for answer in self.answers},
             "outliers": [one.broker for one in self.outliers[: self.all_outliers]], "all_outliers": self.all_outliers,
             "links": [pair._asdict() for pair in self.recorded.pairs],
+            "left": [one._asdict() for one in self.left.values()],
+            "worst_replicas": [row.asDict() for row in self.worst_replicas],
             "what_if": [
                 {"bytes_per_second": quota, "seconds": seconds if math.isfinite(seconds) else None}
                 for quota, seconds in (self.curve.points if self.curve else ())
@@ -118,7 +130,8 @@ def _facts(tables: Tables, whole: Row, held: CachedFrames) -> Facts:
     seconds = audit.seconds_with_quota(before.seconds, before.events)
     verdicts = held.once(audit.verdicts(audit.judged(seconds)))
     by_bucket = held.once(buckets(tables.scope.cut(verdicts), tables.scope.cut(progress), step))
-    matters = outliers(by_bucket)
+    starved = who_was_starved.facts(tables)
+    matters = outliers(by_bucket, {row.broker for row in starved.rows})
     shown = matters[:MOST_BROKERS] or busiest(by_bucket)
     behind = held.once(times_behind(tables))
     scaled = recorded(tables, paced(behind, tables))
@@ -127,11 +140,15 @@ def _facts(tables: Tables, whole: Row, held: CachedFrames) -> Facts:
         was_it_kept.facts(tables) if scaled.inside.bounds else was_it_kept.facts(tables, seconds, verdicts=verdicts)
     )
     rates = what_rate.answer(scaled, units)
+    finish = will_it_finish.of_times_behind(tables, behind, lambda: scaled)
+    hurt = which_move_hurt.judged(scaled.pairs, tables.scope.cut(tables.events), tables.seconds)
+    roles = grid(by_bucket, whole.began, whole.ended, step)
     answers = (
         was_it_kept.answer(kept_facts, units).doubted(*of_tables(tables.files)),
         rates,
-        will_it_finish.answer(will_it_finish.of_times_behind(tables, behind, lambda: scaled), units),
-        who_was_starved.answer(who_was_starved.facts(tables), units),
+        will_it_finish.answer(finish, units),
+        who_was_starved.answer(starved, units),
+        which_move_hurt.answer(hurt, units),
     )
     files, quarantined = _files(tables)
     return Facts(
@@ -141,7 +158,10 @@ def _facts(tables: Tables, whole: Row, held: CachedFrames) -> Facts:
         units=units,
         seconds_per_point=step,
         answers=answers,
-        grid=grid(by_bucket, whole.began, whole.ended, step),
+        grid=roles,
+        links=link_grid(behind, roles.columns),
+        left={(one.source, one.destination): one for one in finish.links},
+        worst_replicas=_worst(behind),
         outliers=told(tables, by_bucket, progress, shown),
         all_outliers=len(matters),
         recorded=scaled,
@@ -151,6 +171,13 @@ def _facts(tables: Tables, whole: Row, held: CachedFrames) -> Facts:
         files=files,
         quarantined=quarantined,
     )
+
+
+def _worst(behind: DataFrame) -> tuple[Row, ...]:
+    """behind: what `moves.times_behind` says."""
+    columns = (*REPLICA, "began", "seconds", "finished", "bytes", lacking_bytes().alias("lacks"))
+    rows = unpaced(behind).orderBy("finished", F.desc("seconds"), "began", *REPLICA).limit(MOST_REPLICAS)
+    return tuple(rows.select(*columns).collect())
 
 
 def _files(tables: Tables) -> tuple[dict[str, int], int]:

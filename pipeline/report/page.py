@@ -9,11 +9,11 @@ from __future__ import annotations
 import html
 from typing import TYPE_CHECKING
 
-from ..questions.answer import counted, moment
+from ..questions.answer import counted, moment, replica
 from ..units import duration
 from .drawing import figure, library
 from .facts import MOST_PAIRS
-from .heat_map import UNKNOWN_SIZE, lag_map, share_map
+from .heat_map import link_map, share_map
 from .overviews import curve_plot, moves_plot
 from .plots import outlier_plot
 from .style import STYLE
@@ -22,9 +22,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from ..model.backtest import BackTest
+    from ..model.broker_pairs import Pair
     from ..questions.answer import Answer
     from ..units import Units
-    from .buckets import Grid
+    from .buckets import Grid, LinkGrid
     from .facts import Facts
     from .outlier import LagEnd, Outlier
 
@@ -72,24 +73,30 @@ def _grid(facts: Facts) -> str:
     if not grid.rows:
         return ""
     left_out = f" The {len(grid.rows)} that matter most of {grid.all_rows}." if grid.all_rows > len(grid.rows) else ""
-    squares = f"A square is {duration(grid.seconds_per_column)}; pointed at, it says what it is."
+    squares = f"A square is {duration(grid.columns.seconds_per_column)}; pointed at, it says what it is."
     return (
         f'<h2>Who, and when</h2><p class="quiet">{squares}{left_out}</p><h3>How much of its quota each used</h3>'
         + _legend(("--share", _most_share(grid)), ("--bad", "over the bound", "frame"))
         + f'<div class="wide">{share_map(grid)}</div>'
-        + "<h3>How far behind each was</h3>"
-        + _legend(("--lag", _most_lag(grid, facts.units)))
-        + f'<div class="wide">{lag_map(grid, facts.units)}</div>'
+        + _links(facts.links)
+    )
+
+
+def _links(links: LinkGrid) -> str:
+    if not links.rows:
+        return ""
+    left_out = ""
+    if links.all_rows > len(links.rows):
+        left_out = f'<p class="quiet">The {len(links.rows)} that were behind most of {links.all_rows}.</p>'
+    return (
+        f"<h3>Which links were behind</h3>{left_out}"
+        + _legend(("--lag", f"{links.most:.3g} replicas behind, the most"))
+        + f'<div class="wide">{link_map(links)}</div>'
     )
 
 
 def _most_share(grid: Grid) -> str:
     return "all of the quota" if not 0 < grid.most_share < ALL else f"{grid.most_share:.0%} of the quota, the most"
-
-
-def _most_lag(grid: Grid, units: Units) -> str:
-    unknown = "" if grid.sizes_known else f", or {UNKNOWN_SIZE}"
-    return f"{units.size(grid.most_lag_bytes)}, the most{unknown}"
 
 
 def _legend(*entries: tuple[str, ...]) -> str:
@@ -150,13 +157,40 @@ def _moves(facts: Facts) -> str:
     )
     rows = [
         (f"{pair.source} → {pair.destination}", pair.moves, pair.moves - pair.unfinished, facts.units.size(pair.bytes),
-         duration(pair.ended - pair.began), f"{pair.share_held:.0%}")
+         _progress(pair), _eta(pair, facts), duration(pair.ended - pair.began), f"{pair.share_held:.0%}")
         for pair in shown
     ]  # fmt: skip
-    names = ("from → to", "moves", "ended", "bytes", "time", "of it at a quota's pace")
+    names = ("from → to", "moves", "ended", "bytes", "done", "to go", "time", "of it at a quota's pace")
     legend = _legend(("--bar", "share of the moves that ended"), ("--grid", "not ended"))
     plot = figure(moves_plot(shown, facts.units), "When each pair of brokers had something to move", left=0)
-    return f"<h2>What moved</h2>{left_out}{legend}<figure>{plot}</figure>{table(names, rows)}"
+    return f"<h2>What moved</h2>{left_out}{legend}<figure>{plot}</figure>{table(names, rows)}{_replicas(facts)}"
+
+
+def _progress(pair: Pair) -> str:
+    """The share of what there was to bring that was brought."""
+    if not pair.unfinished:
+        return "100%"
+    whole = pair.backlog_bytes + pair.written_bytes
+    return "not known" if pair.unknown or not whole else f"{min(pair.bytes / whole, 0.99):.0%}"
+
+
+def _eta(pair: Pair, facts: Facts) -> str:
+    """How long what is left takes from the end of the recording on."""
+    left = facts.left.get((pair.source, pair.destination)) if pair.unfinished else None
+    if left is None:
+        return "" if not pair.unfinished else "not known"
+    return f"{facts.units.size(left.bytes)}, {'never' if left.seconds is None else duration(left.seconds)}"
+
+
+def _replicas(facts: Facts) -> str:
+    """The worst replicas, whether they have caught up or not."""
+    rows = [
+        (replica(row), duration(row.seconds), moment(row.began), facts.units.size(row.bytes),
+         "caught up" if row.finished else "not known" if row.lacks is None else f"{facts.units.size(row.lacks)} left")
+        for row in facts.worst_replicas
+    ]  # fmt: skip
+    names = ("replica", "behind for", "from", "brought", "at the end")
+    return f"<h3>The replicas that were behind for longest</h3>{table(names, rows)}"
 
 
 def _what_if(facts: Facts) -> str:

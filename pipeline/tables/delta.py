@@ -102,6 +102,18 @@ def create(spark: SparkSession, path: str, schema: StructType, partitions: Seque
     _retried(path, attempt)
 
 
+def add_columns(spark: SparkSession, path: str, schema: StructType) -> None:
+    """Add the columns of `schema` that the table lacks."""
+
+    def attempt() -> None:
+        there = set(DeltaTable.forPath(spark, path).toDF().columns)
+        missing = [f"`{field.name}` {field.dataType.simpleString()}" for field in schema if field.name not in there]
+        if missing:
+            spark.sql(f"ALTER TABLE delta.`{path}` ADD COLUMNS ({', '.join(missing)})")
+
+    _retried(path, attempt)
+
+
 def insert_new(
     spark: SparkSession, path: str, rows: DataFrame, *, identity: Iterable[str], where: Callable[[str], Column]
 ) -> None:

@@ -42,6 +42,7 @@ def account(listed: DataFrame, parsed: DataFrame, verdicts: Mapping[str, tuple[s
         F.count("problem").cast("int").alias("quarantined"),
         F.max(closing).alias("announced"),
         F.min("run").alias("run"),
+        F.max("cluster").alias("cluster"),
     )
     rows = [(path, state, why) for path, (state, why) in verdicts.items()]
     said = listed.sparkSession.createDataFrame(rows, "path string, verdict string, why string")

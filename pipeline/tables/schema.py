@@ -161,11 +161,11 @@ FILES = StructType(
         *_texts("state"),
         StructField("lines", LongType()),
         StructField("quarantined", IntegerType()),
-        *_texts("path", "why", "run"),
+        *_texts("path", "why", "run", "cluster"),
         StructField("taken", LongType()),
     ]
 )
 """One row each time a file was read, at the second `taken`. `path` is the one that was read, `why` says what is wrong
-with it if its state does not say all, `run` is the run of the sidecar whose lines it has. Of the rows of one file of a
-journal, by its name once it is closed, the best counts (`accounts.best`): copies, and what it was while it was open,
-are the same."""
+with it if its state does not say all, `run` is the run of the sidecar whose lines it has, `cluster` the id of the
+cluster if it says one. Of the rows of one file of a journal, by its name once it is closed, the best counts
+(`file_accounts.best`): copies, and what it was while it was open, are the same."""

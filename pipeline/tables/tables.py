@@ -91,7 +91,7 @@ class Tables:
     def _open(self, name: str) -> DataFrame:
         path = self.path(name)
         found = delta.read(self.spark, self.storage, path) if delta.exists(self.storage, path) else None
-        return self.spark.createDataFrame([], SCHEMAS[name]) if found is None else found
+        return self.spark.createDataFrame([], SCHEMAS[name]) if found is None else _complete(found, SCHEMAS[name])
 
     def read(self, name: str) -> DataFrame:
         """Return the rows of a table or view within the scope."""
@@ -157,6 +157,12 @@ class Tables:
     @property
     def quarantine(self) -> DataFrame:
         return self.read("quarantine")
+
+
+def _complete(found: DataFrame, schema: StructType) -> DataFrame:
+    """Return a table with the columns that were added since it was written, as null."""
+    missing = {field.name: F.lit(None).cast(field.dataType) for field in schema if field.name not in found.columns}
+    return found.withColumns(missing).select(schema.names) if missing else found
 
 
 def accounted_bytes() -> Column:

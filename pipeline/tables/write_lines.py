@@ -33,9 +33,12 @@ PARTITIONS = ("date",)
 
 
 def create(tables: Tables) -> None:
-    """Create the tables of journals that are not there yet; `files` last, by which others know that all are."""
+    """Create the tables of journals that are not there yet; `files` last, by which others know that all are. Others get
+    the columns that were added since."""
     for name, schema in WRITTEN.items():
-        if not delta.exists(tables.storage, tables.path(name)):
+        if delta.exists(tables.storage, tables.path(name)):
+            delta.add_columns(tables.spark, tables.path(name), schema)
+        else:
             partitions = PARTITIONS if "date" in schema.names else ()
             delta.create(tables.spark, tables.path(name), schema, partitions)
 

@@ -1,4 +1,4 @@
-"""The questions about brokers: in which rack each is, and between which of them replication runs.
+"""The questions about brokers: of which cluster they are, in which rack each is, and between which replication runs.
 
 Each says when it is due, what is asked and who learns the answer; `view` asks. What answers mean is decided by their
 users: `throttle.racks`, `observing.quota_checks`.
@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from protocol.metadata import broker_racks, replication_links
+from protocol.metadata import broker_racks, cluster_id, replication_links
 
 from .broker_client import ask_metadata
 from .view import Question, poll
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
     from protocol.metadata import Links
 
@@ -33,6 +33,40 @@ UNKNOWN_RACK_SECONDS = 3.0
 """How old the racks may become while a rate waits for an unknown rack. Without such a rate, nothing is asked earlier
 than this after the start."""
 LINKS_SECONDS = 60.0
+
+
+class PlaceQuestion(Question[tuple[str, str]]):
+    """Asks for the cluster's id and a broker's rack, for its journal: from the first replica on until one answers."""
+
+    name = "cluster id and rack"
+
+    def __init__(
+        self, broker_id: int, throttles: Collection[RoleThrottle], learn_place: Callable[[str, str], None]
+    ) -> None:
+        self._broker_id = broker_id
+        self._throttles = throttles
+        self._learn_place = learn_place
+        self._is_answered = False
+
+    async def wait_until_due(self) -> None:
+        """Wait until a broker with a known id is connected; for ever once a broker has answered."""
+        if self._is_answered:
+            await trio.sleep_forever()
+        await poll(lambda _: _knows_a_peer(self._throttles))
+
+    async def ask(self, broker: Broker) -> tuple[str, str]:
+        """Return the id and the rack, each empty if there is none."""
+        return await ask_metadata(broker, (), self._parse)
+
+    def _parse(self, frame: bytes, *, version: int) -> tuple[str, str]:
+        return cluster_id(frame, version=version), broker_racks(frame, version=version).get(self._broker_id, "")
+
+    def learn(self, found: tuple[str, str] | None, now: float) -> None:
+        """Pass the place on."""
+        del now
+        if found is not None:
+            self._is_answered = True
+            self._learn_place(*found)
 
 
 class RackQuestion(Question["Mapping[int, str]"]):
@@ -67,7 +101,7 @@ class RackQuestion(Question["Mapping[int, str]"]):
                 return age >= UNKNOWN_RACK_SECONDS or bool(unknown - self._asked_for)
         if age < RACKS_SECONDS or now - self._began < UNKNOWN_RACK_SECONDS:
             return False
-        return any(link.peer.isdecimal() for throttle in self._throttles for link in throttle.links)
+        return _knows_a_peer(self._throttles)
 
     def _unknown(self) -> frozenset[str]:
         """Return the brokers whose rack a rate waits for."""
@@ -114,3 +148,7 @@ class LinkQuestion(Question["Links"]):
         """Pass the links on; None: unknown."""
         del now
         self._learn_links(found)
+
+
+def _knows_a_peer(throttles: Iterable[RoleThrottle]) -> bool:
+    return any(link.peer.isdecimal() for throttle in throttles for link in throttle.links)

@@ -21,7 +21,7 @@ from ..threads import in_thread
 from ..throttle.ledger import Ledger
 from .encoding import Event, EventValue, Origin, event
 from .segments import SegmentDirectory, run_name
-from .writer import QUEUED_BATCHES, Batch, JournalStatistics, Writer
+from .writer import QUEUED_BATCHES, Batch, JournalStatistics, Place, Writer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -70,6 +70,10 @@ class Journal:
         if self._waits:
             return f"the disk takes nothing: {QUEUED_BATCHES} batches of lines wait for it"
         return self._writer.problem
+
+    def learn_place(self, cluster: str, rack: str) -> None:
+        """Name the cluster and the broker's rack in each file that is begun from now on; empty: there is none."""
+        self._writer.place = Place(cluster or None, rack or None)
 
     def event(self, kind: Kind, **values: EventValue) -> None:
         """Report an event of now, with the fields of its kind."""

@@ -51,6 +51,13 @@ class Batch(NamedTuple):
         return sum(block.lines for block in self.blocks) + len(self.events)
 
 
+class Place(NamedTuple):
+    """Where the broker is: the cluster's id and its own rack; None if unknown, or if there is none."""
+
+    cluster: str | None = None
+    rack: str | None = None
+
+
 @dataclass(slots=True)
 class JournalStatistics:
     """Each is written by one thread only."""
@@ -74,12 +81,15 @@ class Writer:
         self.statistics = JournalStatistics()
         self.problem: str | None = None
         """The disk's last error; None once a write has succeeded."""
+        self.place = Place()
+        """The broker's place. A file that does not say it ends once it is known."""
         self._shelf = shelf
         self._origin = origin
         self._settings = settings
         self._queue: queue.Queue[Batch | None] = queue.Queue(QUEUED_BATCHES)
         self._segment: Segment | None = None
         self._opened_tick = 0
+        self._opened_place = self.place
         self._offered_lines = 0
         """Lines in the open file that came with batches. The lines that every file begins and ends with are not
         counted."""
@@ -189,6 +199,7 @@ class Writer:
         if segment is not None and (
             batch.tick - self._opened_tick >= settings.rotate_every_seconds
             or segment.size_bytes >= settings.rotate_at_bytes
+            or self._opened_place is not self.place
         ):
             self._close_segment()
             segment = None
@@ -199,9 +210,9 @@ class Writer:
         self._name_ended()
         self.statistics.removed_files += self._shelf.prune(self._settings.keep_bytes)
         segment = self._segment = Segment(self._shelf.next_open())
-        self._opened_tick, self._offered_lines = batch.tick, 0
+        self._opened_tick, self._opened_place, self._offered_lines = batch.tick, self.place, 0
         file = self._shelf.closed(segment.path).name
-        segment.write(self._encoded(event(Kind.FILE_OPENED, batch.tick, file=file)))
+        segment.write(self._encoded(event(Kind.FILE_OPENED, batch.tick, file=file, **self._opened_place._asdict())))
         for standing in self._standing.head(batch.tick, batch.events):
             segment.write(self._encoded(standing))
         return segment

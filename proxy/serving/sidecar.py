@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import trio
 
 from ..changes import Changes
-from ..cluster.broker_questions import RackQuestion
+from ..cluster.broker_questions import PlaceQuestion, RackQuestion
 from ..cluster.known_brokers import KnownBrokers
 from ..cluster.topic_questions import ReplicaCountQuestion, TopicNameQuestion
 from ..cluster.view import follow_cluster
@@ -277,6 +277,8 @@ class Sidecar:
             ReplicaCountQuestion(self._needs, throttles),
             RackQuestion(self._racks, throttles, partial(self._quota_holds, reason="racks")),
         ]
+        if self.journal is not None:
+            questions.append(PlaceQuestion(self._settings.broker.id, throttles, self.journal.learn_place))
         await follow_cluster(questions, self._brokers, self._log)
 
     def _names_changed(self) -> None:

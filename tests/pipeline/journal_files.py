@@ -69,11 +69,14 @@ def write_file(
     name_ends: str = ".ndjson.gz",
     closed: bool = True,
     run: str = JOURNAL["run"],
+    cluster: str | None = None,
+    rack: str | None = None,
 ) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     name = f"journal-{broker}-20261121T084000Z-{number:06d}"
     path = folder / f"{name}{name_ends}"
-    head = event_line(Kind.FILE_OPENED, FIRST, broker=broker, run=run, file=f"{name}.ndjson.gz")
+    opened = {"broker": broker, "run": run, "file": f"{name}.ndjson.gz", "cluster": cluster, "rack": rack}
+    head = event_line(Kind.FILE_OPENED, FIRST, **opened)
     foot = event_line(Kind.FILE_CLOSED, FIRST, broker=broker, run=run, file=f"{name}.ndjson.gz", lines=len(lines) + 1)
     text = "\n".join([head, *lines, *([foot] if closed else [])]) + "\n"
     path.write_bytes(gzip.compress(text.encode()))

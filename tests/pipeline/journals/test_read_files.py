@@ -8,11 +8,13 @@ import shutil
 from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
+from pyspark.sql.types import StructType
 
 from pipeline.errors import InputError
 from pipeline.journals import read_files
 from pipeline.journals.ingest import Outcome, ingest
-from pipeline.tables import Tables
+from pipeline.tables import Tables, delta
+from pipeline.tables.schema import EVENTS
 from tests.pipeline.flaky import SCHEME, flaky
 from tests.pipeline.journal_files import FIRST, traffic_line, write_file
 
@@ -149,6 +151,36 @@ def test_files_of_two_clusters_with_one_name_are_refused(spark: SparkSession, tm
         assert ingest(spark, [one, copy], tables)[:4] == ({}, 0, 0, 2)
     assert Tables(spark, tables).traffic.count() == 30
     assert Tables(spark, str(tmp_path / "both")).traffic.count() == 0
+
+
+def test_files_that_name_two_clusters_are_refused_whatever_their_names(spark: SparkSession, tmp_path: Path) -> None:
+    """Other broker ids, other starts. A file that names none, from before the sidecar knew it, goes with either."""
+    tables = str(tmp_path / "tables")
+    write_file(tmp_path / "a", broker=101, lines=[traffic_line(FIRST)])
+    write_file(tmp_path / "a", broker=101, number=2, lines=[traffic_line(FIRST + 1)], cluster="A")
+    write_file(tmp_path / "b", broker=201, lines=[traffic_line(FIRST, broker=201)], cluster="B")
+    write_file(tmp_path / "more", broker=102, lines=[traffic_line(FIRST, broker=102)], cluster="A")
+    message = r"/b/journal-201-.*: expected lines of cluster A as in .*/a/journal-101-.*-000002.*, found those of.* B"
+    with pytest.raises(InputError, match=message):
+        ingest(spark, [str(tmp_path)], str(tmp_path / "both"))
+    assert ingest(spark, [str(tmp_path / "a")], tables).files == {"whole": 2}
+    with pytest.raises(InputError, match=message):
+        ingest(spark, [str(tmp_path / "b")], tables)
+    assert ingest(spark, [str(tmp_path / "more")], tables).files == {"whole": 1}
+    assert {row.broker for row in Tables(spark, tables).traffic.collect()} == {101, 102}
+
+
+def test_tables_from_before_a_column_was_added_are_read_and_written(spark: SparkSession, tmp_path: Path) -> None:
+    tables, folder = str(tmp_path / "tables"), tmp_path / "journal"
+    write_file(folder, lines=[traffic_line(FIRST)])
+    former = StructType([field for field in EVENTS if field.name != "cluster"])
+    delta.create(spark, f"{tables}/events", former, ("date",))
+    assert Tables(spark, tables).table("events").columns == EVENTS.names
+    ingest(spark, [str(folder)], tables)
+    write_file(folder, number=2, lines=[traffic_line(FIRST + 1)], cluster="A")
+    ingest(spark, [str(folder)], tables)
+    said = Tables(spark, tables).events.where("kind = 'file_opened'").select("cluster").collect()
+    assert sorted(row.cluster or "" for row in said) == ["", "A"]
 
 
 def test_a_file_of_no_bytes_is_torn(spark: SparkSession, tmp_path: Path) -> None:

@@ -67,7 +67,11 @@ def test_who_has_been_silent_for_long_is_not_judged_by_its_last_trend(spark: Spa
     for 103 is behind to the end. Asked at second 80, 101 counts from its own last second."""
     for broker, seconds in ((101, 60), (103, 200)):
         lines = [
-            traffic_line(FIRST + at, broker=broker, fetch_offset=20 * at, high_watermark=9000) for at in range(seconds)
+            changed(
+                traffic_line(FIRST + at, broker=broker, fetch_offset=20 * at + 20, high_watermark=9000),
+                fetch_offset_before=[20 * at],
+            )
+            for at in range(seconds)
         ]
         write_file(tmp_path / "journal", lines=lines, broker=broker)
     ingest(spark, [str(tmp_path / "journal")], str(tmp_path / "tables"))
@@ -78,7 +82,7 @@ def test_who_has_been_silent_for_long_is_not_judged_by_its_last_trend(spark: Spa
     assert (answer.verdict, answer.number) == (Verdict.UNKNOWN, None)
     assert "nothing was heard of broker 101 as leader after 2026-11-21 08:40:59 UTC" in answer.sentence
     earlier = will_it_finish.answer(will_it_finish.facts(tables.within(Scope(until=FIRST + 80))), units_of(tables))
-    assert (earlier.verdict, earlier.number) == (Verdict.GOOD, pytest.approx((9000 - 20 * 80) / 20, rel=0.03))
+    assert (earlier.verdict, earlier.number) == (Verdict.GOOD, pytest.approx((9000 - 20 * 80) / 20, rel=1e-3))
 
 
 def quota_of(bytes_per_second: float) -> str:

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 from pyspark.sql import Row
 
-from pipeline.report.buckets import Cell, buckets, grid, outliers
-from pipeline.report.heat_map import lag_map, share_map
+from pipeline.report.buckets import Cell, Columns, buckets, grid, link_grid, outliers
+from pipeline.report.heat_map import link_map, share_map
 from pipeline.report.outlier import sides
-from pipeline.units import Units
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -54,6 +53,7 @@ def test_each_kind_of_trouble_is_shown_before_a_second_one_of_any(spark: SparkSe
     ]
     found = buckets(spark.createDataFrame(judged, JUDGED), spark.createDataFrame(progress, PROGRESS), 10)
     assert outliers(found) == [101, 105, 107, 102, 106, 103, 104]
+    assert outliers(found, {107})[:5] == [101, 105, 107, 106, 102]
 
 
 @pytest.mark.parametrize("first", [100.0, float("inf")], ids=["another quota before", "none before"])
@@ -78,7 +78,7 @@ def test_what_moved_under_a_quota_of_0_is_not_told_as_nothing(spark: SparkSessio
     ]
     found = buckets(spark.createDataFrame(judged, JUDGED), spark.createDataFrame([], PROGRESS), 10)
     drawn = grid(found, 0, 2, 10)
-    assert drawn.cells[101, "leader", 0] == Cell(None, None, True, 0.0, 15_000)
+    assert drawn.cells[101, "leader", 0] == Cell(None, None, True, 15_000)
     picture = share_map(drawn)
     assert "101 leader, 00:00:00: bytes moved under a quota of 0, over its bound" in picture
     assert 'class="broken" fill-opacity="1.00"' in picture
@@ -93,17 +93,34 @@ def test_behind_by_messages_of_an_unknown_size_is_not_told_as_nothing(spark: Spa
         for at in range(20)
     ]
     found = buckets(spark.createDataFrame([], JUDGED), spark.createDataFrame(rows, PROGRESS), 10).cache()
-    drawn = grid(found, 0, 19, 10)
-    assert {key: cell.lag_bytes for key, cell in drawn.cells.items()} == {
-        (101, "leader", 0): None, (101, "leader", 1): None,
-        (102, "leader", 0): 99_990_000.0, (102, "leader", 1): 99_940_000.0,
-    }  # fmt: skip
-    assert (drawn.sizes_known, drawn.most_lag_bytes) == (False, 99_990_000.0)
-    picture = lag_map(drawn, Units.DECIMAL)
-    assert "101 leader, 00:00:10: behind, by how many bytes is not known" in picture
-    assert "0 B behind" not in picture
     assert outliers(found) == [102, 101]
     (one,) = sides(found.where("broker = 101").orderBy("bucket").collect(), [])
     assert [point.lag_bytes for point in one.points] == [None, None]
     assert one.end is not None
     assert (one.end.lag_bytes, one.end.messages) == (None, 999_900)
+
+
+MINUTES = "source string, destination string, role string, minutes array<struct<minute: bigint, active: bigint>>"
+
+
+def test_a_link_has_one_row_and_each_replica_counts_once(spark: SparkSession) -> None:
+    """101 to 102: a replica, seen behind for a minute and a half by one end and for a minute by the other, and another
+    one for half a minute. 101 to 103: one in the first second of the third minute."""
+    whole, half = (1 << 60) - 1, (1 << 30) - 1
+    rows = [
+        ("101", "102", "leader", [(0, whole), (1, half)]),
+        ("101", "102", "follower", [(0, whole)]),
+        ("101", "102", "leader", [(0, half)]),
+        ("101", "103", "follower", [(2, 1)]),
+        ("101", "104", "follower", [(9, whole)]),
+    ]
+    behind = spark.createDataFrame(rows, MINUTES)
+    found = link_grid(behind, Columns(0, 60, 3))
+    assert (found.rows, found.all_rows) == ((("101", "102"), ("101", "103")), 2)
+    assert found.cells == {("101", "102", 0): 1.5, ("101", "102", 1): 0.5, ("101", "103", 2): 1 / 60}
+    assert found.most == 1.5
+    seconds = link_grid(behind, Columns(60, 20, 4)).cells
+    assert seconds == {("101", "102", 0): 1.0, ("101", "102", 1): 0.5, ("101", "103", 3): 1 / 20}
+    picture = link_map(found)
+    assert picture.count("<rect ") == 3
+    assert "101 → 102, 00:01:00: 0.5 replicas behind" in picture

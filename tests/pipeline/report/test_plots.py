@@ -10,10 +10,10 @@ import pytest
 from pyspark.sql import Row
 
 from pipeline.model.broker_pairs import Pair
-from pipeline.report.buckets import Cell, Grid, whole_step
+from pipeline.report.buckets import Cell, Columns, Grid, whole_step
 from pipeline.report.drawing import figure
 from pipeline.report.facts import Curve
-from pipeline.report.heat_map import lag_map, share_map
+from pipeline.report.heat_map import share_map
 from pipeline.report.outlier import LagEnd, Outlier, Point, Side, sides, thinned
 from pipeline.report.overviews import curve_plot, moves_plot
 from pipeline.report.page import _left
@@ -220,8 +220,8 @@ def test_whole_days_on_an_axis_are_short_enough_for_its_labels() -> None:
 
 
 def test_what_moved_for_an_hour_of_a_long_square_is_seen_all_the_same() -> None:
-    cells = {(101, "leader", 0): Cell(0.05, 1.0, False, 0.0), (101, "leader", 1): Cell(0.1, 1.0, False, 0.0)}
-    grid = Grid(((101, "leader"),), 1, FIRST, 43_200, 2, cells, 0.0)
+    cells = {(101, "leader", 0): Cell(0.05, 1.0, False), (101, "leader", 1): Cell(0.1, 1.0, False)}
+    grid = Grid(((101, "leader"),), 1, Columns(FIRST, 43_200, 2), cells)
     assert [f'fill-opacity="{shown}"' in share_map(grid) for shown in ("0.53", "1.00")] == [True, True]
     assert "5% of its quota" in share_map(grid)
 
@@ -254,16 +254,14 @@ def test_a_drawing_is_seen_without_a_script_and_has_no_colour_of_its_own() -> No
 def test_a_square_says_what_it_is_and_one_over_its_bound_has_a_frame() -> None:
     """Two roles in three columns; nobody spoke in one, and names from a journal are escaped."""
     cells = {
-        (101, "leader", 0): Cell(0.5, 1.2, broken=False, lag_bytes=4e6),
-        (101, "leader", 2): Cell(0.9, 2.0, broken=True, lag_bytes=0.0),
-        (102, "<b>", 1): Cell(None, None, broken=False, lag_bytes=2e6),
+        (101, "leader", 0): Cell(0.5, 1.2, broken=False),
+        (101, "leader", 2): Cell(0.9, 2.0, broken=True),
+        (102, "<b>", 1): Cell(None, None, broken=False),
     }
-    grid = Grid(((101, "leader"), (102, "<b>")), 2, FIRST, 60, 3, cells, 4e6)
-    shares, lags = share_map(grid), lag_map(grid, Units.DECIMAL)
-    assert shares.count("<rect ") == lags.count("<rect ") == 3
+    grid = Grid(((101, "leader"), (102, "<b>")), 2, Columns(FIRST, 60, 3), cells)
+    shares = share_map(grid)
+    assert shares.count("<rect ") == 3
     assert shares.count('class="broken"') == 1
-    assert lags.count('class="broken"') == 0
     assert "101 leader, 08:42:00: 90% of its quota, the worst second 2.00 x, over its bound" in shares
-    assert "101 leader, 08:40:00: 4 MB behind" in lags
     assert 'fill-opacity="0.58"' in shares
-    assert "<b>" not in shares + lags
+    assert "<b>" not in shares

@@ -87,10 +87,14 @@ def without_library(text: str) -> str:
 def test_what_was_injected_is_on_the_page(facts: Facts, page: Path) -> None:
     """One second of 101 as leader, whose follower is 102, and eighty seconds in which 102 sent nothing to 103."""
     text = page.read_text("utf-8")
-    kept, rate, finish, starved = facts.answers
+    kept, rate, finish, starved, hurt = facts.answers
     assert (kept.verdict, finish.verdict, starved.verdict, rate.verdict) == (
         Verdict.BAD, Verdict.GOOD, Verdict.GOOD, Verdict.GOOD
     )  # fmt: skip
+    assert (hurt.question, hurt.verdict) == ("which-move-hurt", Verdict.GOOD)
+    assert facts.links.rows[0] in facts.left or not facts.left
+    assert [row.seconds for row in facts.worst_replicas if row.finished] == []
+    assert "<h3>The replicas that were behind for longest</h3>" in text
     assert kept.number == pytest.approx(2.0, rel=1e-3)
     for answer in facts.answers:
         assert f"<b>{html.escape(answer.sentence)}</b>" in text

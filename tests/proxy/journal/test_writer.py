@@ -17,7 +17,7 @@ from journal_schema import Kind
 from proxy.config.settings import JournalSettings
 from proxy.journal.encoding import Event, Origin, event
 from proxy.journal.segments import Segment, SegmentDirectory
-from proxy.journal.writer import QUEUED_BATCHES, Batch, Writer
+from proxy.journal.writer import QUEUED_BATCHES, Batch, Place, Writer
 from proxy.throttle.ledger import Ledger
 from proxy.throttle.ledger_blocks import Position, TrafficKey
 
@@ -100,6 +100,19 @@ def test_files_are_rotated_by_time_and_each_can_be_read_alone(tmp_path: Path) ->
     ]
     again = found[2][1]
     assert (again["tick"], again["bytes_per_second"], again["reason"]) == (25, 5.0, "file")
+
+
+def test_a_file_that_does_not_name_cluster_and_rack_ends_once_they_are_known(tmp_path: Path) -> None:
+    one = writer(tmp_path)
+    one.start()
+    assert one.offer(batch(0))
+    while one.statistics.lines == 0:
+        time.sleep(0.001)
+    one.place = Place("Kx2", "b")
+    write(one, batch(1), batch(2))
+    found = files(tmp_path)
+    said = [(lines[0]["cluster"], lines[0]["rack"], lines[-1]["lines"]) for lines in found]
+    assert said == [(None, None, 2), ("Kx2", "b", 3)]
 
 
 def test_a_quota_that_changes_in_the_batch_that_rotates_is_the_last_word_on_it(tmp_path: Path) -> None:

@@ -1,0 +1,111 @@
+"""Ingests that are killed with SIGKILL at random moments, and what the tables have in the end.
+
+    python -m benchmarks.killed_ingests FOLDER [--kills 30] [--into URI] [--conf KEY=VALUE]...
+
+Each ingest is a process of its own and is given one journal file more than the one before. It is killed, with its JVM,
+at a random moment between the first word that it prints and the time that a whole ingest takes. Then one ingest runs
+to its end. Prints how many kills came before the process had ended, and compares the lines of the tables with the
+lines that were written; ends with 1 if a line is missing or there twice.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pyspark.sql.functions import element_at
+
+from pipeline.session import open_session
+from pipeline.tables import Tables
+from tests.pipeline.journal_files import FIRST, traffic_line, write_file
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+LINES = 40
+"""Lines of a journal file."""
+SEED = 20
+BEGUN = b"reading"
+"""What an ingest prints when it has found its files."""
+
+
+def write_journal(folder: Path, number: int) -> dict[tuple[int, int], int]:
+    """Write a file of two brokers; return the bytes of each line by broker and second."""
+    broker, sizes = 101 + number % 2, random.Random(number)
+    told = {(broker, FIRST + number * LINES + at): sizes.randrange(10**6) for at in range(LINES)}
+    lines = [traffic_line(time, broker=own, record_bytes=size) for (own, time), size in told.items()]
+    write_file(folder, broker=broker, number=number + 1, lines=lines)
+    return told
+
+
+def start(folder: Path, into: str, conf: Sequence[str]) -> tuple[subprocess.Popen[bytes], float]:
+    """Start an ingest; return it, and when it printed that it reads its files."""
+    settings = [part for one in conf for part in ("--conf", one)]
+    command = [sys.executable, "-m", "pipeline", "ingest", str(folder), "--into", into, "--master", "local[2]"]
+    process = subprocess.Popen([*command, *settings], stderr=subprocess.PIPE, start_new_session=True)
+    assert process.stderr is not None
+    for line in process.stderr:
+        if BEGUN in line:
+            break
+    return process, time.monotonic()
+
+
+def run(folder: Path, into: str, kills: int, conf: Sequence[str]) -> tuple[int, dict[tuple[int, int], int]]:
+    """Have so many ingests killed and one run to its end; return how many were killed before theirs, and the lines."""
+    numbers = random.Random(SEED)
+    told = write_journal(folder, 0)
+    process, begun = start(folder, into, conf)
+    process.communicate()
+    takes = time.monotonic() - begun
+    killed = 0
+    for kill in range(1, kills + 1):
+        told |= write_journal(folder, kill)
+        process, _ = start(folder, into, conf)
+        time.sleep(numbers.uniform(0, takes))
+        killed += process.poll() is None
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+        print(f"kill {kill}: status {process.returncode}", file=sys.stderr, flush=True)
+    process, _ = start(folder, into, conf)
+    process.communicate()
+    if process.returncode:
+        raise SystemExit(f"the last ingest ended with {process.returncode}")
+    return killed, told
+
+
+def lines_of(into: str, conf: Sequence[str]) -> Counter[tuple[int, int, int]]:
+    """Return how often each line is in the tables: broker, second, bytes."""
+    spark = open_session("killed ingests", master="local[2]", conf=dict(one.split("=", 1) for one in conf))
+    rows = Tables(spark, into).table("lines").groupBy("broker", "time", element_at("record_bytes", 1).alias("bytes"))
+    found = Counter({(row.broker, row.time, row.bytes): row["count"] for row in rows.count().collect()})
+    spark.stop()
+    return found
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Ingests that are killed at random moments.")
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--into", help="The tables; by default FOLDER/tables.")
+    parser.add_argument("--kills", type=int, default=30)
+    parser.add_argument("--conf", action="append", default=[])
+    given = parser.parse_args()
+    into = given.into or str(given.folder / "tables")
+    killed, told = run(given.folder / "journal", into, given.kills, given.conf)
+    expected = Counter({(broker, time, size): 1 for (broker, time), size in told.items()})
+    found = lines_of(into, given.conf)
+    print(f"{killed} of {given.kills} ingests killed before their end")
+    print(f"lines: {len(told)} written, {found.total()} there")
+    return 0 if found == expected else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,187 @@
+"""How often and how long replicas were behind: who keeps falling behind, who never catches up, how long partitions were
+under-replicated. Told from moves (`jobs.moves`), each of which is one time behind, once for both ends."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from pyspark.sql import Window
+from pyspark.sql import functions as F
+
+from ..jobs.link_ends import REPLICA
+from ..jobs.moves import times_behind, unpaced
+from ..tables.cached_frames import CachedFrames
+from ..terminal import printable
+from ..units import duration
+from .answer import Answer, Verdict, counted, moment, replica
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, Row
+
+    from ..tables import Tables
+    from ..units import Units
+
+KEEPS_FALLING, NEVER_CATCHES_UP = "who-keeps-falling-behind", "who-never-catches-up"
+UNDER_REPLICATED = "how-long-under-replicated"
+MOST_TOLD = 8
+DAY_SECONDS = 86_400
+LEAST_SECONDS = 10
+"""The shortest time behind that counts as falling behind: producers' bursts put any replica behind for a second."""
+LEAST_TIMES = 3
+"""A replica that was behind so often keeps falling behind."""
+LONG_SECONDS = 600
+"""A replica that is behind for so long and is no nearer than at first never catches up."""
+DOUBT = "only replicas that a quota selects are known to be behind"
+
+
+class FallingBehind(NamedTuple):
+    """rows: the replicas that fell behind most often: REPLICA, `times`, `days`, `seconds`, `longest`. destinations: the
+    brokers that did: `destination`, `times`. moves: times behind of all replicas."""
+
+    moves: int
+    replicas: int
+    rows: tuple[Row, ...] = ()
+    destinations: tuple[Row, ...] = ()
+
+
+class NeverCaughtUp(NamedTuple):
+    """rows: the replicas that lack most: REPLICA, `began`, `seconds`, `left` and `before` (bytes that it lacks, and
+    lacked when it fell behind)."""
+
+    moves: int
+    replicas: int
+    rows: tuple[Row, ...] = ()
+
+
+class UnderReplicated(NamedTuple):
+    """seconds: in which any partition was. rows: the partitions that were longest: `topic`, `partition`, `seconds`."""
+
+    seconds: int
+    partitions: int
+    rows: tuple[Row, ...] = ()
+
+
+def moves_of(tables: Tables) -> DataFrame:
+    """Return the times behind that all questions here are about."""
+    return unpaced(times_behind(tables))
+
+
+def falling_behind(moves: DataFrame) -> FallingBehind:
+    """Find the replicas that fell behind again and again."""
+    moves = moves.where(F.col("seconds") >= LEAST_SECONDS)
+    with CachedFrames() as held:
+        often = moves.groupBy(*REPLICA).agg(
+            F.count("*").alias("times"), F.count_distinct(F.floor(F.col("began") / DAY_SECONDS)).alias("days"),
+            F.sum("seconds").alias("seconds"), F.max("seconds").alias("longest"),
+        )  # fmt: skip
+        each = held.once(often)
+        again = each.where(F.col("times") >= LEAST_TIMES)
+        rows = again.orderBy(F.desc("days"), F.desc("times"), F.desc("seconds"), *REPLICA).limit(MOST_TOLD).collect()
+        brokers = again.groupBy("destination").agg(F.sum("times").alias("times"))
+        destinations = brokers.orderBy(F.desc("times"), "destination").limit(MOST_TOLD).collect()
+        return FallingBehind(_total(each, "times"), again.count(), tuple(rows), tuple(destinations))
+
+
+def never_caught_up(moves: DataFrame) -> NeverCaughtUp:
+    """Find the replicas that were behind to the end, for long, and lack no less than when they fell behind."""
+    left = lacking_bytes()
+    last = F.lead("began").over(Window.partitionBy(*REPLICA).orderBy("began")).isNull()
+    with CachedFrames() as held:
+        moves = held.once(moves.withColumns({"left": left, "last": last}))
+        never = moves.where(~F.col("finished") & F.col("last") & (F.col("seconds") >= LONG_SECONDS)).where(
+            F.coalesce(F.col("left") >= F.col("backlog_bytes"), F.col("bytes") == 0)
+        )
+        columns = (*REPLICA, "began", "seconds", "left", F.col("backlog_bytes").alias("before"))
+        rows = never.orderBy(F.desc_nulls_last("left"), F.desc("seconds"), *REPLICA).limit(MOST_TOLD).select(*columns)
+        return NeverCaughtUp(moves.count(), never.count(), tuple(rows.collect()))
+
+
+def lacking_bytes() -> Column:
+    """What a replica lacks at the end of a move; null if nobody knows what it lacked at its beginning."""
+    lacking = F.col("backlog_bytes") + F.col("written_bytes") - F.col("bytes")
+    return F.when(F.col("backlog_bytes").isNotNull(), F.greatest(lacking, F.lit(0.0)))
+
+
+def under_replicated(moves: DataFrame) -> UnderReplicated:
+    """Sum up the seconds in which replicas were behind, each second once however many were."""
+    with CachedFrames() as held:
+        moves = held.once(moves.select("topic", "partition", "began", "seconds"))
+        each = covered(moves, "topic", "partition")
+        rows = each.orderBy(F.desc("seconds"), "topic", "partition").limit(MOST_TOLD).collect()
+        return UnderReplicated(_total(covered(moves), "seconds"), each.count(), tuple(rows))
+
+
+def covered(times: DataFrame, *keys: str) -> DataFrame:
+    """Return for each of `keys` in how many `seconds` at least one of its times (`began`, `seconds`) was."""
+    in_order = Window.partitionBy(*keys).orderBy("began")
+    ends = F.col("began") + F.col("seconds")
+    reached = F.max(ends).over(in_order.rowsBetween(Window.unboundedPreceding, -1))
+    more = F.greatest(ends - F.greatest("began", F.coalesce(reached, "began")), F.lit(0))
+    return times.withColumn("more", more).groupBy(*keys).agg(F.sum("more").alias("seconds"))
+
+
+def _total(rows: DataFrame, name: str) -> int:
+    return int(rows.agg(_sum(name)).collect()[0][0])
+
+
+def _sum(name: str) -> Column:
+    return F.coalesce(F.sum(name), F.lit(0))
+
+
+def answer_falling_behind(found: FallingBehind) -> Answer:
+    """Tell it; `number` is how many replicas."""
+    if not found.moves:
+        return _nobody(KEEPS_FALLING, "replicas")
+    if not found.replicas:
+        sentence = f"Nobody: of {counted(found.moves, 'time')} behind, no replica had {LEAST_TIMES}."
+        return Answer(KEEPS_FALLING, Verdict.GOOD, sentence, 0.0, "replicas", uncertainty=(DOUBT,))
+    first = found.rows[0]
+    more = f", and {counted(found.replicas - 1, 'more replica')}" if found.replicas > 1 else ""
+    evidence = [_often(row) for row in found.rows]
+    evidence += [f"broker {row.destination} as follower: {counted(row.times, 'time')}" for row in found.destinations]
+    sentence = f"{_often(first)}{more}."
+    doubts = (f"times behind of less than {LEAST_SECONDS} s do not count", DOUBT)
+    return Answer(KEEPS_FALLING, Verdict.BAD, sentence, float(found.replicas), "replicas", tuple(evidence), doubts)
+
+
+def _often(row: Row) -> str:
+    return (
+        f"{replica(row)} fell behind {counted(row.times, 'time')} on {counted(row.days, 'day')},"
+        f" {duration(row.seconds)} in all and {duration(row.longest)} at most"
+    )
+
+
+def answer_never_caught_up(found: NeverCaughtUp, units: Units) -> Answer:
+    """Tell it; `number` is how many replicas."""
+    if not found.moves:
+        return _nobody(NEVER_CATCHES_UP, "replicas")
+    if not found.replicas:
+        sentence = f"Nobody: of {counted(found.moves, 'time')} behind, each ended or came nearer."
+        return Answer(NEVER_CATCHES_UP, Verdict.GOOD, sentence, 0.0, "replicas", uncertainty=(DOUBT,))
+    more = f", and {counted(found.replicas - 1, 'more replica')}" if found.replicas > 1 else ""
+    told = [_left(row, units) for row in found.rows]
+    doubts = (f"who was behind for less than {duration(LONG_SECONDS)} does not count", DOUBT)
+    sentence = f"{told[0]}{more}."
+    return Answer(NEVER_CATCHES_UP, Verdict.BAD, sentence, float(found.replicas), "replicas", tuple(told), doubts)
+
+
+def _left(row: Row, units: Units) -> str:
+    size = "by bytes that are not known"
+    if row.left is not None:
+        size = f"and lacks {units.size(row.left)}, {units.size(row.before)} at first"
+    return f"{replica(row)} is behind for {duration(row.seconds)}, since {moment(row.began)}, {size}"
+
+
+def answer_under_replicated(found: UnderReplicated) -> Answer:
+    """Tell it; `number` is in how many seconds any partition was."""
+    if not found.partitions:
+        return _nobody(UNDER_REPLICATED, "s")
+    told = [f"{printable(row.topic, keep='')}-{row.partition}: {duration(row.seconds)}" for row in found.rows]
+    sentence = (
+        f"For {duration(found.seconds)} in all, {counted(found.partitions, 'partition')}; the longest was {told[0]}."
+    )
+    return Answer(UNDER_REPLICATED, Verdict.GOOD, sentence, float(found.seconds), "s", tuple(told), (DOUBT,))
+
+
+def _nobody(question: str, unit: str) -> Answer:
+    return Answer(question, Verdict.UNKNOWN, "Nobody was seen behind.", 0.0, unit, uncertainty=(DOUBT,))
