@@ -85,6 +85,7 @@ class MemoryTransport:
     """Receives what it is fed, keeps what it is sent."""
 
     splices = False
+    packet_bytes = 0
     hung_up = False
     crossed = 0
     writable = True

@@ -20,7 +20,6 @@ from ..config.settings_values import Address
 from ..control.directory import handover_path
 from ..process.supervision import Task
 from ..relay.connection import relay
-from ..relay.segments import piece_bytes
 from ..relay.transport import PlainSocket
 from ..roles import Role
 from .connection_state import restore
@@ -191,7 +190,7 @@ class HandOver:
         self.taken += 1
         follower, leader = socks
         source = _source(follower) if state.source is None else state.source
-        ends = PlainSocket(follower, piece_bytes=piece_bytes(follower)), PlainSocket(leader)
+        ends = PlainSocket(follower), PlainSocket(leader)
         hold(source, partial(go_on, state, *ends), partial(_close, ends))
 
     def keep_tls(self, kept: KeptTlsSockets | None) -> None:

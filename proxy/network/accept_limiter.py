@@ -21,7 +21,6 @@ import trio
 
 from ..changes import Changes
 from ..process import open_files
-from ..relay.segments import Segments
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -94,7 +93,6 @@ class AcceptLimiter:
         own = listener.socket
         with socket.fromfd(own.fileno(), own.family, own.type) as waiting:
             waiting.settimeout(0)
-            segments = Segments(waiting)
             while True:
                 await self._wait_for_room()
                 try:
@@ -104,7 +102,6 @@ class AcceptLimiter:
                     await self._cannot_accept(error)
                     continue
                 for stream in accepted:
-                    segments.learn(stream.socket)
                     source = _source(stream)
                     if source is not None and self._enters(source):
                         handlers.start_soon(self._handle, partial(handle, stream), stream.socket.close, source)

@@ -9,7 +9,6 @@ from __future__ import annotations
 from contextlib import asynccontextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from ..relay.segments import piece_bytes
 from ..relay.tls_transport import TlsSocket
 from ..relay.transport import PlainSocket, detached
 from ..roles import Role
@@ -129,8 +128,7 @@ class ConnectionSetup:
                 self._remember(upstream, None)
                 peer = await self._peer_names.of(upstream)
             reached = stream.socket.getsockname()
-            sock = detached(stream)
-            return _Met(PlainSocket(sock, piece_bytes=piece_bytes(sock)), reached, upstream, peer)
+            return _Met(PlainSocket(detached(stream)), reached, upstream, peer)
         except OSError:  # reset before it was served
             stream.socket.close()
         except RefusedError as refused:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from ..relay.segments import shorten
+from ..relay.segments import bound_segments
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -39,10 +39,12 @@ async def open_listeners(
     addresses: Sequence[Address],
     *,
     dual_stack: Collection[Address] = (),
+    encrypted: Collection[Address] = (),
     taken: Sequence[socket.socket | None] = (),
 ) -> list[trio.SocketListener]:
     """Return one listener per address, in order. An address `[::]` in `dual_stack` accepts IPv4, too, on every
-    interface. If `taken` (in the same order) has a socket for an address, that socket listens already and is used.
+    interface. Peers that dial an address in `encrypted` are spoken to in TLS. If `taken` (in the same order) has a
+    socket for an address, that socket listens already and is used.
 
     Raises CannotListenError.
     """
@@ -56,9 +58,10 @@ async def open_listeners(
         for index, address in enumerate(addresses):
             if index in has:
                 opened.append(trio.socket.from_stdlib_socket(has[index]))
-                shorten(has[index])
             else:
                 opened.append(await _listen(address, index, shares=shares[index], both=address in dual_stack))
+            if address in encrypted:
+                bound_segments(opened[-1])
     except BaseException:
         for sock in opened:
             sock.close()
@@ -80,7 +83,6 @@ async def _listen(address: Address, index: int, *, shares: bool = False, both: b
         if shares:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         await sock.bind(where)
-        shorten(sock)
         sock.listen(BACKLOG)
     except OSError as error:
         sock.close()

@@ -49,8 +49,8 @@ class TlsSocket:
     """
 
     __slots__ = (
-        "_corks", "_ended", "_failure", "_refused", "_sending_ended", "_sock", "crossed", "hung_up", "readable",
-        "splices",
+        "_corks", "_ended", "_failure", "_refused", "_sending_ended", "_sock", "crossed", "hung_up",
+        "packet_bytes", "readable", "splices",
     )  # fmt: skip
 
     def __init__(self, sock: ssl.SSLSocket, refused: Callable[[ssl.SSLError], None] | None = None) -> None:
@@ -63,6 +63,7 @@ class TlsSocket:
         self.hung_up = False
         self.crossed = 0
         self.splices = False
+        self.packet_bytes = 0
 
     def fileno(self) -> int:
         return self._sock.fileno()

@@ -21,6 +21,8 @@ from typing import TYPE_CHECKING, Protocol
 
 import trio
 
+from .segments import needs_short_packets, packet_bytes
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -70,6 +72,10 @@ class Transport(Protocol):
     """Further events of epoll that each report stands for; 0: none. In TLS a read may have to wait until there is room
     to write, and a write until there is something to read; then a report of either event wakes both."""
 
+    @property
+    def packet_bytes(self) -> int:
+        """The most bytes that the peer is sent in one packet, since its window is small (`segments`); 0: any number."""
+
     def fileno(self) -> int: ...
 
     def receive_into(self, view: memoryview) -> int:
@@ -87,12 +93,11 @@ class Transport(Protocol):
 
 
 class PlainSocket:
-    """Owns `sock`, sets it non-blocking with TCP_NODELAY. `piece_bytes`: what the peer may be sent in one packet, since
-    its window is small (`network.segments`); 0: any amount."""
+    """Owns `sock`, which it sets non-blocking with TCP_NODELAY."""
 
-    __slots__ = ("_piece_bytes", "crossed", "hung_up", "readable", "sock", "splices")
+    __slots__ = ("_needs_short_packets", "crossed", "hung_up", "readable", "sock", "splices")
 
-    def __init__(self, sock: socket.socket, *, piece_bytes: int = 0) -> None:
+    def __init__(self, sock: socket.socket) -> None:
         sock.settimeout(0)
         if sock.family != socket.AF_UNIX:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -101,9 +106,12 @@ class PlainSocket:
         self.readable = True
         self.hung_up = False
         self.crossed = 0
-        self._piece_bytes = piece_bytes
-        # Nothing ends a packet between bytes that are spliced.
-        self.splices = hasattr(os, "splice") and not piece_bytes
+        self.splices = hasattr(os, "splice")
+        self._needs_short_packets = needs_short_packets(sock)
+
+    @property
+    def packet_bytes(self) -> int:
+        return packet_bytes(self.sock) if self._needs_short_packets else 0
 
     def fileno(self) -> int:
         return self.sock.fileno()
@@ -127,18 +135,20 @@ class PlainSocket:
             return WOULD_WAIT
 
     def send(self, data: Bytes) -> int:
-        if self._piece_bytes:
-            return self._send_pieces(memoryview(data))
+        if self._needs_short_packets:
+            return self._send_packets(memoryview(data), self.packet_bytes)
         try:
             return self.sock.send(data)
         except BlockingIOError:
             return 0
 
-    def _send_pieces(self, data: memoryview) -> int:
+    def _send_packets(self, data: memoryview, most: int) -> int:
         sent = 0
-        with contextlib.suppress(BlockingIOError):
+        try:
             while sent < len(data):
-                sent += self.sock.send(data[sent : sent + self._piece_bytes], socket.MSG_EOR)
+                sent += self.sock.send(data[sent : sent + most], socket.MSG_EOR)
+        except BlockingIOError:
+            pass
         return sent
 
     def finish_sending(self) -> None:
@@ -169,11 +179,13 @@ class Pipe:
     `close`.
     """
 
-    __slots__ = ("_in", "_out", "holds")
+    __slots__ = ("_in", "_last", "_out", "holds")
 
     def __init__(self) -> None:
         """Raises OSError where pipes of this size are not to be had."""
         self.holds = 0
+        self._last = b""
+        """The last byte of a packet, if it is still to be sent: it counts in `holds`."""
         self._out, self._in = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         try:
             fcntl.fcntl(self._in, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
@@ -194,12 +206,31 @@ class Pipe:
 
     def drain(self, sink: Transport) -> int:
         """Give what it holds to the sink: how many bytes; 0 if there is no room."""
+        before = self.holds
         try:
-            moved = os.splice(self._out, sink.fileno(), self.holds)
+            if most := sink.packet_bytes:
+                while self.holds and self._drain_packet(sink, most):
+                    pass
+            else:
+                self.holds -= os.splice(self._out, sink.fileno(), before)
         except BlockingIOError:
-            return 0
-        self.holds -= moved
-        return moved
+            pass
+        return before - self.holds
+
+    def _drain_packet(self, sink: Transport, most: int) -> bool:
+        """Give one packet to the sink; return false, or raise BlockingIOError, if there is no room. The kernel joins
+        what is spliced with whatever still waits in the socket, unless that was sent with MSG_EOR, as the last byte of
+        each packet is here."""
+        if not self._last:
+            size = min(self.holds, most) - 1
+            if size:
+                self.holds -= os.splice(self._out, sink.fileno(), size, flags=os.SPLICE_F_MORE)
+            self._last = os.read(self._out, 1)
+        if not sink.send(self._last):
+            return False
+        self._last = b""
+        self.holds -= 1
+        return True
 
     def close(self) -> None:
         os.close(self._in)

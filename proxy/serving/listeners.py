@@ -58,9 +58,19 @@ async def listen(
     try:
         dual_stack = frozenset(route.listen for route in found if route.upstream is None)
         open_already = [taken(inherited, passed, route.key, route.listen) for route in found]
-        return await open_listeners([route.listen for route in found], dual_stack=dual_stack, taken=open_already)
+        return await open_listeners(
+            [route.listen for route in found],
+            dual_stack=dual_stack,
+            encrypted=frozenset(route.listen for route in found if _is_encrypted(settings, route.role)),
+            taken=open_already,
+        )
     except CannotListenError as error:
         raise ConfigurationError(f"{settings.path}: {found[error.index].key}: {error}") from error
+
+
+def _is_encrypted(settings: Settings, role: Role) -> bool:
+    table = settings.ingress if role is Role.LEADER else settings.egress
+    return table is not None and table.tls is not None and table.tls.listen is not None
 
 
 def taken(inherited: Inherited | None, passed: PassedSockets, key: str, address: Address) -> socket.socket | None:

@@ -10,7 +10,7 @@ import trio
 from lab.host.addresses import held_ports
 from proxy.config.settings import Address
 from proxy.network.listening import CannotListenError, open_listeners
-from proxy.relay.segments import SHORT_BYTES
+from proxy.relay.segments import SEGMENT_BYTES
 
 
 async def who_answers(listeners: list[trio.SocketListener], address: str, port: int) -> int:
@@ -69,11 +69,13 @@ async def test_an_address_that_is_not_ours_is_named() -> None:
 
 
 @pytest.mark.parametrize("taken", [False, True], ids=["ours", "systemd's"])
-async def test_no_segment_fills_the_room_that_a_fetcher_has(taken: bool) -> None:
-    """64 KiB segments of loopback, into 64 KiB of room: waits of 200 ms in the middle of an answer."""
+@pytest.mark.parametrize("encrypted", [False, True])
+async def test_segments_are_bounded_where_openssl_writes(taken: bool, encrypted: bool) -> None:
+    """Segments of 64 KiB into 64 KiB of room: waits of 200 ms in the middle of an answer."""
     listening = socket.create_server(("127.0.0.1", 0)) if taken else None
     address = Address("127.0.0.1", 0) if listening is None else Address(*listening.getsockname())
-    (listener,) = await open_listeners([address], taken=[listening])
+    (listener,) = await open_listeners([address], encrypted={address} if encrypted else (), taken=[listening])
     address = Address(*listener.socket.getsockname())
     async with listener, await trio.open_tcp_stream(*address), await listener.accept() as accepted:
-        assert accepted.socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG) <= SHORT_BYTES
+        segment_bytes = accepted.socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG)
+        assert (segment_bytes <= SEGMENT_BYTES) is encrypted

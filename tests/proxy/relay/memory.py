@@ -16,6 +16,7 @@ class MemoryTransport:
     """Receives what it is fed, piece by piece; keeps what it is sent, as far as there is room."""
 
     splices = False
+    packet_bytes = 0
 
     def __init__(self, *, room: float = EVER) -> None:
         self.readable = True

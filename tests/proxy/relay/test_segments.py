@@ -1,17 +1,23 @@
-"""Segments are short for peers with small windows, long for all others."""
+"""Peers with small windows get packets that always fit; all others what the kernel makes of it."""
 
 from __future__ import annotations
 
 import socket
+import struct
+import threading
 from contextlib import closing
 
 import pytest
 
-from proxy.relay.segments import PIECE_BYTES, SHORT_BYTES, Segments, piece_bytes, shorten
-from proxy.relay.transport import PlainSocket
+from proxy.relay.segments import SEGMENT_BYTES, SPARED, bound_segments, needs_short_packets
+from proxy.relay.transfer import Transfer
+from proxy.relay.transport import PIPE_BYTES, PlainSocket
+from proxy.relay.window import Window
 
 KAFKAS, WIDE = 64 * 1024, 256 * 1024
 """replica.socket.receive.buffer.bytes, and a buffer whose window scales beyond 128 KiB."""
+SIZE = 40 * PIPE_BYTES
+FOREVER = 1e12
 
 
 def dialled(listener: socket.socket, receive_buffer: int | None) -> tuple[socket.socket, socket.socket]:
@@ -23,60 +29,61 @@ def dialled(listener: socket.socket, receive_buffer: int | None) -> tuple[socket
     return peer, listener.accept()[0]
 
 
-def segment_bytes(listener: socket.socket, receive_buffer: int | None, segments: Segments | None = None) -> int:
-    peer, accepted = dialled(listener, receive_buffer)
-    with peer, accepted:
-        if segments is not None:
-            segments.learn(accepted)
-        return accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG)
-
-
-@pytest.mark.parametrize("buffer", [None, WIDE])
-def test_after_a_peer_with_a_wide_window_segments_are_as_long_as_without_us(buffer: int | None) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as plain, socket.create_server(("127.0.0.1", 0)) as listener:
-        shorten(listener)
-        segments = Segments(listener)
-        assert segment_bytes(listener, buffer, segments) <= SHORT_BYTES
-        assert segment_bytes(listener, buffer, segments) == segment_bytes(plain, buffer) > SHORT_BYTES
-
-
-def test_a_peer_with_a_small_window_makes_them_short_for_good() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        shorten(listener)
-        segments = Segments(listener)
-        segment_bytes(listener, None, segments)
-        assert segment_bytes(listener, KAFKAS, segments) > SHORT_BYTES, "the first, which gets pieces instead"
-        assert segment_bytes(listener, None, segments) <= SHORT_BYTES
-        assert segment_bytes(listener, KAFKAS, segments) <= SHORT_BYTES
-
-
 @pytest.mark.parametrize(
-    ("buffer", "short", "most"),
-    [(KAFKAS, False, PIECE_BYTES), (KAFKAS, True, 0), (None, False, 0), (WIDE, False, 0)],
+    ("buffer", "bounded", "short"),
+    [(KAFKAS, False, True), (KAFKAS, True, False), (None, False, False), (WIDE, False, False)],
 )
-def test_pieces_are_for_small_windows_and_long_segments(buffer: int | None, short: bool, most: int) -> None:
+def test_packets_are_bounded_for_small_windows_and_long_segments(
+    buffer: int | None, bounded: bool, short: bool
+) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        shorten(listener, short=short)
+        if bounded:
+            bound_segments(listener)
         peer, accepted = dialled(listener, buffer)
         with peer, accepted:
-            assert piece_bytes(accepted) == most
+            assert needs_short_packets(accepted) is short
+            assert (accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG) <= SEGMENT_BYTES) is bounded
 
 
-def test_a_socket_that_is_not_tcp_gets_no_pieces() -> None:
+def test_a_socket_that_is_not_tcp_has_no_bound() -> None:
     one, other = socket.socketpair()
     with one, other:
-        assert piece_bytes(one) == 0
+        assert not needs_short_packets(one)
 
 
-def test_what_is_sent_in_pieces_arrives_whole() -> None:
-    data = bytes(range(256)) * 4000
+@pytest.mark.parametrize("splices", [True, False], ids=["spliced", "copied"])
+def test_no_packet_to_a_small_window_is_longer_and_all_arrives(splices: bool) -> None:
+    """Without a bound segments grow to half of 128 KiB here, which is 64 KiB."""
+    data = bytes(range(251)) * (SIZE // 251)
+    came = bytearray()
     with socket.create_server(("127.0.0.1", 0)) as listener:
+        feeder, source = dialled(listener, None)
         peer, accepted = dialled(listener, KAFKAS)
-        with peer, closing(PlainSocket(accepted, piece_bytes=PIECE_BYTES)) as sends:
-            assert not sends.splices
-            peer.settimeout(10)
-            left, came = memoryview(data), bytearray()
-            while len(came) < len(data):
-                left = left[sends.send(left) :] if left else left
-                came += peer.recv(100_000)
-            assert came == data
+        sink = PlainSocket(accepted)
+        between = Transfer(PlainSocket(source), sink, Window(256 * 1024), count=lambda _: None, splices=splices)
+        between.turn_ends = FOREVER
+        reading = threading.Thread(target=_read, args=(peer, len(data), came))
+        with feeder, peer, closing(sink), closing(between.source), closing(between):
+            threading.Thread(target=feeder.sendall, args=(data,), daemon=True).start()
+            reading.start()
+            wait = between.send(len(data))
+            while wait is not None:
+                between.source.readable = True
+                wait = between.flush()
+            reading.join(20)
+            assert bytes(came) == data
+            segment_bytes = accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG)
+            assert segment_bytes > 2 * SEGMENT_BYTES
+            assert len(data) / _packets(accepted) <= segment_bytes - segment_bytes // SPARED
+
+
+def _read(peer: socket.socket, size: int, came: bytearray) -> None:
+    peer.settimeout(20)
+    while len(came) < size:
+        came += peer.recv(1 << 20)
+
+
+def _packets(sock: socket.socket) -> int:
+    """Return tcpi_data_segs_out of struct tcp_info."""
+    (packets,) = struct.unpack_from("=I", sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 256), 156)
+    return int(packets)
