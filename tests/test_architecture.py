@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import sys
+from collections import Counter
 from importlib.metadata import packages_distributions
 from pathlib import Path
 from typing import NamedTuple
@@ -173,6 +174,13 @@ def test_functions_are_short() -> None:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.end_lineno - node.lineno >= 60
     ]
     assert long == []
+
+
+def test_folders_are_small() -> None:
+    """A folder of more than sixteen files has a seam along which it divides; those listed wait for it."""
+    waiting = ("operating/commands", "proxy/config", "proxy/observing", "proxy/quotas", "proxy/relay", "proxy/throttle")
+    files = Counter(str(path.parent.relative_to(ROOT)) for path in SOURCES if path.name != "__init__.py")
+    assert [f"{folder}: {count}" for folder, count in files.items() if count > 16 and folder not in waiting] == []
 
 
 def test_there_is_no_drawer() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from pipeline.journals.generate import Cluster
 from tests.deploy.containers import Containers
-from tests.pipeline.printed import role_rows
+from tests.system.printed_tables import role_rows
 
 from .spark_jobs import SparkJobs, archive_image
 

@@ -11,8 +11,8 @@ import pytest
 
 from journal_schema import Kind
 from pipeline.cli import group, main
-from tests.pipeline.flaky import object_store
 from tests.pipeline.journal_files import FIRST, event_line, traffic_line, write_file
+from tests.pipeline.journals.flaky import object_store
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -24,8 +24,8 @@ import pytest
 from pyspark.sql import functions as F
 
 from pipeline.tables import Tables
-from tests.pipeline.flaky import SCHEME
 from tests.pipeline.journal_files import FIRST, traffic_line, write_file
+from tests.pipeline.journals.flaky import SCHEME
 from tests.pipeline.sessions import session_in
 
 if TYPE_CHECKING:
@@ -44,13 +44,13 @@ PARTITIONS = 3
 WORKER = """
 import sys
 from pathlib import Path
-from pipeline import reading
+from pipeline.journals import read_files
 from pipeline.cli import main
-from tests.pipeline.flaky import flaky
+from tests.pipeline.journals.flaky import flaky
 from tests.pipeline.sessions import session_in
 
 place, job, source, tables = Path(sys.argv[1]), *sys.argv[2:5]
-reading.PAUSE_SECONDS = 0.0
+read_files.PAUSE_SECONDS = 0.0
 left = flaky(session_in(place))
 once = ["--once"] if job == "stream" else []
 last = False

@@ -22,7 +22,7 @@ import pytest
 from lab.host.processes import dies_with_us
 from pipeline.jars import jars
 from pipeline.journals.generate import Cluster
-from tests.pipeline.printed import role_rows
+from tests.system.printed_tables import role_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -15,8 +15,8 @@ from pipeline.journals import read_files
 from pipeline.journals.ingest import Outcome, ingest
 from pipeline.tables import Tables, delta
 from pipeline.tables.schema import EVENTS
-from tests.pipeline.flaky import SCHEME, flaky
 from tests.pipeline.journal_files import FIRST, traffic_line, write_file
+from tests.pipeline.journals.flaky import SCHEME, flaky
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
