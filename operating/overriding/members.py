@@ -48,13 +48,15 @@ class Reply(NamedTuple):
     member: Member
     answer: Mapping[str, Any] | None = None
     error: str | None = None
-    """Why there is no answer, or why the sidecar refused."""
+    """Why there is no answer, or why the sidecar refused; with an answer: it is another broker's."""
     refused: bool = False
     """The sidecar answered, and changed nothing."""
 
     @property
     def broker(self) -> int | None:
-        found = self.member.broker if self.answer is None else self.answer.get("broker")
+        if self.member.broker is not None or self.answer is None:
+            return self.member.broker
+        found = self.answer.get("broker")
         return found if isinstance(found, int) else None
 
 
@@ -140,8 +142,9 @@ def _answered(member: Member, page: str, method: str, body: bytes | None) -> Rep
     if not isinstance(answer, dict):
         return Reply(member, error=f"{member.url}{page}: the answer is not a sidecar's")
     if member.broker is not None and answer.get("broker") != member.broker:
-        said = f"is the sidecar of broker {answer.get('broker')}, not of {member.broker}"
-        return Reply(member, answer, error=f"{member.url}: {said}")
+        said = f"{member.url} is the sidecar of broker {answer.get('broker')}, not of {member.broker}"
+        changed = ", and has made the change; correct fleet.toml" if method == "POST" else ""
+        return Reply(member, answer, error=f"{said}{changed}")
     return Reply(member, answer)
 
 

@@ -47,10 +47,12 @@ def result_lines(replies: Sequence[Reply], now: datetime) -> list[str]:
 
 
 def error_lines(replies: Sequence[Reply]) -> list[str]:
-    """Return who refused and why, and who did not answer."""
+    """Return who answered for another broker, who refused and why, and who did not answer."""
     refused = [reply for reply in replies if reply.refused]
-    silent = [reply for reply in replies if reply.error is not None and not reply.refused]
-    lines = [f"{whom(group)}: refused: {group[0].error}" for group in _alike(refused, lambda each: each.error)]
+    silent = [reply for reply in replies if reply.error is not None and not reply.refused and reply.answer is None]
+    others = [reply for reply in replies if reply.error is not None and reply.answer is not None]
+    lines = [f"{whom([reply])}: {reply.error}" for reply in others]
+    lines += [f"{whom(group)}: refused: {group[0].error}" for group in _alike(refused, lambda each: each.error)]
     if len(silent) == 1:
         lines.append(f"{whom(silent)}: no answer: {silent[0].error}")
     elif silent:

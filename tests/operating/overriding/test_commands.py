@@ -133,6 +133,21 @@ def test_a_torn_file_at_one_member_keeps_nothing_from_being_switched_off(
     assert not any(each.watch.current.enforce for each in sidecars.values())
 
 
+def test_a_member_that_is_another_brokers_sidecar_is_named_and_not_said_to_be_silent(
+    tmp_path: Path, sidecars: dict[int, OneSidecar]
+) -> None:
+    """It was reported as broker 101, with no answer, although it had been changed."""
+    fleet = fleet_file(tmp_path, {102: sidecars[102].url, 103: sidecars[101].url, 104: "http://127.0.0.1:1"})
+    done = call("set", RATE, 1, "--fleet", fleet)
+    url = sidecars[101].url
+    told = f"broker 103: {url} is the sidecar of broker 101, not of 103, and has made the change; correct fleet.toml"
+    assert (done.exit_code, told in done.output.splitlines()) == (1, True), done.output
+    assert "broker 104: no answer" in done.output
+    assert call(*undo_in(done.output)).exit_code == 1
+    assert [each.rate for each in sidecars.values()] == [50 * MIB] * 3
+    assert f"broker 103: {url} is the sidecar of broker 101, not of 103" in call("overrides", "--fleet", fleet).output
+
+
 def test_differences_between_members_are_shown(sidecars: dict[int, OneSidecar], fleet: Path) -> None:
     call("set", RATE, 1, "--fleet", fleet, "--except", 103)
     assert "at   brokers 101-102; not at broker 103" in call("overrides", "--fleet", fleet).output
