@@ -27,8 +27,8 @@ from proxy.config.settings import LimitSettings, Policy, QuotaSettings
 from proxy.process.garbage import collected_by_hand
 from proxy.quotas import Quotas, RoleQuota
 from proxy.relay.connection import Connection
+from proxy.relay.cpu_account import TURN_SECONDS
 from proxy.relay.exchange import Exchange
-from proxy.relay.share import TURN_SECONDS
 from proxy.relay.transport import WOULD_WAIT, Wait
 from proxy.roles import Role
 from proxy.statistics import RoleStatistics

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from protocol.wire.correlation import State
 
 from ..relay.exchange import Undecoded
-from ..relay.tls_transport import TlsSocket
 from ..relay.transport import END, READ
+from ..tls.tls_socket import TlsSocket
 from .link_state import link_state, restore_link
 from .messages import ConnectionState
 

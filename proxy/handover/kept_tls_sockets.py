@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING
 import trio
 
 from ..process.signals import follow_signals
-from ..relay.joined import Joined
 from ..relay.poller import open_poller
 from ..relay.transport import PlainSocket
+from .blind_pipe import Joined
 
 if TYPE_CHECKING:
     import socket

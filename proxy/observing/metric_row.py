@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ..quotas import Change, Quotas
     from ..quotas.override import Override
     from ..rates.choice import Choice
-    from ..relay.caretaker import Caretaker
+    from ..relay.reaper import Caretaker
     from ..statistics import RoleStatistics, Statistics
     from ..throttle.doubts import Doubt
     from ..throttle.finer import Bound

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from ..throttle.outlook import Outlook
     from .edits import Replays
-    from .walk import FrameWalk
+    from .response_walk import FrameWalk
     from .window import Window
 
 

@@ -24,9 +24,9 @@ from .exchange import Undecoded
 from .keeping import Keeping
 from .piece import Piece
 from .reading import Replace
+from .response_walk import FIXED_HEAD_BYTES, TOPICS_END, FrameWalk, form_of, says
 from .transfer import LEAST_SPLICED_BYTES, Need
 from .unfinished import UnfinishedEntry
-from .walk import FIXED_HEAD_BYTES, TOPICS_END, FrameWalk, form_of, says
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -21,12 +21,12 @@ import trio
 from protocol.errors import ProtocolError
 
 from ..throttle.link import Link
+from .cpu_account import TURN_SECONDS, Share
 from .direction import Direction
 from .exchange import Cause, Exchange
-from .holding import Holding
+from .hold_waits import Holding
 from .requests import REQUEST_WINDOW_BYTES, RequestReader
 from .responses import RESPONSE_WINDOW_BYTES, ResponseReader
-from .share import TURN_SECONDS, Share
 from .transfer import Transfer
 from .transport import END, HELD, READ, TURN, WRITE, ConnectionEndedError, connect
 from .window import Window
@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from ..config.settings import Address, LimitSettings
     from ..logs.log import Log
     from ..throttle.role_throttle import RoleThrottle
-    from .caretaker import Caretaker
     from .poller import Poller
+    from .reaper import Caretaker
     from .transport import Transport, Wait
 
 

@@ -26,9 +26,9 @@ from protocol.wire.headers import REQUEST_CORRELATION_ID_AT
 
 from ..throttle.decision import Answer, Forward, Hold
 from ..throttle.steps import is_long, run_through
+from .cpu_account import SLICE_SECONDS
 from .exchange import Undecoded
 from .reading import Replace
-from .share import SLICE_SECONDS
 from .transport import HELD, TURN
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ..throttle.outlook import Outlook
     from .additions import Additions
     from .exchange import Exchange
-    from .walk import FrameWalk
+    from .response_walk import FrameWalk
     from .window import Window
 
 

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import trio
 
-from .share import LITTLE_SECONDS, LONG_SECONDS, TURN_SECONDS, Share
+from .cpu_account import LITTLE_SECONDS, LONG_SECONDS, TURN_SECONDS, Share
 from .transport import READ, TURN, WRITE
 
 if TYPE_CHECKING:

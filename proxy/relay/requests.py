@@ -14,7 +14,7 @@ import struct
 from typing import TYPE_CHECKING, Any
 
 from protocol.errors import ProtocolError
-from protocol.fetch.glance import peek_session
+from protocol.fetch.fast_path import peek_session
 from protocol.fetch.request import LAST_VERSION_WITH_REPLICA_ID, peek_replica_id
 from protocol.fetch.tables import FINAL_EPOCH, FIRST_VERSION_WITH_SESSIONS, INITIAL_EPOCH, SUPPORTED_FETCH_VERSIONS
 from protocol.wire.apis import API_FETCH
@@ -25,8 +25,8 @@ from protocol.wire.whole_frames import whole_request
 
 from ..throttle.steps import run_through
 from .exchange import MAX_FRAME_BYTES, Undecoded
+from .fast_path import passable_requests, passes_unseen
 from .fetch_decision import LONG_FETCH_BYTES, FetchDecision
-from .glance import passable_requests, passes_unseen
 from .reading import rest
 from .transfer import BETWEEN_FRAMES, Need
 from .transport import HELD
@@ -34,7 +34,7 @@ from .transport import HELD
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from protocol.fetch.glance import SessionAt
+    from protocol.fetch.fast_path import SessionAt
     from protocol.fetch.request import FetchRequest
     from protocol.wire.correlation import Correlator
     from protocol.wire.headers import RequestHead

@@ -20,11 +20,11 @@ from protocol.wire.framing import LENGTH_PREFIX_BYTES, frame_size
 
 from .answer import AnswerReader
 from .exchange import MAX_FRAME_BYTES, Undecoded
-from .glance import passable_responses
+from .fast_path import passable_responses
 from .reading import rest
+from .response_walk import CORRELATION_ID_BYTES, FIXED_HEAD_BYTES
 from .transfer import Need
 from .transport import TURN
-from .walk import CORRELATION_ID_BYTES, FIXED_HEAD_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable

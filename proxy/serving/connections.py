@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from ..network.accept_limiter import AcceptLimiter
     from ..network.connection_setup import ConnectionSetup, Route
     from ..process.supervision import Supervisor
-    from ..relay.caretaker import Caretaker
     from ..relay.connection import Draining
+    from ..relay.reaper import Caretaker
     from ..roles import Role
     from ..throttle.role_throttle import RoleThrottle
 

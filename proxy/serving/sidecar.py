@@ -43,9 +43,9 @@ from ..quota_files.last_good_keeper import LastGoodKeeper
 from ..quota_files.override_store import store_path
 from ..rates.rate_controller import RateController
 from ..relay.buffers import Buffers
-from ..relay.caretaker import Caretaker
 from ..relay.connection import Draining
 from ..relay.exchange import Undecoded
+from ..relay.reaper import Caretaker
 from ..roles import Role
 from ..throttle.needs import Needs
 from ..throttle.racks import Racks

@@ -33,7 +33,7 @@ from .witness import Witness
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
 
-    from protocol.fetch.glance import SessionAt
+    from protocol.fetch.fast_path import SessionAt
     from protocol.fetch.request import FetchRequest
     from protocol.session.requests import PartitionKey
 

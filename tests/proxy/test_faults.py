@@ -22,8 +22,8 @@ from proxy.process import garbage, supervision
 from proxy.process.supervision import Supervisor, Task
 from proxy.process.watchdog import LoopLag
 from proxy.quota_files.reload import QuotaWatch
-from proxy.relay.caretaker import Caretaker
 from proxy.relay.poller import Poller
+from proxy.relay.reaper import Caretaker
 from proxy.throttle.role_throttle import RoleThrottle
 
 from .attended import Attended, attended

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import pytest
 import trio
 
+from proxy.relay.cpu_account import LITTLE_SECONDS, TURN_SECONDS, Share
 from proxy.relay.poller import LINGER_SECONDS, Poller, open_poller
-from proxy.relay.share import LITTLE_SECONDS, TURN_SECONDS, Share
 from proxy.relay.transport import PlainSocket, Wait
 
 if TYPE_CHECKING:

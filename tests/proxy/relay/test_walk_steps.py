@@ -8,11 +8,11 @@ import pytest
 
 from protocol.fetch.walker import response_walker, walk_whole
 from protocol.wire.framing import with_length
-from proxy.relay import walk
-from proxy.relay.walk import FrameWalk, header_bytes
+from proxy.relay import response_walk as walk
+from proxy.relay.response_walk import FrameWalk, header_bytes
 from tests.proxy.conversation import throttle
 
-from .test_glance import window_of
+from .test_fast_path import window_of
 from .test_responses import meet
 from .wire import Key, answer, batch, entry, relayed
 

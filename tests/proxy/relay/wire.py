@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping, Sequence
     from typing import Any
 
-    from proxy.relay.caretaker import Caretaker
     from proxy.relay.connection import Connection
+    from proxy.relay.reaper import Caretaker
     from proxy.throttle.role_throttle import RoleThrottle
 
 PATIENCE_SECONDS = 0.02

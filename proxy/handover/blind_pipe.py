@@ -12,20 +12,20 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from .direction import Direction
-from .exchange import Cause
-from .reading import rest
-from .share import Share
-from .transfer import Transfer
-from .transport import END, TURN
-from .window import Window
+from ..relay.cpu_account import Share
+from ..relay.direction import Direction
+from ..relay.exchange import Cause
+from ..relay.reading import rest
+from ..relay.transfer import Transfer
+from ..relay.transport import END, TURN
+from ..relay.window import Window
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from .poller import Poller
-    from .reading import Step
-    from .transport import Transport
+    from ..relay.poller import Poller
+    from ..relay.reading import Step
+    from ..relay.transport import Transport
 
 WINDOW_BYTES = 256 * 1024
 """Sixteen full records of TLS, which is what `TlsSocket` reads at once."""

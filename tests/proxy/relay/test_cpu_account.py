@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from proxy.relay.share import EASY_SHARE, LITTLE_SECONDS, MOST_SECONDS, Share
+from proxy.relay.cpu_account import EASY_SHARE, LITTLE_SECONDS, MOST_SECONDS, Share
 
 
 def share(*turns: tuple[float, float], born: float = 100.0) -> Share:

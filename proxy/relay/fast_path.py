@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from protocol.fetch.glance import LEAST_BODY_BYTES, glance_replica_id, peek_session
+from protocol.fetch.fast_path import LEAST_BODY_BYTES, glance_replica_id, peek_session
 from protocol.fetch.request import LAST_VERSION_WITH_REPLICA_ID
 from protocol.fetch.tables import SUPPORTED_FETCH_VERSIONS
 from protocol.wire.apis import API_CONTROLLED_SHUTDOWN, API_FETCH, API_PRODUCE, API_SASL_HANDSHAKE, APIS

@@ -14,11 +14,11 @@ import trio
 from protocol.wire.framing import with_length
 from proxy.quotas import Quotas
 from proxy.relay.buffers import Buffers
-from proxy.relay.caretaker import REST_SECONDS, Caretaker
+from proxy.relay.reaper import REST_SECONDS, Caretaker
 from tests.proxy.conversation import MIB, behind, fetch_frame, throttle
 from tests.proxy.recorded_log import RecordedLog
 
-from .test_glance import window_of
+from .test_fast_path import window_of
 from .test_passing import PRODUCE, fetch
 from .wire import T0, answer, entry, limits, read_all, read_exactly, read_frame, relayed
 

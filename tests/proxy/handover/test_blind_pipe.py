@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 import pytest
 import trio
 
-from proxy.relay import joined
-from proxy.relay.joined import Joined
+from proxy.handover import blind_pipe as joined
+from proxy.handover.blind_pipe import Joined
 from proxy.relay.poller import Poller
 from proxy.relay.transport import PlainSocket
 
+from ..relay.wire import read_all, read_exactly
 from ..tls.stage import Keys, connected, made
-from .wire import read_all, read_exactly
 
 if TYPE_CHECKING:
     import ssl

@@ -13,7 +13,7 @@ from protocol.wire.correlation import State
 from protocol.wire.framing import with_length
 from proxy.changes import Changes
 from proxy.relay.exchange import Exchange
-from proxy.relay.glance import passable_requests, passable_responses
+from proxy.relay.fast_path import passable_requests, passable_responses
 from proxy.relay.window import Window
 from proxy.throttle.decision import Forward
 from proxy.throttle.link import Link
