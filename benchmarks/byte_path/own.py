@@ -27,8 +27,8 @@ from proxy.config.settings import LimitSettings, Policy, QuotaSettings
 from proxy.process.garbage import collected_by_hand
 from proxy.quotas import Quotas, RoleQuota
 from proxy.relay.connection import Connection
-from proxy.relay.cpu_account import TURN_SECONDS
 from proxy.relay.exchange import Exchange
+from proxy.relay.poller import TURN_SECONDS
 from proxy.relay.transport import WOULD_WAIT, Wait
 from proxy.roles import Role
 from proxy.statistics import RoleStatistics
@@ -147,10 +147,10 @@ class Conversation:
         self._correlation_id += 1
         _INT32.pack_into(self._request, CORRELATION_ID_AT, self._correlation_id)
         asks = bytes(self._request)
-        asked = self._advance(self._connection.requests, self._follower, asks)
+        asked = self._advance(self._connection.request_direction, self._follower, asks)
         tells = self._answer(b"".join(self._leader.kept))
         self._leader.kept.clear()
-        answered = self._advance(self._connection.responses, self._leader, tells)
+        answered = self._advance(self._connection.response_direction, self._leader, tells)
         self._follower.kept.clear()
         return Took(asked, answered, self._longest)
 

@@ -49,7 +49,7 @@ def peek_session(head: RequestHead, buffer: Bytes, end: int) -> SessionAt | None
     return SessionAt(*_SESSION.unpack_from(buffer, head.body_at + offset))
 
 
-def glance_replica_id(head: RequestHead, buffer: Bytes, end: int) -> int | None:
+def find_replica_id(head: RequestHead, buffer: Bytes, end: int) -> int | None:
     """Return the replica id of a whole request that ends at ``end``; None if a glance does not find one.
 
     From v15 on the replica id is in a tagged field at the end of the request (KIP-903), which a consumer's has not.

@@ -93,7 +93,7 @@ def peek_replica_id(head: RequestHead, buffer: Bytes, end: int | None = None) ->
     """Return the replica id of a Fetch v0 to v14 request: negative for consumers. None if there is none to be seen.
 
     ``buffer`` is the one that ``head`` was peeked in; nothing at or beyond ``end`` (default: its length) is
-    read. From v15 on it stands among the last bytes of the request: see `glance_replica_id`.
+    read. From v15 on it stands among the last bytes of the request: see `find_replica_id`.
     """
     if head.api_key != API_FETCH or head.api_version > LAST_VERSION_WITH_REPLICA_ID:
         return None

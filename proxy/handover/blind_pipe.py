@@ -12,19 +12,17 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from ..relay.cpu_account import Share
-from ..relay.direction import Direction
+from ..relay.direction import Direction, rest
 from ..relay.exchange import Cause
-from ..relay.reading import rest
-from ..relay.transfer import Transfer
+from ..relay.poller import CpuAccount
+from ..relay.transfer import Transfer, Window
 from ..relay.transport import END, TURN
-from ..relay.window import Window
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ..relay.direction import Step
     from ..relay.poller import Poller
-    from ..relay.reading import Step
     from ..relay.transport import Transport
 
 WINDOW_BYTES = 256 * 1024
@@ -34,7 +32,7 @@ HALF_CLOSED_SECONDS = 30.0
 most, and a fetch waits for half a second by default."""
 
 
-class Unread:
+class PassThroughReader:
     """The reader of a direction that passes everything on."""
 
     __slots__ = ()
@@ -42,17 +40,17 @@ class Unread:
     def read(self, window: Window) -> Step:
         return rest(window, opaque=True)
 
-    def through(self) -> bool:
+    def on_sent(self) -> bool:
         """Return false: this reader does not know frames, so no frame ends here."""
         return False
 
 
-class Joined:
+class BlindPipe:
     """Passes what comes from each of two transports on to the other, unread. `failed` is called with an error that no
     peer has caused; what a peer does wrong just ends both."""
 
     def __init__(self, one: Transport, other: Transport, poller: Poller, failed: Callable[[Exception], object]) -> None:
-        self.share = Share(perf_counter())
+        self.cpu = CpuAccount(perf_counter())
         self._ends = one, other
         self._there = self._passing(one, other)
         self._back = self._passing(other, one)
@@ -125,7 +123,7 @@ class Joined:
 
     def _passing(self, source: Transport, sink: Transport) -> Direction:
         transfer = Transfer(source, sink, Window(WINDOW_BYTES), count=self._count, splices=False)
-        return Direction(Unread(), transfer, Cause.HANDED_OVER)
+        return Direction(PassThroughReader(), transfer, Cause.HANDED_OVER)
 
     def _count(self, size: int) -> None:
         self._moved += size

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 from protocol.wire.correlation import State
 
-from ..relay.exchange import Undecoded
+from ..relay.exchange import HANDING, Undecoded
+from ..relay.tls_socket import TlsSocket
 from ..relay.transport import END, READ
-from ..tls.tls_socket import TlsSocket
 from .link_state import link_state, restore_link
 from .messages import ConnectionState
 
@@ -35,7 +35,7 @@ def can_be_given(connection: Connection, *, keeps_tls: bool) -> bool:
 def come_to_rest(connection: Connection) -> None:
     """Have the connection begin no further request. A request that is held is answered now."""
     exchange = connection.exchange
-    exchange.draining = exchange.handing = True
+    exchange.service = HANDING
     if connection.is_held:
         exchange.changes.notify()
 
@@ -43,21 +43,21 @@ def come_to_rest(connection: Connection) -> None:
 def is_at_rest(connection: Connection) -> bool:
     """Tell whether nothing is owed in either direction, so that the connection can be taken now."""
     exchange = connection.exchange
-    asks, tells = connection.requests.transfer, connection.responses.transfer
+    asks, tells = connection.request_direction.transfer, connection.response_direction.transfer
     return (
-        (exchange.opaque or exchange.is_idle)
+        (exchange.opaque is not None or exchange.is_idle)
         and not (asks.owes or tells.owes or asks.window.ended or tells.window.ended)
         and not tells.window.size
         and asks.window.size <= MOST_REQUEST_BYTES
         and not connection.is_held
-        and END not in (connection.requests.wants, connection.responses.wants)
+        and END not in (connection.request_direction.wants, connection.response_direction.wants)
     )
 
 
 def take(connection: Connection, now: float) -> ConnectionState:
     """Return the state of a connection that is at rest, and let it move no more."""
-    exchange, window = connection.exchange, connection.requests.transfer.window
-    connection.requests.wants = connection.responses.wants = END
+    exchange, window = connection.exchange, connection.request_direction.transfer.window
+    connection.request_direction.wants = connection.response_direction.wants = END
     link = exchange.link
     upstream = link.translator.leader
     follower, _ = connection.ends
@@ -65,9 +65,9 @@ def take(connection: Connection, now: float) -> ConnectionState:
         role=link.throttle.role.value,
         upstream=upstream if isinstance(upstream, tuple) else ("", 0),
         speaks=exchange.correlator.state.value,
-        is_opaque=exchange.opaque,
-        opaque_reason=(exchange.opaque_reason or Undecoded.FRAMING).value,
-        has_begun=connection.asks.has_begun,
+        is_opaque=exchange.opaque is not None,
+        opaque_reason=(exchange.opaque or Undecoded.FRAMING).value,
+        has_begun=connection.request_reader.has_begun,
         request_bytes=bytes(window.view(window.size)),
         frames=exchange.frames,
         replica_fetches=exchange.replica_fetches,
@@ -88,11 +88,11 @@ def restore(connection: Connection, state: ConnectionState, now: float) -> None:
     exchange.frames = state.frames
     exchange.replica_fetches = state.replica_fetches
     restore_link(exchange.link, state.link, now)
-    connection.asks.has_begun = state.has_begun
+    connection.request_reader.has_begun = state.has_begun
     if state.request_bytes:
-        window = connection.requests.transfer.window
+        window = connection.request_direction.transfer.window
         view = window.space(len(state.request_bytes), len(state.request_bytes))
         view[: len(state.request_bytes)] = state.request_bytes
         window.end += len(state.request_bytes)
-        connection.requests.has_something()
-    connection.requests.wants = connection.responses.wants = READ
+        connection.request_direction.data_available()
+    connection.request_direction.wants = connection.response_direction.wants = READ

@@ -19,7 +19,7 @@ import trio
 from ..process.signals import follow_signals
 from ..relay.poller import open_poller
 from ..relay.transport import PlainSocket
-from .blind_pipe import Joined
+from .blind_pipe import BlindPipe
 
 if TYPE_CHECKING:
     import socket
@@ -49,7 +49,7 @@ class KeptTlsSockets:
         self._nursery = nursery
         self._log = log
         self._grace_seconds = grace_seconds
-        self._kept: set[Joined] = set()
+        self._kept: set[BlindPipe] = set()
         self._ended = trio.Event()
         self._end_at: float | None = None
 
@@ -59,25 +59,25 @@ class KeptTlsSockets:
 
     def keep(self, end: Transport, pair: socket.socket) -> None:
         """Own both sockets, and pass everything between them from now on."""
-        joined = Joined(end, PlainSocket(pair), self._poller, self._failed)
-        self._kept.add(joined)
+        pipe = BlindPipe(end, PlainSocket(pair), self._poller, self._failed)
+        self._kept.add(pipe)
         if self._end_at is not None:
-            joined.end_at(self._end_at)
-        self._nursery.start_soon(self._run, joined)
+            pipe.end_at(self._end_at)
+        self._nursery.start_soon(self._run, pipe)
 
-    async def _run(self, joined: Joined) -> None:
+    async def _run(self, pipe: BlindPipe) -> None:
         try:
-            await joined.run()
+            await pipe.run()
         finally:
-            self._kept.discard(joined)
+            self._kept.discard(pipe)
             self._ended.set()
 
     async def rest(self) -> None:
         """Give back the pages of ends through which nothing comes; until cancelled."""
         while True:
             await trio.sleep(REST_SECONDS)
-            for joined in tuple(self._kept):
-                joined.rest_if_still()
+            for pipe in tuple(self._kept):
+                pipe.rest_if_still()
 
     def _failed(self, error: Exception) -> None:
         self._log.error("connection_failed", peer="", exc_info=error)
@@ -86,8 +86,8 @@ class KeptTlsSockets:
         """This process is told to end: close what is still kept when the grace is over."""
         if self._end_at is None:
             self._end_at = trio.current_time() + self._grace_seconds
-            for joined in self._kept:
-                joined.end_at(self._end_at)
+            for pipe in self._kept:
+                pipe.end_at(self._end_at)
 
     async def outlast(
         self, received: SignalReceiver | None, beside: Iterable[Callable[[], Awaitable[None]]] = ()

@@ -23,7 +23,7 @@ import trio
 
 from ..control.directory import short_path
 from ..relay.connection import Given
-from ..tls.tls_socket import TlsSocket
+from ..relay.tls_socket import TlsSocket
 from .channel import ANSWER_SECONDS, Channel, ChannelError, MessageTooLongError, close_all
 from .connection_state import can_be_given, come_to_rest, is_at_rest, take
 from .messages import SCHEMA, Alive, Begin, Confirmed, HandOverRefusal, Hello, Listening, Offer, Ready

@@ -9,10 +9,10 @@ from __future__ import annotations
 from contextlib import asynccontextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
+from ..relay.tls_socket import TlsSocket
 from ..relay.transport import PlainSocket, detached
 from ..roles import Role
 from ..tls.failures import HandshakeError
-from ..tls.tls_socket import TlsSocket
 from .host_names import PeerNames
 from .loop_guard import dial_except_own
 from .redirected import RefusedError

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ..quotas import Change, Quotas
     from ..quotas.override import Override
     from ..rates.choice import Choice
-    from ..relay.reaper import Caretaker
+    from ..relay.reaper import Reaper
     from ..statistics import RoleStatistics, Statistics
     from ..throttle.doubts import Doubt
     from ..throttle.finer import Bound
@@ -39,7 +39,7 @@ class Overload(NamedTuple):
     """The two objects that bound what the process takes on, and count what they refuse."""
 
     accept_limiter: AcceptLimiter
-    caretaker: Caretaker
+    reaper: Reaper
 
 
 @dataclass(frozen=True, slots=True)

@@ -176,7 +176,7 @@ OVERLOAD_METRICS = (
         "gauge",
         (),
         "Bytes of frames that have to be whole before anything is done with them, held now.",
-        _from(lambda overload: overload.caretaker.buffers.held),
+        _from(lambda overload: overload.reaper.buffers.held),
     ),
     Metric(
         PREFIX + "remembered_replicas",

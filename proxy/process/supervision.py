@@ -70,7 +70,7 @@ class Task(enum.StrEnum):
     """Waits for a process that takes over."""
     HEARTBEAT = "heartbeat"
     """Measures how late the loop is, and tells the watchdog and systemd that it turns."""
-    CARETAKER = "caretaker"
+    REAPER = "reaper"
     """Ends connections that stall, watches the memory."""
     GARBAGE = "garbage"
     """Frees what refers to itself."""

@@ -1,15 +1,16 @@
-"""Acting: what the decisions of `proxy.throttle` do to the bytes of one connection.
+"""Carries out what `proxy.throttle` decides, on the bytes of one connection.
 
-A fetch's way through these files, and each file's one thought:
+A fetch's way through these files:
 
-    connection ─ a connection's lifetime: dial, holds, drain, its one log line
-    poller     ─ wakes directions by epoll; `share`: whose turn it is; `caretaker`: who stalls, who is idle
-    direction  ─ a synchronous state machine: receive, read, send, until something is to be waited for
-    requests   ─ reads what the follower sends: passes, decides, holds; `glance`: frames that pass as they are
-    responses  ─ reads what the leader sends; `answer`: one answer to a decided request, by its `walk` and its `edits`
-    transfer   ─ how bytes go: a `window` of them in memory, or by the kernel; `transport`: what they go between
-    exchange   ─ what both directions share: the requests in flight; `buffers`: what all connections may hold
+    connection     a connection's lifetime: dial, holds, drain, its one log line
+    poller         wakes directions by epoll, and decides whose turn it is; `reaper` ends connections that stall or idle
+    direction      a synchronous state machine: receive, read, send, until something is to be waited for
+    requests       reads what the follower sends; `fast_path`: frames that pass as they are
+    fetch_decision decides a replica's Fetch, in slices if it is long; `hold_waits`: what a held one waits for
+    responses      reads what the leader sends; `answer`: the answer to one decided request, by `response_walk` and `edits`
+    transfer       moves bytes, through a window of memory or in the kernel; `transport`, `tls_socket`: between what
+    exchange       what both directions share: states, the requests in flight, the memory that all connections may hold
 
-The readers are pure: bytes in, steps out (`reading`). Record bytes stay in reused buffers and never become Python
+The readers are pure: bytes in, steps out (`direction`). Record bytes stay in reused buffers and never become Python
 objects of their own.
 """

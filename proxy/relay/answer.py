@@ -6,7 +6,7 @@ A piece is the part of the frame that is in the window; most answers are one pie
 records are taken away, that length is not known before the frame's end: then all pieces are kept, and go on together
 at the end. No I/O.
 
-Invariant: an answer is settled once, by `through` or by `lost`.
+Invariant: an answer is settled once, by `on_sent` or by `lost`.
 """
 
 from __future__ import annotations
@@ -19,24 +19,22 @@ from protocol.wire.framing import LENGTH_PREFIX_BYTES
 
 from ..throttle.begun import count_begun, forget_begun
 from . import edits
-from .additions import Additions
+from .direction import Replace
+from .edits import Additions, ResponseBuffer
 from .exchange import Undecoded
-from .keeping import Keeping
-from .piece import Piece
-from .reading import Replace
-from .response_walk import FIXED_HEAD_BYTES, TOPICS_END, FrameWalk, form_of, says
+from .response_walk import FIXED_HEAD_BYTES, TOPICS_END, FrameWalk, PartialEntry, form_of, says
 from .transfer import LEAST_SPLICED_BYTES, Need
-from .unfinished import UnfinishedEntry
 
 if TYPE_CHECKING:
+    import mmap
     from collections.abc import Callable, Sequence
 
     from ..config.settings import LimitSettings
     from ..throttle.outlook import Outlook
+    from .direction import Step
     from .edits import Edit
     from .exchange import Exchange
-    from .reading import Step
-    from .window import Window
+    from .transfer import Window
 
 LONG_ANSWER_BYTES = 4096
 """An answer of some hundred partitions, if none of them has records. To read a longer one may take as long as a whole
@@ -45,21 +43,66 @@ MOST_COUNT_BYTES = 4
 """How many bytes the number of topics may take after its first one: in flexible versions it is a varint."""
 
 
+class Chunk:
+    """The bytes of an answer that go on now, and the entries in them: these are learnt from once the bytes have gone.
+
+    Invariant: an entry is not learnt from twice: what `take` has returned is gone from here.
+    """
+
+    __slots__ = ("_at", "_relayed_before", "buffer", "end", "rows")
+
+    def __init__(self) -> None:
+        self.rows: Sequence[ResponseEntry] = ()
+        """Entries, perhaps as plain tuples. Positions in them are offsets in `buffer`, which holds nothing from `end`
+        on."""
+        self.buffer: mmap.mmap
+        self.end = self._at = self._relayed_before = 0
+
+    def begin(self, rows: Sequence[ResponseEntry], window: Window, end: int, relayed_bytes: int) -> None:
+        """The window's bytes up to `end` are about to go on, after `relayed_bytes` of answers."""
+        self.rows, self.buffer, self.end = rows, window.buffer, end
+        self._at, self._relayed_before = window.start, relayed_bytes
+
+    def take(self) -> Sequence[ResponseEntry]:
+        """Return the entries, not to be returned again if the connection ends in a pause of learning from them."""
+        rows, self.rows = self.rows, ()
+        return rows
+
+    def begun(self, relayed_bytes: int) -> list[ResponseEntry]:
+        """Return the entries of which some records have gone on, now that `relayed_bytes` of answers have."""
+        ends = self._at + relayed_bytes - self._relayed_before
+        return [row for row in self.rows if ResponseEntry(*row).records_at < ends]
+
+
 class AnswerReader:
-    """Reads one connection's answers, one after the other, each from `begin` until `through` is true, or `lost`."""
+    """Reads one connection's answers, one after the other, each from `begin` until `on_sent` is true, or `lost`."""
 
     __slots__ = (
-        "_additions", "_clock", "_exchange", "_form", "_keeping", "_last_empty", "_now", "_outlook", "_passed",
-        "_piece", "_settled", "_to_splice", "_total", "_unfinished", "_walk", "_was_read_at",
+        "_additions",
+        "_buffer",
+        "_clock",
+        "_exchange",
+        "_form",
+        "_last_empty",
+        "_now",
+        "_outlook",
+        "_passed",
+        "_piece",
+        "_settled",
+        "_to_splice",
+        "_total",
+        "_unfinished",
+        "_walk",
+        "_was_read_at",
     )  # fmt: skip
 
     def __init__(self, exchange: Exchange, limits: LimitSettings, clock: Callable[[], float]) -> None:
         self._exchange = exchange
         self._clock = clock
         self._additions = Additions()
-        self._keeping = Keeping(exchange, limits, self._additions)
-        self._unfinished = UnfinishedEntry()
-        self._piece = Piece()
+        self._buffer = ResponseBuffer(exchange, limits, self._additions)
+        self._unfinished = PartialEntry()
+        self._piece = Chunk()
         self._last_empty: tuple[int, bytes, int | None] | None = None
         """The last answer, if it had no records: its version, its bytes after the correlation id, and the state of
         knowledge (`Outlook.teaches`) it left. An equal answer in an equal state is not read again."""
@@ -99,7 +142,7 @@ class AnswerReader:
             return self._as_it_comes()
         return self._first(window)
 
-    def through(self) -> bool:
+    def on_sent(self) -> bool:
         """The bytes that were told to go on have gone: learn from their entries. True: that was the whole answer."""
         if self._settled:
             return True
@@ -117,8 +160,8 @@ class AnswerReader:
         if not piece.rows:
             return
         rows = piece.take()
-        if self._keeping.active:
-            self._keeping.learn(rows, piece.buffer, piece.end, self._now)
+        if self._buffer.active:
+            self._buffer.learn(rows, piece.buffer, piece.end, self._now)
             return
         if walk is not None and walk.unseen(self._passed) > 0:
             unfinished.keep(rows[-1], piece.buffer, piece.end, ends=walk.unseen(0))
@@ -133,8 +176,8 @@ class AnswerReader:
                 piece.buffer[read_at + FIXED_HEAD_BYTES : read_at + self._total],
                 teaches,
             )
-        if self._keeping.active:
-            self._keeping.end()
+        if self._buffer.active:
+            self._buffer.end()
         outlook.finish(self._now)
         if outlook.throttle.counts_begun:
             forget_begun(outlook)
@@ -145,10 +188,10 @@ class AnswerReader:
         all are accounted for: a follower that breaks off again and again gets no bytes that no budget pays for."""
         self._unfinished.learn(self._outlook, now)
         piece = self._piece
-        if piece.rows and not self._keeping.active:
+        if piece.rows and not self._buffer.active:
             begun = piece.begun(self._exchange.relayed.response_bytes)
             self._outlook.forwards(begun, piece.buffer, piece.end, now)
-        self._keeping.end()
+        self._buffer.end()
         self._outlook.lost(now)
 
     def _as_it_comes(self) -> int:
@@ -163,7 +206,7 @@ class AnswerReader:
         outlook, total, version = self._outlook, self._total, self._outlook.version
         last, self._last_empty = self._last_empty, None
         self._additions.begin(outlook, total)
-        discards = outlook.must_discard(self._now) and self._keeping.begin(outlook, total)
+        discards = outlook.must_discard(self._now) and self._buffer.begin(outlook, total)
         if not discards and window.end - window.start >= total:
             step = self._whole(window, last)
             if step is not None:
@@ -195,7 +238,7 @@ class AnswerReader:
         additions = self._additions
         if not additions.owed:
             return self._total
-        return _edited(window, (0, self._total), [additions.head(window), additions.add(topics_end - start)])
+        return _edited(window, (0, self._total), [additions.edit_head(window), additions.add(topics_end - start)])
 
     def _go_on(self, window: Window, walk: FrameWalk) -> Step:
         passed = self._passed
@@ -215,14 +258,14 @@ class AnswerReader:
         if not (unseen and window.size):
             return Need(window.size + 1, self._total - passed - window.size)
         # Bytes that were only peeked at are still in the socket, so they go in one splice with the records after them.
-        as_one = window.is_peeked and not additions.owed and not self._keeping.active
+        as_one = window.is_peeked and not additions.owed and not self._buffer.active
         seen = unseen if as_one else min(unseen, window.size)
         self._go(rows, window, window.end)
         self._passed += seen
-        if self._keeping.active:
-            return self._keeping.take(window, walk, (passed, passed + seen), rows)
+        if self._buffer.active:
+            return self._buffer.take(window, walk, (passed, passed + seen), rows)
         self._to_splice = unseen - seen if unseen - seen >= LEAST_SPLICED_BYTES else 0
-        changes = [additions.head(window)] if additions.owed and not passed else []
+        changes = [additions.edit_head(window)] if additions.owed and not passed else []
         changes += additions.due(walk, passed + seen)
         return _edited(window, (passed, passed + seen), changes) if changes else seen
 
@@ -230,7 +273,7 @@ class AnswerReader:
         """Return how many bytes after those that have passed may go on, whether they are in the window or not."""
         passed, unfinished = self._passed, self._unfinished
         unseen = walk.unseen(passed)
-        if self._keeping.active:
+        if self._buffer.active:
             return unseen
         if rows and unseen > window.size:
             entry = ResponseEntry(*rows[-1])
@@ -241,7 +284,7 @@ class AnswerReader:
     def _go(self, rows: Sequence[ResponseEntry], window: Window, end: int) -> None:
         """The window's bytes up to `end` go on now, or are kept, with these entries in them."""
         self._piece.begin(rows, window, end, self._exchange.relayed.response_bytes)
-        if self._outlook.throttle.counts_begun and not self._keeping.active:
+        if self._outlook.throttle.counts_begun and not self._buffer.active:
             count_begun(self._outlook, rows, self._now)
 
     def _step(self, walk: FrameWalk) -> list[ResponseEntry]:
@@ -249,7 +292,7 @@ class AnswerReader:
         try:
             rows = walk.step(self._passed)
         except ProtocolError:
-            if self._outlook.replays or self._keeping.active:
+            if self._outlook.replays or self._buffer.active:
                 raise
             self._exchange.pass_undecoded(Undecoded.MALFORMED_RESPONSE)
             self._outlook.lost(self._now)  # it opens no session either

@@ -1,7 +1,7 @@
 """One relayed connection from its accept to its one log line.
 
 Its two directions advance whenever their sockets allow it; what needs a clock or an event is waited for by its Trio
-tasks: a hold (`holding`), the drain, and where there is no epoll the sockets. The first direction that ends in error
+tasks: a hold (`hold_waits`), the drain, and where there is no epoll the sockets. The first direction that ends in error
 ends both. A half-close is passed on: a peer that has finished sending still gets what it is owed.
 
 Invariant: whatever ends a connection, both sockets are closed, every grant is given back, and exactly one line says
@@ -21,15 +21,14 @@ import trio
 from protocol.errors import ProtocolError
 
 from ..throttle.link import Link
-from .cpu_account import TURN_SECONDS, Share
 from .direction import Direction
-from .exchange import Cause, Exchange
-from .hold_waits import Holding
+from .exchange import DRAINING, OPEN, Cause, Exchange
+from .hold_waits import HoldWaits
+from .poller import TURN_SECONDS, CpuAccount
 from .requests import REQUEST_WINDOW_BYTES, RequestReader
 from .responses import RESPONSE_WINDOW_BYTES, ResponseReader
-from .transfer import Transfer
+from .transfer import Transfer, Window
 from .transport import END, HELD, READ, TURN, WRITE, ConnectionEndedError, connect
-from .window import Window
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -39,7 +38,7 @@ if TYPE_CHECKING:
     from ..logs.log import Log
     from ..throttle.role_throttle import RoleThrottle
     from .poller import Poller
-    from .reaper import Caretaker
+    from .reaper import Reaper
     from .transport import Transport, Wait
 
 
@@ -92,18 +91,18 @@ async def relay(
     log: Log,
     ended: Callable[[Exchange, float], None] | None = None,
     dial: Dial = connect,
-    caretaker: Caretaker | None = None,
+    reaper: Reaper | None = None,
     restore: Callable[[Connection], object] | None = None,
 ) -> None:
     """Relay `follower` to `upstream` until either ends or a drain closes it. Never raises but Cancelled.
 
     `poller` wakes the two directions; None: Trio does, wherever there is no epoll. `ended` is called when the
-    connection has ended, with the seconds that it lasted. `caretaker` ends the connection if it stalls or is idle for
+    connection has ended, with the seconds that it lasted. `reaper` ends the connection if it stalls or is idle for
     too long. `restore` is called before the connection runs, to give it the state that it had in another process.
     """
     exchange = Exchange(Link(throttle, peer, leader=upstream), changes, log)
-    if caretaker is not None:
-        exchange.buffers = caretaker.buffers
+    if reaper is not None:
+        exchange.buffers = reaper.buffers
     throttle.statistics.connections += 1
     began = trio.current_time()
     ends, connection = [follower], None
@@ -113,7 +112,7 @@ async def relay(
         connection = Connection(exchange, follower, leader, limits=limits, poller=poller)
         if restore is not None:
             restore(connection)
-        await connection.run(draining, caretaker)
+        await connection.run(draining, reaper)
     except* OSError as errors:
         exchange.end(Cause.CONNECT_FAILED, f"{upstream}: {errors.exceptions[0]}")
     except* Exception as errors:  # noqa: BLE001
@@ -143,7 +142,7 @@ class Connection:
         limits: LimitSettings,
         poller: Poller | None,
     ) -> None:
-        self.share = Share(perf_counter())
+        self.cpu = CpuAccount(perf_counter())
         self.exchange = exchange
         self.ends = follower, leader
         self.source: str | None = None
@@ -154,20 +153,24 @@ class Connection:
         self._scope = trio.CancelScope()
         # Each of the calls between trio.current_time and this one costs a twentieth of a microsecond for each fetch.
         clock = trio.lowlevel.current_clock().current_time
-        self.asks = RequestReader(exchange, limits, clock)
-        self._response_reader = ResponseReader(exchange, limits, clock)
-        self.requests = Direction(
-            self.asks,
+        self.request_reader = RequestReader(exchange, limits, clock)
+        self.response_reader = ResponseReader(exchange, limits, clock)
+        self.request_direction = Direction(
+            self.request_reader,
             Transfer(follower, leader, Window(REQUEST_WINDOW_BYTES), count=exchange.passed_request, splices=False),
             Cause.FOLLOWER_CLOSED,
         )
-        self.responses = Direction(
-            self._response_reader,
+        self.response_direction = Direction(
+            self.response_reader,
             Transfer(leader, follower, Window(RESPONSE_WINDOW_BYTES), count=exchange.passed_response, splices=True),
             Cause.LEADER_CLOSED,
         )
-        self._holding = Holding(
-            exchange, self.asks.decision, requests=self.requests, responses=self.responses, later=self._later
+        self._hold_waits = HoldWaits(
+            exchange,
+            self.request_reader.decision,
+            requests=self.request_direction,
+            responses=self.response_direction,
+            later=self._later,
         )
         self._waits: dict[Direction, trio.CancelScope] = {}
         """Where there is no epoll: the scope in which each direction waits for its socket, to be woken from."""
@@ -177,7 +180,7 @@ class Connection:
     @property
     def is_held(self) -> bool:
         """A request was taken from the follower, and waits in this process."""
-        return self.asks.decision.held is not None
+        return self.request_reader.decision.held is not None
 
     def leave(self, end: Transport) -> None:
         """Have nothing more to do with this end, which somebody else closes. Of a connection that moves no more."""
@@ -185,41 +188,37 @@ class Connection:
             self._poller.detach(end)
         self.left.append(end)
 
-    async def run(self, draining: Draining, caretaker: Caretaker | None = None) -> None:
+    async def run(self, draining: Draining, reaper: Reaper | None = None) -> None:
         """Relay until the connection ends; `exchange.cause` says why it did."""
-        asks, tells = self.requests, self.responses
+        asks, tells = self.request_direction, self.response_direction
         windows, end = (asks.transfer.window, tells.transfer.window), self._scope.cancel
-        tended = (
-            contextlib.nullcontext()
-            if caretaker is None
-            else caretaker.tends(self.exchange, windows, self.ends[0], end)
-        )
+        tended = contextlib.nullcontext() if reaper is None else reaper.tends(self.exchange, windows, self.ends[0], end)
         try:
             with self._scope, tended:
                 async with trio.open_nursery() as nursery:
                     nursery.start_soon(self._drain, draining)
-                    nursery.start_soon(self._holding.run)
+                    nursery.start_soon(self._hold_waits.run)
                     self._start(nursery)
         finally:
             asks.wants = tells.wants = END
             if self._poller is not None:
                 for transport in self.ends:
                     self._poller.detach(transport)
-            self.asks.lost()
-            self._response_reader.lost(trio.current_time())
+            self.request_reader.lost()
+            self.response_reader.lost(trio.current_time())
             asks.transfer.close()
             tells.transfer.close()
-            self._holding.close()
+            self._hold_waits.close()
 
     def _start(self, nursery: trio.Nursery) -> None:
         follower, leader = self.ends
         if self._poller is None:
-            nursery.start_soon(self._wait_for, self.requests)
-            nursery.start_soon(self._wait_for, self.responses)
+            nursery.start_soon(self._wait_for, self.request_direction)
+            nursery.start_soon(self._wait_for, self.response_direction)
         else:
-            self._poller.attach(self, follower, reads=self.requests, writes=self.responses)
-            self._poller.attach(self, leader, reads=self.responses, writes=self.requests)
-            for transport, reads in ((follower, self.requests), (leader, self.responses)):
+            self._poller.attach(self, follower, reads=self.request_direction, writes=self.response_direction)
+            self._poller.attach(self, leader, reads=self.response_direction, writes=self.request_direction)
+            for transport, reads in ((follower, self.request_direction), (leader, self.response_direction)):
                 if not transport.splices or reads.transfer.window.size:
                     # Bytes that a TLS handshake left decrypted, or that the process before this one read, are in no
                     # socket: epoll reports nothing for them.
@@ -231,7 +230,7 @@ class Connection:
             return
         try:
             wants = direction.wants = direction.advance(turn_ends)
-            if wants is not READ or self._holding.for_answers:
+            if wants is not READ or self._hold_waits.for_answers:
                 self._react(direction, wants)
         except ConnectionEndedError as error:
             self._end(direction.ends, str(error))
@@ -250,18 +249,18 @@ class Connection:
         if wants is TURN:
             self._later(direction)
         elif wants is HELD:
-            if self._holding.begin():
+            if self._hold_waits.begin():
                 self._wake_trio()
         elif wants is END:
             self.exchange.end(direction.ends)
-            if direction is self.responses:
+            if direction is self.response_direction:
                 self._end(direction.ends)
-        if self._holding.for_answers and direction is self.responses:
-            self._holding.look()
+        if self._hold_waits.for_answers and direction is self.response_direction:
+            self._hold_waits.look()
 
     def _end(self, cause: Cause, error: str | None = None) -> None:
         self.exchange.end(cause, error)
-        self.requests.wants = self.responses.wants = END
+        self.request_direction.wants = self.response_direction.wants = END
         self._wake_trio()
         self._scope.cancel()
 
@@ -289,8 +288,7 @@ class Connection:
         if given is Given.TAKEN:
             self._end(Cause.HANDED_OVER)
             return
-        exchange.handing = False
-        exchange.draining = True
+        exchange.service = DRAINING
         exchange.changes.notify()
         while not exchange.is_idle:
             await exchange.settled.wait()
@@ -298,8 +296,8 @@ class Connection:
 
     def _resume(self) -> None:
         """Begin new requests again."""
-        self.exchange.handing = self.exchange.draining = False
-        for direction in (self.requests, self.responses):
+        self.exchange.service = OPEN
+        for direction in (self.request_direction, self.response_direction):
             if direction.wants is END:  # its state was taken, and reached nobody
                 direction.wants = READ
             self._later(direction)

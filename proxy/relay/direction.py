@@ -3,6 +3,13 @@
     advance():  receive what is there ─▶ ask the reader ─▶ send, until the kernel says stop
                 returns what it needs to go on: READ | WRITE | HELD | TURN | END
 
+A reader of frames says what to do next:
+
+    read(window) ─┬─▶ n                 the next n bytes go on, wherever they are
+                  ├─▶ Replace(n, data)  the next n bytes, all in the window, do not go on; `data` does
+                  ├─▶ Need(least)       nothing can be told before so many bytes are there
+                  └─▶ Wait.HELD, Wait.TURN, Wait.END
+
 Whoever waits for that (`poller` by epoll, `connection` by Trio where there is none) calls `advance` again. Knows no
 frames, no clock but that of its turn.
 
@@ -12,17 +19,45 @@ Invariant: nothing is read while something that was told to go has not gone: tha
 from __future__ import annotations
 
 from time import perf_counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
-from .reading import Replace
 from .transfer import BETWEEN_FRAMES, Need
-from .transport import END, READ, TURN, ConnectionEndedError
+from .transport import END, READ, TURN, ConnectionEndedError, Wait
 
 if TYPE_CHECKING:
+    from protocol.wire.buffers import Bytes
+
     from .exchange import Cause
-    from .reading import Reader
-    from .transfer import Transfer
-    from .transport import Wait
+    from .transfer import Transfer, Window
+
+
+class Replace(NamedTuple):
+    size: int
+    data: Bytes
+
+
+Step: TypeAlias = int | Replace | Need | Wait
+
+ANYTHING = Need(1, left=1)
+
+
+class Reader(Protocol):
+    """Reads the frames of one direction of one connection: no I/O, no waiting."""
+
+    def read(self, window: Window) -> Step:
+        """What is to be done with what is in the window. Raises ProtocolError."""
+
+    def on_sent(self) -> bool:
+        """All bytes that were told to go on have gone; true if they ended with the end of a frame."""
+
+
+def rest(window: Window, *, opaque: bool) -> Step:
+    """The step where there is no frame to read: none has begun, or the connection is opaque and has no frames."""
+    if window.size and (opaque or window.ended):
+        return window.size
+    if window.ended:
+        return Wait.END
+    return ANYTHING if opaque else BETWEEN_FRAMES
 
 
 class Direction:
@@ -38,7 +73,7 @@ class Direction:
         """What `advance` returned last, as its connection notes."""
         self._need: Need | None = BETWEEN_FRAMES
 
-    def has_something(self) -> None:
+    def data_available(self) -> None:
         """The window holds bytes that the reader has not seen."""
         self._need = None
 
@@ -54,7 +89,7 @@ class Direction:
             wait = transfer.flush()
             if wait is not None:
                 return wait
-            reader.through()
+            reader.on_sent()
         while True:
             need = self._need
             while need is not None:
@@ -83,7 +118,7 @@ class Direction:
                 return step
             if wait is not None:
                 return wait
-            if reader.through() and window.start == window.end:
+            if reader.on_sent() and window.start == window.end:
                 self._need = BETWEEN_FRAMES
                 if not transfer.source.readable:
                     return READ

@@ -26,7 +26,8 @@ from protocol.fetch.topic_blocks import count_bytes
 from protocol.wire.framing import LENGTH_PREFIX, LENGTH_PREFIX_BYTES
 from protocol.wire.varint import MAX_UVARINT_BYTES
 
-from .exchange import MAX_FRAME_BYTES
+from .direction import Replace
+from .exchange import MAX_FRAME_BYTES, Undecoded
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -34,6 +35,12 @@ if TYPE_CHECKING:
     from protocol.fetch.response import ReplayedEntry
     from protocol.fetch.walker import ResponseEntry
     from protocol.wire.buffers import Bytes
+
+    from ..config.settings import LimitSettings
+    from ..throttle.outlook import Outlook
+    from .exchange import Exchange
+    from .response_walk import FrameWalk
+    from .transfer import Window
 
 
 class Edit(NamedTuple):
@@ -58,7 +65,7 @@ def encode(version: int, entries: Sequence[ReplayedEntry]) -> Replays:
     return Replays(*replayed_topics(version, entries)) if entries else NO_REPLAYS
 
 
-def head(version: int, buffer: Bytes, frame: tuple[int, int], *, size: int, topics: int) -> Edit:
+def edit_of_head(version: int, buffer: Bytes, frame: tuple[int, int], *, size: int, topics: int) -> Edit:
     """Return the edit of the frame's head that adds `topics` to the number of topics and makes `size` its length.
 
     `size` counts the old number of topics; that the new one may be longer is added here. `frame`: the offsets in
@@ -105,3 +112,120 @@ def applied(memory: memoryview, origin: int, piece: tuple[int, int], edits: Iter
     if at < end:
         kept.append(memory[origin + at : origin + end])
     return b"".join(kept), at
+
+
+class Additions:
+    """The entries added to the answers of one connection, one answer after the other, each from `begin` on."""
+
+    __slots__ = ("_encoded", "_total", "_version", "owed", "replays")
+
+    def __init__(self) -> None:
+        self._encoded: tuple[int, Sequence[ReplayedEntry]] = (0, ())
+        """The version and the entries that `replays` encodes: from one fetch to the next they are mostly the same, and
+        are not encoded again."""
+        self.replays = NO_REPLAYS
+        self.owed = False
+        """Entries are to be added, and have not been."""
+
+    def begin(self, outlook: Outlook, total: int) -> None:
+        """An answer of `total` bytes begins, to which the outlook's replays are to be added."""
+        entries, version = outlook.replays, outlook.version
+        self._total, self._version = total, version
+        self.owed = bool(entries)
+        encoded = self._encoded
+        if encoded[1] is not entries and encoded != (version, entries):
+            self.replays = encode(version, entries)
+            self._encoded = version, entries
+
+    def edit_head(self, window: Window) -> Edit:
+        """The edit of the frame's head, which is in the window from its start on. Raises ProtocolError."""
+        size = self._total - LENGTH_PREFIX_BYTES + len(self.replays.encoded)
+        frame = window.start, window.end
+        return edit_of_head(self._version, window.buffer, frame, size=size, topics=self.replays.topics)
+
+    def add(self, at: int) -> Edit:
+        """The edit that adds the entries, at the offset of the frame where its last topic ends."""
+        self.owed = False
+        return Edit(at, 0, self.replays.encoded)
+
+    def due(self, walk: FrameWalk, end: int) -> list[Edit]:
+        """That edit in a list, if it has not been made and its place is known and not behind `end`; else none."""
+        at = walk.topics_end
+        return [self.add(at)] if self.owed and at is not None and at <= end else []
+
+
+class ResponseBuffer:
+    """Keeps one connection's answers that lose records, one after the other, each from `begin` to `end`.
+
+    The frame begins with its length, which is not known before its end. Invariant: except for the frame's head, the
+    bytes kept are the bytes that the follower will get.
+    """
+
+    __slots__ = ("_additions", "_exchange", "_kept", "_kept_to", "_limits", "_outlook", "_reserved", "_total", "active")
+
+    def __init__(self, exchange: Exchange, limits: LimitSettings, additions: Additions) -> None:
+        self._exchange = exchange
+        self._limits = limits
+        self._additions = additions
+        self._kept = bytearray()
+        self._kept_to = 0
+        """The offset in the leader's frame up to which its bytes are kept or left out already."""
+        self._reserved = 0
+        self.active = False
+        """An answer is being kept."""
+
+    def begin(self, outlook: Outlook, total: int) -> bool:
+        """An answer of `total` bytes begins; False if there is no room for it, so that it passes as it is."""
+        exchange, size = self._exchange, total - LENGTH_PREFIX_BYTES
+        if size > self._limits.max_substitution_bytes:
+            exchange.pass_undecoded(Undecoded.RESPONSE_TOO_LARGE)
+            return False
+        if not exchange.buffers.reserve(size):
+            exchange.pass_undecoded(Undecoded.MEMORY)
+            return False
+        self._reserved = size
+        self._outlook, self._total = outlook, total
+        self._kept, self._kept_to, self.active = bytearray(), 0, True
+        return True
+
+    def end(self) -> None:
+        """Release what was reserved for the answer, however it ended, and its bytes; does nothing if none was being
+        kept."""
+        self._kept = bytearray()
+        self._exchange.buffers.release(self._reserved)
+        self._reserved, self.active = 0, False
+
+    def take(self, window: Window, walk: FrameWalk, piece: tuple[int, int], rows: Sequence[ResponseEntry]) -> Replace:
+        """Keep a piece of the frame, without the records that are over quota; with the last piece everything kept goes
+        on. `rows` are the entries in the piece.
+
+        Raises ProtocolError if the frame would become too long, or ends within its header.
+        """
+        version, (start, end) = self._outlook.version, piece
+        origin = window.start - start
+        changes = [
+            emptied(version, window.buffer, row, start=window.start, origin=origin)
+            for row in rows
+            if self._outlook.withholds(row)
+        ]
+        changes += self._additions.due(walk, end)
+        data, at = applied(window.memory, origin, (max(start, self._kept_to), end), changes)
+        kept = self._kept
+        kept += data
+        self._kept_to = max(at, end)
+        if end < self._total:
+            return Replace(end - start, b"")
+        size = len(kept) - LENGTH_PREFIX_BYTES
+        head = edit_of_head(version, kept, (0, len(kept)), size=size, topics=self._additions.replays.topics)
+        kept[: head.remove] = head.insert
+        return Replace(end - start, kept)
+
+    def learn(self, rows: Sequence[ResponseEntry], buffer: Bytes, end: int, now: float) -> None:
+        """Learn from entries that were kept. Positions in them are offsets in `buffer`, which holds nothing from `end`
+        on."""
+        outlook = self._outlook
+        for row in rows:
+            if outlook.withholds(row):
+                outlook.discards(row, now)
+            else:
+                outlook.forwards((row,), buffer, end, now)

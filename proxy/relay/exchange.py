@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, TypeAlias
 from protocol.wire.correlation import Correlator
 
 from ..changes import Changes
-from .buffers import Buffers
 
 if TYPE_CHECKING:
     from protocol.wire.headers import RequestHead
@@ -30,6 +29,14 @@ MAX_FRAME_BYTES = 2**31 - 1
 """The most that a length prefix can say: a frame that is only passed on is never held, so its size does not matter."""
 
 
+UNLIMITED = 2**63
+MOST_KEPT_BYTES = 4 * 2**20
+"""The most bytes of requests that all connections keep, to compare the next request with. Only the frames count; what
+was parsed from a frame is kept beside it and takes ten times as much. This is enough for 250 connections that ask for
+1000 partitions each."""
+MOST_IN_SLICES = 8
+"""Long Fetches that are decided at the same time. Eight of 25 000 partitions each take 60 MiB; without a limit 500 of
+them would take 4 GiB, and the last one would be decided no sooner."""
 MOST_IN_FLIGHT = 1000
 """The most requests of one connection that may be waiting for their answers. A broker deals with the requests of a
 connection one after the other, so more of them would only wait there. Each costs about 250 bytes here."""
@@ -92,6 +99,87 @@ class Undecoded(enum.Enum):
 
 
 @dataclass(slots=True)
+class Buffers:
+    """The process's account of the memory that all connections hold for frames that have to be whole, in bytes.
+
+    A Fetch that is decided is read whole; a response that loses records is collected to its end. Each frame has a limit
+    of its own (`limits`), but a thousand peers that send half a frame and then nothing would still hold half a
+    gigabyte. A frame for which there is no room passes as it comes, or ends its connection where it must not pass.
+
+    Invariant: `held` is never above `most`, nor is `kept` above MOST_KEPT_BYTES.
+    """
+
+    most: int = UNLIMITED
+    held: int = 0
+    refused: int = 0
+    """How many frames found no room."""
+    is_memory_short: bool = False
+    """The process is close to its limit of memory (`limits.max_memory`): nothing more is held."""
+
+    kept: int = 0
+    """Bytes of requests that are kept with what was read from them, for followers that send the same request again."""
+    in_slices: int = 0
+    """How many long Fetches are being read and decided: each takes some 300 bytes for each of its partitions."""
+
+    @property
+    def has_room_for_slices(self) -> bool:
+        """Another long Fetch may be begun. A connection that must wait asks again in its next turn."""
+        return self.in_slices < MOST_IN_SLICES
+
+    def keep(self, size: int) -> bool:
+        """True: a frame of `size` bytes may be kept with what was read from it, until `let_go`."""
+        if self.is_memory_short or self.kept + size > MOST_KEPT_BYTES:
+            return False
+        self.kept += size
+        return True
+
+    def let_go(self, size: int) -> None:
+        self.kept -= size
+
+    def reserve(self, size: int) -> bool:
+        """True: there was room for `size` bytes, which now count as held until they are released."""
+        if self.is_memory_short or self.held + size > self.most:
+            self.refused += 1
+            return False
+        self.held += size
+        return True
+
+    def release(self, size: int) -> None:
+        self.held -= size
+
+
+class Service(enum.Enum):
+    """Whether a connection is to go on."""
+
+    OPEN = "it serves"
+    HANDING = "it is handed over once nothing is in flight: no new request is read, and none is held"
+    DRAINING = "it ends once nothing is in flight: no request is held"
+
+
+class RequestState(enum.Enum):
+    """What becomes of the request that is being dealt with."""
+
+    NONE = "none is"
+    WAITING = "a long one waits for the end of an answer before it is decided"
+    SLICED = "it is being decided in slices: answers wait, since they change what is known of the replicas"
+    HELD = "it was taken from the follower, and is neither forwarded nor answered yet"
+
+
+class AnswerState(enum.Enum):
+    """What is on its way to the follower."""
+
+    NONE = "nothing"
+    PASSING = "a response that passes as it is"
+    DECIDED = "the answer to a decided request"
+
+
+# A member costs ten times a global's look-up (Python 3.11), and these are looked up for every frame.
+OPEN, HANDING, DRAINING = Service.OPEN, Service.HANDING, Service.DRAINING
+WAITING, SLICED, HELD_REQUEST = RequestState.WAITING, RequestState.SLICED, RequestState.HELD
+NO_ANSWER, PASSING, DECIDED = AnswerState.NONE, AnswerState.PASSING, AnswerState.DECIDED
+
+
+@dataclass(slots=True)
 class Exchange:
     """The state of one connection that both of its directions use."""
 
@@ -101,20 +189,11 @@ class Exchange:
     log: Log
     settled: Changes = field(default_factory=Changes)
     """Notified after each response."""
-    draining: bool = False
-    handing: bool = False
-    """The connection is handed over to another process once nothing is in flight: until then no new request is read."""
-    deciding: bool = False
-    """A request has been taken from the follower and has neither been forwarded nor answered yet."""
-    slicing: bool = False
-    """A request is being decided in slices: answers wait, since answers change what is known of the replicas."""
-    answering: bool = False
-    """A part of the answer to a decided request has not been sent to the follower yet."""
-    waits_for_answer: bool = False
-    """A long request waits for the end of that answer before it is decided."""
-    opaque: bool = False
-    """Frames cannot be told apart any more: bytes pass as they come."""
-    opaque_reason: Undecoded | None = None
+    service: Service = OPEN
+    request: RequestState = RequestState.NONE
+    answer: AnswerState = NO_ANSWER
+    opaque: Undecoded | None = None
+    """Why frames cannot be told apart any more, so that bytes pass as they come; None: they can."""
     cause: Cause | None = None
     error: str | None = None
     frames: int = 0
@@ -132,7 +211,6 @@ class Exchange:
     _reads: int = 0
     _fetches: deque[_Sent] = field(default_factory=deque)
     """Those in flight whose answers are to be learnt from or edited, the oldest first."""
-    _responding: bool = False
 
     def __post_init__(self) -> None:
         self.statistics = self.link.throttle.statistics
@@ -145,19 +223,19 @@ class Exchange:
 
     @property
     def in_flight(self) -> bool:
-        return self._responding or self.correlator.in_flight > 0
+        return self.answer is not NO_ANSWER or self.correlator.in_flight > 0
 
     @property
     def is_idle(self) -> bool:
         """Nothing is owed in either direction: the connection may be closed without loss."""
-        return not self.in_flight and not self.deciding
+        return not self.in_flight and self.request not in (SLICED, HELD_REQUEST)
 
     @property
     def room(self) -> int:
         """How many more requests may be in flight; 0: nothing is read from the follower until answers have come."""
         return (
             0
-            if self.handing or len(self._fetches) >= MOST_DECIDED_IN_FLIGHT
+            if self.service is HANDING or len(self._fetches) >= MOST_DECIDED_IN_FLIGHT
             else MOST_IN_FLIGHT - len(self.correlator.pending)
         )
 
@@ -165,9 +243,9 @@ class Exchange:
     def has_room_again(self) -> bool:
         """Reading from the follower may go on, because no more than half of the requests that may be in flight still
         are. If it went on at the first answer, it would stop and start again for each request."""
-        if self.handing or (self.waits_for_answer and self.answering):
+        if self.service is HANDING or (self.answer is DECIDED and self.request is not RequestState.NONE):
             return False
-        return self.opaque or (
+        return self.opaque is not None or (
             self.correlator.in_flight <= MOST_IN_FLIGHT // 2 and len(self._fetches) <= MOST_DECIDED_IN_FLIGHT // 2
         )
 
@@ -178,7 +256,7 @@ class Exchange:
 
     def decided(self) -> None:
         """The request that was taken from the follower has been forwarded or answered."""
-        self.deciding = False
+        self.request = RequestState.NONE
         self.settled.notify()
 
     def sent(self, head: RequestHead, *, expects_response: bool, outlook: Outlook | None = None) -> None:
@@ -211,7 +289,7 @@ class Exchange:
         expected, request = pending[0]
         if expected != correlation_id or request is None or request[1] is not None:
             return False
-        self._responding = True
+        self.answer = PASSING
         self.correlator.take_oldest()
         return True
 
@@ -221,7 +299,7 @@ class Exchange:
         Leaders answer in order. Requests sent before this one will therefore not be answered any more, and their grants
         are given back.
         """
-        self._responding = True
+        self.answer = PASSING
         request = self.correlator.received(correlation_id)
         if request is None:
             return None
@@ -230,6 +308,7 @@ class Exchange:
             _give_back(self._fetches.popleft(), now)
         if outlook is not None:
             self._fetches.popleft()
+            self.answer = DECIDED
         return outlook
 
     def begins_reading(self) -> None:
@@ -250,7 +329,7 @@ class Exchange:
 
     def responded(self) -> None:
         """The response is through."""
-        self._responding = False
+        self.answer = NO_ANSWER
         self.settled.notify()
 
     def close(self, now: float) -> None:
@@ -259,7 +338,7 @@ class Exchange:
             _give_back(request, now)
         self._fetches.clear()
         self.link.close()
-        self.statistics.opaque_connections -= self.opaque
+        self.statistics.opaque_connections -= self.opaque is not None
 
     def pass_undecoded(self, reason: Undecoded) -> None:
         """Count traffic that passes without being understood; logged once per connection and reason."""
@@ -273,8 +352,8 @@ class Exchange:
         """Frames cannot be told apart any more: from here on both directions pass bytes as they come. Either direction
         may find that out, so it may be said twice."""
         self.pass_undecoded(reason)
-        self.statistics.opaque_connections += not self.opaque
-        self.opaque, self.opaque_reason = True, reason
+        self.statistics.opaque_connections += self.opaque is None
+        self.opaque = reason
         self.settled.notify()
 
     def end(self, cause: Cause, error: str | None = None) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from protocol.fetch.fast_path import LEAST_BODY_BYTES, glance_replica_id, peek_session
+from protocol.fetch.fast_path import LEAST_BODY_BYTES, find_replica_id, peek_session
 from protocol.fetch.request import LAST_VERSION_WITH_REPLICA_ID
 from protocol.fetch.tables import SUPPORTED_FETCH_VERSIONS
 from protocol.wire.apis import API_CONTROLLED_SHUTDOWN, API_FETCH, API_PRODUCE, API_SASL_HANDSHAKE, APIS
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from protocol.wire.buffers import Bytes
 
     from .exchange import Exchange
-    from .window import Window
+    from .transfer import Window
 
 PLAIN_APIS = APIS.keys() - {API_CONTROLLED_SHUTDOWN, API_FETCH, API_PRODUCE, API_SASL_HANDSHAKE}
 """Always answered, and followed by nothing but Kafka frames."""
@@ -73,7 +73,7 @@ def passes_unseen(exchange: Exchange, head: RequestHead, buffer: Bytes, end: int
     if not exchange.link.may_pass_unseen(peek_session(head, buffer, end)):
         return False
     sees_replica = is_whole or head.api_version <= LAST_VERSION_WITH_REPLICA_ID
-    replica_id = glance_replica_id(head, buffer, end) if sees_replica else None
+    replica_id = find_replica_id(head, buffer, end) if sees_replica else None
     if replica_id is None or replica_id >= 0:
         exchange.link.forget()
     if replica_id is not None and replica_id >= 0:

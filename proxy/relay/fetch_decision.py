@@ -26,9 +26,9 @@ from protocol.wire.headers import REQUEST_CORRELATION_ID_AT
 
 from ..throttle.decision import Answer, Forward, Hold
 from ..throttle.steps import is_long, run_through
-from .cpu_account import SLICE_SECONDS
-from .exchange import Undecoded
-from .reading import Replace
+from .direction import Replace
+from .exchange import DECIDED, HELD_REQUEST, OPEN, SLICED, WAITING, RequestState, Undecoded
+from .poller import SLICE_SECONDS
 from .transport import HELD, TURN
 
 if TYPE_CHECKING:
@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 
     from ..throttle.decision import Decision, Demand
     from ..throttle.steps import Steps
+    from .direction import Step
     from .exchange import Exchange
-    from .reading import Step
 
 AFTER_CORRELATION_ID = REQUEST_CORRELATION_ID_AT + 4
 LONG_FETCH_BYTES = 4096
@@ -113,8 +113,9 @@ class FetchDecision:
         exchange = self._exchange
         if total <= LONG_FETCH_BYTES and not self._has_many_replicas:
             return run_through(work)
-        exchange.waits_for_answer = exchange.answering
-        if exchange.answering:
+        if exchange.answer is DECIDED:
+            if self.held is None:
+                exchange.request = WAITING
             return HELD
         self._is_waiting = not exchange.buffers.has_room_for_slices
         if self._is_waiting:
@@ -148,7 +149,7 @@ class FetchDecision:
             exchange.pass_undecoded(Undecoded.TOO_MANY_REPLICAS)
         if isinstance(demand, Answer):
             return self._hold(Held(None, demand, changes), total)
-        decision: Decision = yield from link.decide(demand, now, may_hold=not exchange.draining)
+        decision: Decision = yield from link.decide(demand, now, may_hold=exchange.service is OPEN)
         if not isinstance(decision, Forward):
             return self._hold(Held(demand, decision, changes), total)
         exchange.sent_whole(correlation_id, decision.outlook)
@@ -176,7 +177,7 @@ class FetchDecision:
     def _slice(self, work: Steps[Step]) -> Step:
         """Do steps until the slice is over. Return TURN, or the result after the last step."""
         exchange, ends = self._exchange, perf_counter() + SLICE_SECONDS
-        exchange.slicing = exchange.deciding = True
+        exchange.request = SLICED
         try:
             while True:
                 next(work)
@@ -192,8 +193,7 @@ class FetchDecision:
 
     def _end_slices(self) -> None:
         self._slices = None
-        self._exchange.slicing = False
-        self._exchange.deciding = self.held is not None
+        self._exchange.request = RequestState.NONE if self.held is None else HELD_REQUEST
         self._exchange.buffers.in_slices -= 1
 
     def _again(self, held: Held) -> Steps[Step]:
@@ -202,7 +202,7 @@ class FetchDecision:
         self.due = False
         if demand is None:
             return HELD
-        decision: Decision = yield from exchange.link.decide(demand, self._clock(), may_hold=not exchange.draining)
+        decision: Decision = yield from exchange.link.decide(demand, self._clock(), may_hold=exchange.service is OPEN)
         if not isinstance(decision, Forward):
             self.held = Held(demand, decision, changes)
             if isinstance(decision, Answer):
@@ -215,7 +215,7 @@ class FetchDecision:
 
     def _hold(self, held: Held, total: int) -> Step:
         self.held = held
-        self._exchange.deciding = True
+        self._exchange.request = HELD_REQUEST
         if isinstance(held.decision, Hold):
             self._held_since = self._clock()
             self._exchange.statistics.held_requests += 1

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from .fetch_decision import FetchDecision
 
 
-class Holding:
+class HoldWaits:
     """What one connection's requests wait for. `later` puts a direction in line for its next turn."""
 
     __slots__ = ("_answering", "_decision", "_exchange", "_held", "_later", "_requests", "_responses", "for_answers")

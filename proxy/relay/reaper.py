@@ -28,10 +28,9 @@ if TYPE_CHECKING:
     from ..config.settings import LimitSettings
     from ..logs.log import Log
     from ..throttle.role_throttle import RoleThrottle
-    from .buffers import Buffers
-    from .exchange import Exchange
+    from .exchange import Buffers, Exchange
+    from .transfer import Window
     from .transport import Transport
-    from .window import Window
 
 LOOK_SECONDS = 1.0
 MEMORY_LOOKS = 4
@@ -58,7 +57,7 @@ class _Tended:
     has_rested: bool = False
 
 
-class Caretaker:
+class Reaper:
     """Looks after all connections of the process: one task."""
 
     def __init__(

@@ -24,10 +24,10 @@ from protocol.wire.headers import peek_request
 from protocol.wire.whole_frames import whole_request
 
 from ..throttle.steps import run_through
+from .direction import rest
 from .exchange import MAX_FRAME_BYTES, Undecoded
 from .fast_path import passable_requests, passes_unseen
 from .fetch_decision import LONG_FETCH_BYTES, FetchDecision
-from .reading import rest
 from .transfer import BETWEEN_FRAMES, Need
 from .transport import HELD
 
@@ -41,14 +41,14 @@ if TYPE_CHECKING:
 
     from ..config.settings import LimitSettings
     from ..throttle.steps import Steps
+    from .direction import Step
     from .exchange import Exchange
-    from .reading import Step
-    from .window import Window
+    from .transfer import Window
 
 REQUEST_WINDOW_BYTES = 128 * 1024
 """Holds any header (client ids are at most 32 KiB) and the Fetch of some thousand partitions; grows for more."""
 TLS_HANDSHAKE = b"\x16\x03"
-GLANCE_BYTES = 32
+PEEKED_BYTES = 32
 """How much of a body is waited for before it is decided whether to read all of it: as far as the replica id and the
 fetch session, in versions that have both at the beginning."""
 LEAST_HEADER_BYTES = 64
@@ -89,7 +89,7 @@ class RequestReader:
         if exchange.opaque:
             self._has_read()  # no request has to be whole any more
         if exchange.opaque or window.end - window.start < LENGTH_PREFIX_BYTES:
-            return rest(window, opaque=exchange.opaque)
+            return rest(window, opaque=exchange.opaque is not None)
         room = exchange.room
         if room <= 0:
             exchange.waits_for_room()
@@ -108,7 +108,7 @@ class RequestReader:
             self._exchange.turn_opaque(Undecoded.TLS)
         return self.has_begun
 
-    def through(self) -> bool:
+    def on_sent(self) -> bool:
         """A request has gone on, from which nothing is learnt; true unless a request is held."""
         return self.decision.held is None
 
@@ -147,7 +147,7 @@ class RequestReader:
         self._has_read()
 
     def _frame(self, window: Window, total: int) -> Step:
-        """Read the frame at the window's start, which is not all there, or needs more than a glance."""
+        """Read the frame at the window's start, which is not all there, or needs more than the fast path."""
         exchange = self._exchange
         step = self._by_header(window, total)
         if not isinstance(step, Need):
@@ -199,9 +199,9 @@ class RequestReader:
         throttled."""
         exchange = self._exchange
         shows_replica = head.api_version <= LAST_VERSION_WITH_REPLICA_ID
-        glanced = min(head.body_at - window.start + GLANCE_BYTES if shows_replica else REQUEST_WINDOW_BYTES, total)
-        if window.size < glanced and not window.ended:
-            return Need(glanced, total - window.size)
+        peeked = min(head.body_at - window.start + PEEKED_BYTES if shows_replica else REQUEST_WINDOW_BYTES, total)
+        if window.size < peeked and not window.ended:
+            return Need(peeked, total - window.size)
         end = min(window.end, window.start + total)
         is_whole = end - window.start == total
         if shows_replica:

@@ -19,9 +19,9 @@ from protocol.errors import ProtocolError
 from protocol.wire.framing import LENGTH_PREFIX_BYTES, frame_size
 
 from .answer import AnswerReader
-from .exchange import MAX_FRAME_BYTES, Undecoded
+from .direction import rest
+from .exchange import DECIDED, MAX_FRAME_BYTES, SLICED, Undecoded
 from .fast_path import passable_responses
-from .reading import rest
 from .response_walk import CORRELATION_ID_BYTES, FIXED_HEAD_BYTES
 from .transfer import Need
 from .transport import TURN
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ..config.settings import LimitSettings
+    from .direction import Step
     from .exchange import Exchange
-    from .reading import Step
-    from .window import Window
+    from .transfer import Window
 
 RESPONSE_WINDOW_BYTES = 512 * 1024
 """So much of an answer is peeked at before it is spliced. By 512 KiB a fetch of 1000 partitions of 10 KB takes a
@@ -45,26 +45,24 @@ INT32 = struct.Struct(">i")
 class ResponseReader:
     """Reads what one connection's leader sends. `clock` tells Trio's time."""
 
-    __slots__ = ("_answer", "_answers", "_clock", "_exchange", "_passes")
+    __slots__ = ("_answers", "_clock", "_exchange", "_passes")
 
     def __init__(self, exchange: Exchange, limits: LimitSettings, clock: Callable[[], float]) -> None:
         self._exchange = exchange
         self._clock = clock
         self._answers = AnswerReader(exchange, limits, clock)
-        self._answer = False
-        """A response to a decided request is being read."""
         self._passes = False
         """The bytes that were told to go on end with a response that passes as it is."""
 
     def read(self, window: Window) -> Step:
         """Raises ProtocolError when an altered response cannot be finished; bad framing turns the connection opaque."""
         exchange = self._exchange
-        if exchange.slicing:
+        if exchange.request is SLICED:
             return TURN
-        if self._answer:
+        if exchange.answer is DECIDED:
             return self._answers.read(window)
         if exchange.opaque or window.end - window.start < LENGTH_PREFIX_BYTES:
-            return rest(window, opaque=exchange.opaque)
+            return rest(window, opaque=exchange.opaque is not None)
         passable, whole = passable_responses(window, exchange)
         if passable:
             self._passes = True
@@ -91,17 +89,15 @@ class ResponseReader:
             self._answers.forget()
             self._passes = True
             return total
-        self._answer = self._exchange.answering = True
         self._answers.begin(outlook, total, now)
         return self._answers.read(window)
 
-    def through(self) -> bool:
+    def on_sent(self) -> bool:
         """The bytes that were told to go on have gone: learn from them, and notify who waits for the end of a
         response."""
-        if self._answer:
-            if not self._answers.through():
+        if self._exchange.answer is DECIDED:
+            if not self._answers.on_sent():
                 return False
-            self._answer = self._exchange.answering = False
         elif not self._passes:
             return True
         self._passes = False
@@ -110,5 +106,5 @@ class ResponseReader:
 
     def lost(self, now: float) -> None:
         """The connection has ended, perhaps in the middle of a response."""
-        if self._answer:
+        if self._exchange.answer is DECIDED:
             self._answers.lost(now)

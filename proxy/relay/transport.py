@@ -2,7 +2,7 @@
 
 A Trio stream costs 8-10 µs a call even when data is there, a bare non-blocking call under 1 µs (measured), so the
 byte path uses plain sockets, and somebody else waits for them (`poller`, `connection`). A socket with TLS is another
-`Transport` (`tls_transport`): it receives and sends, and has nothing that the kernel could splice.
+`Transport` (`tls_socket`): it receives and sends, and has nothing that the kernel could splice.
 
 Invariant: `readable` becomes false only when a read finds nothing more, and true with the kernel's next report, so no
 wait misses its wake-up. Knows no frames.

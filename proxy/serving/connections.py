@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from ..network.connection_setup import ConnectionSetup, Route
     from ..process.supervision import Supervisor
     from ..relay.connection import Draining
-    from ..relay.reaper import Caretaker
+    from ..relay.reaper import Reaper
     from ..roles import Role
     from ..throttle.role_throttle import RoleThrottle
 
@@ -41,7 +41,7 @@ class Shared(NamedTuple):
     changes: Changes
     draining: Draining
     history: History
-    caretaker: Caretaker
+    reaper: Reaper
     log: Log
 
 
@@ -68,11 +68,11 @@ class Connections:
     async def accept(self, listeners: Sequence[tuple[Route, trio.SocketListener]]) -> None:
         """Serve every listener until a drain is over: at its deadline what is left is closed. Listeners stay open until
         a process that takes over is certain to serve them."""
-        limits, changes, draining, history, caretaker, log = self._shared
+        limits, changes, draining, history, reaper, log = self._shared
         async with open_poller(self.poller_failed) as poller, trio.open_nursery() as handlers:
             relayed = partial(
                 relay, limits=limits, changes=changes, draining=draining, poller=poller,
-                log=log, ended=history.connection_ended, caretaker=caretaker,
+                log=log, ended=history.connection_ended, reaper=reaper,
             )  # fmt: skip
             async with AsyncExitStack() as opened:
                 for _, listener in listeners:

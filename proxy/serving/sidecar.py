@@ -42,10 +42,9 @@ from ..process.watchdog import Heartbeat
 from ..quota_files.last_good_keeper import LastGoodKeeper
 from ..quota_files.override_store import store_path
 from ..rates.rate_controller import RateController
-from ..relay.buffers import Buffers
 from ..relay.connection import Draining
-from ..relay.exchange import Undecoded
-from ..relay.reaper import Caretaker
+from ..relay.exchange import Buffers, Undecoded
+from ..relay.reaper import Reaper
 from ..roles import Role
 from ..throttle.needs import Needs
 from ..throttle.racks import Racks
@@ -105,8 +104,8 @@ class Sidecar:
             settings, self.legs, Redirected(), meet=self._brokers.meet, refused=statistics.follower, log=log
         )
         self._throttles = {role: self._throttle(role, statistics, now) for role in Role}
-        self._caretaker = Caretaker(limits, Buffers(limits.max_held_bytes), self._throttles.values(), log)
-        self.accept_limiter = AcceptLimiter(limits, log, memory_is_short=lambda: self._caretaker.stops_accepting)
+        self._reaper = Reaper(limits, Buffers(limits.max_held_bytes), self._throttles.values(), log)
+        self.accept_limiter = AcceptLimiter(limits, log, memory_is_short=lambda: self._reaper.stops_accepting)
         self._served = {route.role for route in routes(settings)}
         peers = () if settings.egress is None else settings.egress.peers
         through = {peer.broker for peer in peers if peer.listen is not None} or None
@@ -122,7 +121,7 @@ class Sidecar:
         self.site = self._site(statistics, turn)
         self.handover = HandOver(settings, self._throttles, self._draining, manager=manager, log=log)
         self.connections = Connections(
-            Shared(limits, self._changes, self._draining, self.history, self._caretaker, log),
+            Shared(limits, self._changes, self._draining, self.history, self._reaper, log),
             self._throttles,
             accept_limiter=self.accept_limiter,
             connection_setup=connection_setup,
@@ -218,7 +217,7 @@ class Sidecar:
             version=own_version,
             task_restarts=self.supervisor.restarts,
             loop_lag_seconds=lambda: self.heartbeat.lag.worst_seconds,
-            overload=Overload(self.accept_limiter, self._caretaker),
+            overload=Overload(self.accept_limiter, self._reaper),
             remembered_replicas=lambda role: self._throttles[role].remembered.count,
             http=self.http,
             tls=self.legs,
@@ -249,7 +248,7 @@ class Sidecar:
             Task.RATES: self._rate_controller.run,
             Task.CLUSTER: self.follow_cluster,
             Task.HEARTBEAT: self.heartbeat.run,
-            Task.CARETAKER: self._caretaker.run,
+            Task.REAPER: self._reaper.run,
             Task.GARBAGE: collect_now_and_then,
             Task.QUOTA_CHECKS: self.quota_checks.run,
             Task.TLS_FILES: self.legs.run,

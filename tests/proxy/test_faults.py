@@ -23,7 +23,7 @@ from proxy.process.supervision import Supervisor, Task
 from proxy.process.watchdog import LoopLag
 from proxy.quota_files.reload import QuotaWatch
 from proxy.relay.poller import Poller
-from proxy.relay.reaper import Caretaker
+from proxy.relay.reaper import Reaper
 from proxy.throttle.role_throttle import RoleThrottle
 
 from .attended import Attended, attended
@@ -142,7 +142,7 @@ CALLS = (
     Call(Poller, "_poll"),
     Call(Poller, "_serve_line"),
     Call(RoleThrottle, "apply"),
-    Call(Caretaker, "look_at_memory"),
+    Call(Reaper, "look_at_memory"),
     Call(LoopLag, "note"),
     Call(Journal, "_hand_on"),
     Call(QuotaWatch, "_tell"),
@@ -186,7 +186,7 @@ async def test_without_a_supervisor_every_connection_would_notice(
     async def fail() -> None:
         async with attended(tmp_path) as of:
             await of.uses.once()
-            at = next(at for at in sorted(faults.met) if at.lines[-1].startswith("relay/caretaker.py"))
+            at = next(at for at in sorted(faults.met) if at.lines[-1].startswith("relay/reaper.py"))
             faults.arm(at)
             await until_raised(of, faults.raised)
             await of.fetch()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import given
 
-from protocol.fetch.fast_path import LEAST_BODY_BYTES, SessionAt, glance_replica_id, peek_session, session_at
+from protocol.fetch.fast_path import LEAST_BODY_BYTES, SessionAt, find_replica_id, peek_session, session_at
 from protocol.fetch.request import LAST_VERSION_WITH_REPLICA_ID, parse_fetch_request
 from protocol.fetch.tables import FIRST_VERSION_WITH_SESSIONS, SUPPORTED_FETCH_VERSIONS
 from protocol.wire.headers import peek_request
@@ -41,13 +41,13 @@ def test_it_agrees_with_the_walk(case: Golden) -> None:
     session = SessionAt(request.session_id, request.session_epoch)
     has_sessions = case.version >= FIRST_VERSION_WITH_SESSIONS
     assert peek_session(head, case.frame, len(case.frame)) == (session if has_sessions else None)
-    glanced = glance_replica_id(head, case.frame, len(case.frame))
+    peeked = find_replica_id(head, case.frame, len(case.frame))
     if case.version <= LAST_VERSION_WITH_REPLICA_ID:
-        assert glanced == request.replica_id
+        assert peeked == request.replica_id
     elif case.name.endswith("-tags"):  # behind the replica's: no broker writes such, and it only counts
-        assert glanced is None
+        assert peeked is None
     else:
-        assert glanced == (request.replica_id if request.replica_id >= 0 else None)
+        assert peeked == (request.replica_id if request.replica_id >= 0 else None)
 
 
 @each_request
@@ -67,7 +67,7 @@ def test_a_torn_frame_tells_no_replica_id_before_that_is_all_there(case: Golden)
     ends = 4 if case.version <= LAST_VERSION_WITH_REPLICA_ID else 15
     for end in range(head.body_at, min(head.body_at + ends, len(case.frame))):
         torn = case.frame[:end] + bytes([POISON]) * LEAST_BODY_BYTES
-        assert glance_replica_id(head, torn, end) is None
+        assert find_replica_id(head, torn, end) is None
 
 
 @each_request
@@ -77,7 +77,7 @@ def test_it_looks_where_the_head_is(case: Golden) -> None:
     head, there = head_of(case.frame), head_of(case.frame)._replace(body_at=case.body_at + 5)
     end = len(case.frame)
     assert peek_session(there, moved, end + 5) == peek_session(head, case.frame, end)
-    assert glance_replica_id(there, moved, end + 5) == glance_replica_id(head, case.frame, end)
+    assert find_replica_id(there, moved, end + 5) == find_replica_id(head, case.frame, end)
 
 
 @pytest.mark.parametrize("version", SUPPORTED_FETCH_VERSIONS)
@@ -100,4 +100,4 @@ def test_whatever_the_request_its_session_is_told(made_up: tuple[int, dict[str, 
     else:
         assert session == (values["session_id"], values["session_epoch"])
     if version <= LAST_VERSION_WITH_REPLICA_ID:
-        assert glance_replica_id(head, frame, len(frame)) == values["replica_id"]
+        assert find_replica_id(head, frame, len(frame)) == values["replica_id"]

@@ -1,4 +1,4 @@
-"""Two ends that are joined: bytes arrive in order and once, back-pressure holds, both are closed when it is over."""
+"""Two ends that are pipe: bytes arrive in order and once, back-pressure holds, both are closed when it is over."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 import pytest
 import trio
 
-from proxy.handover import blind_pipe as joined
-from proxy.handover.blind_pipe import Joined
-from proxy.relay.poller import Poller
+from proxy.handover import blind_pipe as pipe
+from proxy.handover.blind_pipe import BlindPipe
+from proxy.relay.poller import open_poller
 from proxy.relay.transport import PlainSocket
 
 from ..relay.wire import read_all, read_exactly
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     import ssl
     from collections.abc import AsyncIterator
     from pathlib import Path
+
+    from proxy.relay.poller import Poller
 
 MIB = 1 << 20
 
@@ -49,7 +51,7 @@ async def between(poller: Poller) -> AsyncIterator[Between]:
         accepted, _ = listener.accept()
     ours, theirs = socket.socketpair()
     found = Between(stream(dialled), stream(theirs))
-    run = Joined(PlainSocket(accepted), PlainSocket(ours), poller, found.failed.append).run
+    run = BlindPipe(PlainSocket(accepted), PlainSocket(ours), poller, found.failed.append).run
 
     async def until_finished() -> None:
         await run()
@@ -72,6 +74,13 @@ async def send_in_pieces(to: trio.SocketStream, data: bytes, seed: int) -> None:
         await to.send_all(data[at : at + size])
         at += size
     await to.send_eof()
+
+
+@pytest.fixture
+async def poller() -> AsyncIterator[Poller]:
+    async with open_poller() as opened:
+        assert opened is not None
+        yield opened
 
 
 async def test_both_ways_at_once_everything_arrives_and_each_end_is_passed_on(poller: Poller) -> None:
@@ -113,7 +122,7 @@ async def test_a_peer_that_has_finished_gets_what_it_is_owed(poller: Poller) -> 
 async def test_a_peer_that_has_finished_does_not_keep_the_other_for_ever(
     poller: Poller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(joined, "HALF_CLOSED_SECONDS", 0.2)
+    monkeypatch.setattr(pipe, "HALF_CLOSED_SECONDS", 0.2)
     async with between(poller) as ends:
         await ends.one.send_eof()
         assert await read_all(ends.other) == b""
@@ -132,7 +141,7 @@ async def test_a_reset_ends_both(poller: Poller) -> None:
 async def test_a_defect_of_ours_is_told_and_costs_this_pair(poller: Poller, monkeypatch: pytest.MonkeyPatch) -> None:
     async with between(poller) as ends, between(poller) as neighbour:
         with monkeypatch.context() as broken:
-            broken.setattr(joined, "rest", lambda *_, **__: 1 // 0)
+            broken.setattr(pipe, "rest", lambda *_, **__: 1 // 0)
             await ends.one.send_all(b"x")
             await ends.finished.wait()
         assert [type(error) for error in ends.failed] == [ZeroDivisionError]
@@ -159,7 +168,7 @@ async def test_where_the_kernel_watches_no_more_sockets_only_this_pair_ends(
     with theirs, others:
         with monkeypatch.context() as full:
             full.setattr(Poller, "_register", refuse)
-            await Joined(PlainSocket(ours), PlainSocket(other), poller, failed.append).run()
+            await BlindPipe(PlainSocket(ours), PlainSocket(other), poller, failed.append).run()
         assert (ours.fileno(), other.fileno()) == (-1, -1)
     assert [str(error) for error in failed] == ["[Errno 28] No space left on device"]
     async with between(poller) as neighbour:
@@ -170,7 +179,7 @@ async def test_where_the_kernel_watches_no_more_sockets_only_this_pair_ends(
 async def test_the_buffers_of_what_is_still_have_no_pages(poller: Poller) -> None:
     """Hundreds of connections that moved once would keep half a megabyte each."""
     (ours, theirs), (other, others) = socket.socketpair(), socket.socketpair()
-    between = Joined(PlainSocket(ours), PlainSocket(other), poller, print)
+    between = BlindPipe(PlainSocket(ours), PlainSocket(other), poller, print)
     window = between._there.transfer.window
 
     def has_pages() -> bool:
@@ -196,7 +205,7 @@ async def test_what_openssl_had_decrypted_already_goes_first(
     poller: Poller, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int
 ) -> None:
     """Where a record was read in part, its rest is in no socket, and the kernel has nothing to report."""
-    monkeypatch.setattr(joined, "HALF_CLOSED_SECONDS", 0.2)
+    monkeypatch.setattr(pipe, "HALF_CLOSED_SECONDS", 0.2)
     keys = Keys(tmp_path)
     leg, _ = made(keys.listen())
     data = random.Random(5).randbytes(100 + size)
@@ -211,7 +220,7 @@ async def test_what_openssl_had_decrypted_already_goes_first(
             await trio.lowlevel.wait_readable(own)
             assert own.receive_into(memoryview(bytearray(100))) == 100
             assert own.readable
-            nursery.start_soon(Joined(own, PlainSocket(ours), poller, print).run)
+            nursery.start_soon(BlindPipe(own, PlainSocket(ours), poller, print).run)
             assert await read_exactly(other, size) == data[100:]
             nursery.start_soon(other.send_all, data)
             assert await trio.to_thread.run_sync(exactly, peer, len(data)) == data

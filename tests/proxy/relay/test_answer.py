@@ -7,12 +7,11 @@ import pytest
 
 from protocol.wire.framing import LENGTH_PREFIX_BYTES, with_length
 from proxy.changes import Changes
+from proxy.relay.direction import Replace
 from proxy.relay.exchange import Exchange
-from proxy.relay.reading import Replace
 from proxy.relay.responses import ResponseReader
-from proxy.relay.transfer import Need
+from proxy.relay.transfer import Need, Window
 from proxy.relay.transport import TURN
-from proxy.relay.window import Window
 from proxy.throttle.decision import Forward
 from tests.proxy.conversation import MIB, Conversation, throttle
 from tests.proxy.recorded_log import RecordedLog
@@ -74,7 +73,7 @@ def test_nothing_is_learnt_before_it_has_gone_on() -> None:
     assert found is not None
     assert parsed(found[LENGTH_PREFIX_BYTES:]) == [(T0, 0, AFTER, 70), (T1, 0, BEFORE, 0)]
     assert (scene.high_watermark, scene.window.size) == (BEFORE, 0)
-    assert scene.reader.through()
+    assert scene.reader.on_sent()
     assert scene.high_watermark == AFTER
 
 
@@ -98,7 +97,7 @@ def test_what_is_added_follows_what_is_omitted() -> None:
         found = scene.hear(news())
         assert found is not None
         assert parsed(found[LENGTH_PREFIX_BYTES:])[1:] == [(T1, 0, high_watermark, 0)]
-        assert scene.reader.through()
+        assert scene.reader.on_sent()
         scene.follower.offsets[T0] = AFTER
 
 
@@ -126,7 +125,7 @@ def test_a_piece_of_an_answer_is_learnt_once_it_has_gone_and_the_rest_later() ->
     assert scene.reader.read(scene.window) == 5000
     assert scene.high_watermark == BEFORE
     scene.window.start += 5000
-    assert not scene.reader.through()
+    assert not scene.reader.on_sent()
     assert scene.high_watermark == AFTER
     assert reserved_bytes(scene.follower.throttle) > 9000
     assert scene.follower.throttle.statistics.throttled_bytes_catching_up == had
@@ -135,7 +134,7 @@ def test_a_piece_of_an_answer_is_learnt_once_it_has_gone_and_the_rest_later() ->
     scene.window.start, scene.window.end = 0, len(told) - 5000
     assert scene.reader.read(scene.window) == len(told) - 5000
     scene.window.start += len(told) - 5000
-    assert scene.reader.through()
+    assert scene.reader.on_sent()
     assert not scene.exchange.in_flight
     assert reserved_bytes(scene.follower.throttle) == 0
     assert scene.follower.throttle.statistics.throttled_bytes_catching_up == had + ENTRY_BYTES + 9000
@@ -153,7 +152,7 @@ def test_records_that_break_off_are_accounted_for_whole() -> None:
     scene.window.start, scene.window.end = 0, 5000
     assert scene.reader.read(scene.window) == 5000
     scene.window.start += 5000
-    assert not scene.reader.through()
+    assert not scene.reader.on_sent()
     scene.reader.lost(1.0)
     assert scene.follower.throttle.statistics.throttled_bytes_catching_up == had + ENTRY_BYTES + 9000
     assert reserved_bytes(scene.follower.throttle) == 0

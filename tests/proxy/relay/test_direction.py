@@ -12,12 +12,11 @@ from hypothesis import strategies as st
 
 from proxy.changes import Changes
 from proxy.relay.direction import Direction
-from proxy.relay.exchange import Cause, Exchange
+from proxy.relay.exchange import HELD_REQUEST, Cause, Exchange
 from proxy.relay.requests import RequestReader
 from proxy.relay.responses import ResponseReader
-from proxy.relay.transfer import Transfer
+from proxy.relay.transfer import Transfer, Window
 from proxy.relay.transport import ConnectionEndedError, Wait
-from proxy.relay.window import Window
 from proxy.throttle.decision import Answer, Hold
 from proxy.throttle.link import Link
 from tests.proxy.conversation import MIB, fetch_frame, throttle
@@ -49,10 +48,10 @@ class Both:
 
     def __post_init__(self) -> None:
         self.exchange = exchange = Exchange(Link(self.throttle, "102"), Changes(), RecordedLog())
-        self.asks = RequestReader(exchange, limits(), lambda: self.now)
-        self.tells = ResponseReader(exchange, limits(), lambda: self.now)
-        self.requests = self._direction(self.asks, self.follower, self.leader, exchange.passed_request)
-        self.responses = self._direction(self.tells, self.leader, self.follower, exchange.passed_response)
+        self.request_reader = RequestReader(exchange, limits(), lambda: self.now)
+        self.response_reader = ResponseReader(exchange, limits(), lambda: self.now)
+        self.requests = self._direction(self.request_reader, self.follower, self.leader, exchange.passed_request)
+        self.responses = self._direction(self.response_reader, self.leader, self.follower, exchange.passed_response)
 
     def _direction(
         self,
@@ -145,10 +144,10 @@ def test_while_a_request_is_held_nothing_is_read() -> None:
     both.follower.feed(with_length(fetch_frame({T0: 0, T1: 0})), PRODUCE)
     assert both.go_on(both.requests) is Wait.HELD
     assert both.go_on(both.requests) is Wait.HELD
-    decision = both.asks.decision
+    decision = both.request_reader.decision
     assert decision.held is not None
     assert isinstance(decision.held.decision, Hold)
-    assert both.exchange.deciding
+    assert both.exchange.request is HELD_REQUEST
     assert not both.exchange.is_idle
     assert both.throttle.statistics.held_requests == 1
     both.now, decision.due = 0.5, True
@@ -200,7 +199,7 @@ def test_an_end_in_a_watched_answer_is_an_error() -> None:
     both.leader.end()
     with pytest.raises(ConnectionEndedError, match="before the end of a frame"):
         both.go_on(both.responses)
-    both.tells.lost(0.0)
+    both.response_reader.lost(0.0)
     both.exchange.close(0.0)
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, cast
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,10 +12,13 @@ from hypothesis import strategies as st
 from protocol.errors import ProtocolError
 from protocol.fetch.response import ReplayedEntry
 from protocol.wire.framing import LENGTH_PREFIX_BYTES, with_length
-from proxy.relay.edits import Edit, Replays, applied, encode, head
+from proxy.relay.edits import NO_REPLAYS, Additions, Edit, Replays, applied, edit_of_head, encode
 from proxy.relay.exchange import MAX_FRAME_BYTES
 
 from .wire import answer, entry, parsed
+
+if TYPE_CHECKING:
+    from proxy.throttle.outlook import Outlook
 
 HIGH = 1_000_000
 BESIDE = st.binary(max_size=40)
@@ -20,7 +26,9 @@ BESIDE = st.binary(max_size=40)
 
 def completed(version: int, buffer: bytes, frame: tuple[int, int], replays: Replays) -> bytes:
     size = frame[1] - frame[0]
-    grown = head(version, buffer, frame, size=size - LENGTH_PREFIX_BYTES + len(replays.encoded), topics=replays.topics)
+    grown = edit_of_head(
+        version, buffer, frame, size=size - LENGTH_PREFIX_BYTES + len(replays.encoded), topics=replays.topics
+    )
     return applied(memoryview(buffer), frame[0], (0, size), [grown, Edit(size, 0, replays.encoded)])[0]
 
 
@@ -51,20 +59,20 @@ def test_the_leaders_entries_and_then_the_omitted_ones_wherever_the_frame_lies(
 
 def test_a_frame_has_room_for_so_much_and_no_more() -> None:
     leaders = with_length(answer({"t": [entry(0, b"")]}))
-    grown = head(3, leaders, (0, len(leaders)), size=MAX_FRAME_BYTES, topics=1)
+    grown = edit_of_head(3, leaders, (0, len(leaders)), size=MAX_FRAME_BYTES, topics=1)
     assert (grown.at, grown.remove, int.from_bytes(grown.insert[:LENGTH_PREFIX_BYTES], "big")) == (
         0,
         len(grown.insert),
         MAX_FRAME_BYTES,
     )
     with pytest.raises(ProtocolError, match="no room"):
-        head(3, leaders, (0, len(leaders)), size=MAX_FRAME_BYTES + 1, topics=1)
+        edit_of_head(3, leaders, (0, len(leaders)), size=MAX_FRAME_BYTES + 1, topics=1)
 
 
 def test_a_frame_that_ends_within_its_header_has_no_count() -> None:
     leaders = with_length(answer({"t": [entry(0, b"")]}))
     with pytest.raises(ProtocolError, match="ends within its header"):
-        head(3, leaders, (0, 14), size=10, topics=1)
+        edit_of_head(3, leaders, (0, 14), size=10, topics=1)
 
 
 @given(
@@ -89,3 +97,18 @@ def test_edits_in_pieces_are_the_edits_at_once(
         piece, reached = applied(memoryview(data), 0, (max(start, kept_to), end), here)
         found, start, kept_to = found + piece, end, max(reached, end)
     assert found == whole
+
+
+def outlook(*replays: ReplayedEntry) -> Outlook:
+    return cast("Outlook", SimpleNamespace(version=3, replays=replays))
+
+
+def test_nothing_is_left_of_the_answer_before() -> None:
+    """An answer whose records are taken away is put together with the number of topics that are added."""
+    subject = Additions()
+    subject.begin(outlook(ReplayedEntry("t", 0, 10, 0)), 100)
+    assert subject.owed
+    assert (subject.replays.topics, len(subject.replays.encoded) > 0) == (1, True)
+    subject.begin(outlook(), 100)
+    assert not subject.owed
+    assert (subject.replays.topics, subject.replays.encoded) == (NO_REPLAYS.topics, NO_REPLAYS.encoded)

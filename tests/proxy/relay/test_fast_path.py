@@ -14,7 +14,7 @@ from protocol.wire.framing import with_length
 from proxy.changes import Changes
 from proxy.relay.exchange import Exchange
 from proxy.relay.fast_path import passable_requests, passable_responses
-from proxy.relay.window import Window
+from proxy.relay.transfer import Window
 from proxy.throttle.decision import Forward
 from proxy.throttle.link import Link
 from proxy.throttle.steps import run_through

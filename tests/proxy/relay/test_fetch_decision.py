@@ -7,8 +7,8 @@ import itertools
 import pytest
 
 from protocol.wire.framing import with_length
-from proxy.relay import buffers, fetch_decision
-from proxy.relay.buffers import Buffers
+from proxy.relay import exchange, fetch_decision
+from proxy.relay.exchange import SLICED, Buffers, RequestState
 from proxy.relay.transport import READ, TURN, Wait
 from proxy.throttle.ledger import Ledger
 from tests.proxy.conversation import ENTRY_BYTES, MIB, fetch_frame, throttle
@@ -71,7 +71,7 @@ def test_a_long_request_that_equals_the_last_one_is_told_to_the_journal_in_slice
         both.drain(both.responses, [], FOREVER)
     both.follower.feed(long_fetch(HIGH))
     assert both.go_on(both.requests, 0.0) is TURN
-    assert both.exchange.slicing
+    assert both.exchange.request is SLICED
 
 
 def test_a_connection_that_ends_while_an_answer_is_learnt_from_accounts_for_nothing_twice(short_slices: None) -> None:
@@ -87,7 +87,7 @@ def test_a_connection_that_ends_while_an_answer_is_learnt_from_accounts_for_noth
                 both.drain(both.responses, [], FOREVER)
         statistics = both.throttle.statistics
         ended = [both.go_on(both.responses, 0.0) for _ in range(steps)][-1] is READ
-        both.tells.lost(both.now)
+        both.response_reader.lost(both.now)
         both.exchange.close(both.now)
         assert statistics.throttled_bytes_catching_up <= MANY * (600 + ENTRY_BYTES)
         assert reserved_bytes(both.throttle) == 0
@@ -103,7 +103,7 @@ def test_while_it_is_decided_in_slices_answers_wait(short_slices: None) -> None:
     both.drain(both.requests, [])
     both.follower.feed(long_fetch(0))
     assert both.go_on(both.requests) is Wait.TURN
-    assert both.exchange.deciding
+    assert both.exchange.request is SLICED
     both.leader.feed(long_answer())
     assert both.go_on(both.responses) is Wait.TURN
     assert not both.follower.kept
@@ -140,8 +140,8 @@ def test_a_connection_that_ends_in_a_slice_gives_back_what_it_had(short_slices: 
     both.follower.feed(long_fetch(1))
     for _ in range(at + 1):
         assert both.go_on(both.requests) is Wait.TURN
-    both.asks.lost()
-    both.tells.lost(0.0)
+    both.request_reader.lost()
+    both.response_reader.lost(0.0)
     both.exchange.close(0.0)
     assert both.throttle.budget._bucket._reserved == 0
 
@@ -150,7 +150,7 @@ def test_so_many_are_decided_at_once_and_the_others_wait_with_their_bytes(
     short_slices: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each takes memory for each of its partitions until it is through."""
-    monkeypatch.setattr(buffers, "MOST_IN_SLICES", 2)
+    monkeypatch.setattr(exchange, "MOST_IN_SLICES", 2)
     shared, of = Buffers(), throttle(400 * MIB)
     all_of_them = [Both(of, window_bytes=256 * 1024) for _ in range(4)]
     for both in all_of_them:
@@ -161,8 +161,8 @@ def test_so_many_are_decided_at_once_and_the_others_wait_with_their_bytes(
     first, second, third, fourth = all_of_them
     for _ in range(3):
         assert third.go_on(third.requests) is Wait.TURN
-    assert (third.exchange.slicing, third.requests.transfer.window.size) == (False, len(long_fetch(0)))
-    first.asks.lost()
+    assert (third.exchange.request, third.requests.transfer.window.size) == (RequestState.NONE, len(long_fetch(0)))
+    first.request_reader.lost()
     second.drain(second.requests, [])
     assert shared.in_slices == 0
     for both in (third, fourth):
@@ -174,7 +174,7 @@ def test_so_many_are_decided_at_once_and_the_others_wait_with_their_bytes(
 def test_what_was_read_of_a_frame_is_kept_within_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is asked again before Fetch v7; after that a fetch session says what has changed, and nothing is kept."""
     frame = fetch_frame({("t", 0): 5})
-    monkeypatch.setattr(buffers, "MOST_KEPT_BYTES", len(frame))
+    monkeypatch.setattr(exchange, "MOST_KEPT_BYTES", len(frame))
     shared, of = Buffers(), throttle(400 * MIB)
     first, second = (Both(of) for _ in range(2))
     for both in (first, second):
@@ -183,6 +183,6 @@ def test_what_was_read_of_a_frame_is_kept_within_bounds(monkeypatch: pytest.Monk
         both.drain(both.requests, [])
         assert both.leader.kept
     assert shared.kept == len(frame)
-    first.asks.lost()
-    second.asks.lost()
+    first.request_reader.lost()
+    second.request_reader.lost()
     assert shared.kept == 0

@@ -12,9 +12,8 @@ from admission.budget import Kip73Budget
 from protocol.wire.framing import with_length
 from proxy.changes import Changes
 from proxy.config.settings import Policy
-from proxy.relay.additions import Additions
+from proxy.relay.edits import Additions, ResponseBuffer
 from proxy.relay.exchange import Exchange
-from proxy.relay.keeping import Keeping
 from proxy.throttle.decision import Forward
 from tests.proxy.conversation import MIB, behind, quotas, throttle
 from tests.proxy.recorded_log import RecordedLog
@@ -252,11 +251,11 @@ async def test_observing_discards_nothing(clock: trio.testing.MockClock) -> None
 def test_what_was_kept_is_not_kept_after_its_answer() -> None:
     """Up to 16 MiB of each connection stayed in memory, and counted nowhere."""
     follower = behind()
-    keeping = Keeping(Exchange(follower.link, Changes(), RecordedLog()), limits(), Additions())
+    kept_answer = ResponseBuffer(Exchange(follower.link, Changes(), RecordedLog()), limits(), Additions())
     decision = follower.ask()
     assert isinstance(decision, Forward)
     assert decision.outlook is not None
-    assert keeping.begin(decision.outlook, 10_000)
-    keeping._kept += bytes(9000)
-    keeping.end()
-    assert not keeping._kept
+    assert kept_answer.begin(decision.outlook, 10_000)
+    kept_answer._kept += bytes(9000)
+    kept_answer.end()
+    assert not kept_answer._kept

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 import trio
 
-from proxy.relay.cpu_account import LITTLE_SECONDS, TURN_SECONDS, Share
-from proxy.relay.poller import LINGER_SECONDS, Poller, open_poller
+from proxy.relay.poller import LINGER_SECONDS, LITTLE_SECONDS, TURN_SECONDS, CpuAccount, Poller, open_poller
 from proxy.relay.transport import PlainSocket, Wait
 
 if TYPE_CHECKING:
@@ -30,7 +29,7 @@ class Echo:
 
     def __init__(self, poller: Poller, sock: socket.socket, *, most: int = 1 << 30, spin_seconds: float = 0.0) -> None:
         self.transport = PlainSocket(sock)
-        self.share = Share(perf_counter())
+        self.cpu = CpuAccount(perf_counter())
         self.wants = Wait.READ
         self.errors: list[Exception] = []
         self.allowed: list[float] = []
@@ -291,13 +290,13 @@ async def test_who_was_easy_before_goes_before_those_that_have_just_come(poller:
     """Thirty that come at once, each with a turn's work, and one that has been here for long: all are told at once."""
     with ExitStack() as stack, trio.fail_after(LIMIT_SECONDS):
         known, peer = stack.enter_context(echo(poller))
-        known.share = Share(perf_counter() - 1)
+        known.cpu = CpuAccount(perf_counter() - 1)
         newcomers = [stack.enter_context(echo(poller, spin_seconds=TURN_SECONDS)) for _ in range(30)]
         await settle()
         before: list[int] = []
         known.advanced = lambda: before.append(sum(each.turns for each, _ in newcomers))
         for each, other in newcomers:
-            each.share = Share(perf_counter())
+            each.cpu = CpuAccount(perf_counter())
             other.sendall(b"x")
         peer.sendall(b"x")
         while not before or sum(each.turns for each, _ in newcomers) < len(newcomers):
@@ -306,7 +305,7 @@ async def test_who_was_easy_before_goes_before_those_that_have_just_come(poller:
 
 
 async def test_in_line_who_has_had_least_goes_first(poller: Poller) -> None:
-    """A follower in sync that takes more than an easy share waited behind everybody who came before it."""
+    """A follower in sync that takes more than an free share waited behind everybody who came before it."""
     with ExitStack() as stack, trio.fail_after(LIMIT_SECONDS):
         greedy = [stack.enter_context(echo(poller, spin_seconds=TURN_SECONDS))[0] for _ in range(30)]
         modest, _ = stack.enter_context(echo(poller))
@@ -316,11 +315,11 @@ async def test_in_line_who_has_had_least_goes_first(poller: Poller) -> None:
         before_it: list[int] = []
         before, now = sum(each.turns for each in greedy), perf_counter()
         for each in greedy:
-            each.share = Share(now - 10)
-            each.share.used(now, now, 0.02)
+            each.cpu = CpuAccount(now - 10)
+            each.cpu.used(now, now, 0.02)
             poller.later(each, each.direction)
-        modest.share = Share(now - 10)
-        modest.share.used(now, now, 0.01)
+        modest.cpu = CpuAccount(now - 10)
+        modest.cpu.used(now, now, 0.01)
         poller.later(modest, modest.direction)
         while not before_it:
             await settle()
@@ -333,7 +332,7 @@ async def test_where_many_have_much_to_do_each_has_a_little(poller: Poller) -> N
         easy = [stack.enter_context(echo(poller, spin_seconds=TURN_SECONDS)) for _ in range(30)]
         await settle()
         for each, _ in easy:
-            each.share = Share(perf_counter() - 1)
+            each.cpu = CpuAccount(perf_counter() - 1)
             each.allowed.clear()
         for _, peer in easy:
             peer.sendall(b"x")
@@ -344,12 +343,12 @@ async def test_where_many_have_much_to_do_each_has_a_little(poller: Poller) -> N
 
 async def test_time_that_others_had_the_core_for_is_not_held_against_a_connection(poller: Poller) -> None:
     with echo(poller) as (each, peer), trio.fail_after(LIMIT_SECONDS):
-        each.share = Share(perf_counter() - 1)
+        each.cpu = CpuAccount(perf_counter() - 1)
         each.advanced = lambda: sleep(0.05)
         await ask(peer, b"x")
         await settle()
         assert each.turns >= 1
-        assert each.share.excess(perf_counter()) < 0.01
+        assert each.cpu.debt(perf_counter()) < 0.01
 
 
 async def test_an_error_between_two_rounds_is_told_and_survived() -> None:

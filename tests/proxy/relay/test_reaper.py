@@ -13,8 +13,8 @@ import trio
 
 from protocol.wire.framing import with_length
 from proxy.quotas import Quotas
-from proxy.relay.buffers import Buffers
-from proxy.relay.reaper import REST_SECONDS, Caretaker
+from proxy.relay.exchange import Buffers
+from proxy.relay.reaper import REST_SECONDS, Reaper
 from tests.proxy.conversation import MIB, behind, fetch_frame, throttle
 from tests.proxy.recorded_log import RecordedLog
 
@@ -39,17 +39,17 @@ LARGE = fetch()[:4].replace(b"\0\0\0`", (60_000).to_bytes(4)) + fetch()[4:]
 @asynccontextmanager
 async def tended(
     *, held: int = 64 * MIB, of: RoleThrottle | None = None, by_trio: bool = False
-) -> AsyncIterator[tuple[Wire, Caretaker]]:
+) -> AsyncIterator[tuple[Wire, Reaper]]:
     of = of or throttle()
     log = RecordedLog()
-    caretaker = Caretaker(limits(frame_timeout_seconds=5, idle_timeout_seconds=12), Buffers(held), (of,), log)
+    reaper = Reaper(limits(frame_timeout_seconds=5, idle_timeout_seconds=12), Buffers(held), (of,), log)
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(caretaker.run)
-        async with relayed(of, caretaker=caretaker, by_trio=by_trio) as wire:
-            yield wire, caretaker
+        nursery.start_soon(reaper.run)
+        async with relayed(of, reaper=reaper, by_trio=by_trio) as wire:
+            yield wire, reaper
         nursery.cancel_scope.cancel()
-    assert caretaker.buffers.held == 0
-    assert not caretaker._tended
+    assert reaper.buffers.held == 0
+    assert not reaper._tended
 
 
 @pytest.mark.parametrize("sent", [LARGE, fetch()[:9]], ids=["its body", "its header"])
@@ -94,7 +94,7 @@ async def test_a_request_that_came_in_two_pieces_is_over_when_all_of_it_has_come
     of, told = throttle(), answer([entry(0, high_watermark=5)])
     if not has_quotas:
         of.apply(Quotas(), 0.0)
-    async with tended(of=of) as (wire, caretaker):
+    async with tended(of=of) as (wire, reaper):
         await wire.exchange({T0: 5}, told)
         asks = with_length(fetch_frame({T0: 5}))
         await wire.follower.send_all(asks[:cut])
@@ -103,7 +103,7 @@ async def test_a_request_that_came_in_two_pieces_is_over_when_all_of_it_has_come
         await wire.asked()
         await wire.leader.send_all(with_length(told))
         await read_frame(wire.follower)
-        assert caretaker.buffers.held == 0
+        assert reaper.buffers.held == 0
         for _ in range(4):
             await trio.sleep(3)
             await wire.exchange({T0: 5}, told)
@@ -174,12 +174,12 @@ async def test_an_idle_connection_is_ended_and_one_that_moves_is_not(clock: Mock
 
 async def test_what_finds_no_room_passes_as_it_is(clock: MockClock) -> None:
     """A hundred peers that send half of a large Fetch hold what one may hold, not a hundred times as much."""
-    async with tended(held=50_000) as (wire, caretaker):
+    async with tended(held=50_000) as (wire, reaper):
         await wire.ask({T0: 5})
         await wire.asked()
         await wire.follower.send_all(LARGE)
         assert await read_exactly(wire.leader, len(LARGE)) == LARGE
-        assert (caretaker.buffers.held, caretaker.buffers.refused) == (0, 1)
+        assert (reaper.buffers.held, reaper.buffers.refused) == (0, 1)
         await wire.follower.send_all(bytes(60_004 - len(LARGE)))
         await read_exactly(wire.leader, 60_004 - len(LARGE))
     assert wire.throttle.statistics.undecoded == {"memory": 1}
@@ -188,13 +188,13 @@ async def test_what_finds_no_room_passes_as_it_is(clock: MockClock) -> None:
 async def test_memory_gives_way_step_by_step() -> None:
     conversation, log, resident = behind(), RecordedLog(), [0]
     of, buffers = conversation.throttle, Buffers()
-    caretaker = Caretaker(
+    reaper = Reaper(
         limits(max_memory_bytes=1000), buffers, (of,), log, resident=lambda: resident[0], container=lambda: 0
     )
     states = []
     for resident[0] in (100, 899, 900, 949, 950, 2000, 900, 10):
-        caretaker.look_at_memory()
-        states.append((caretaker.stops_accepting, buffers.is_memory_short))
+        reaper.look_at_memory()
+        states.append((reaper.stops_accepting, buffers.is_memory_short))
         assert of.remembered.is_memory_short == buffers.is_memory_short
         assert buffers.reserve(1) is not buffers.is_memory_short
     stops, full = zip(*states, strict=True)
@@ -205,21 +205,21 @@ async def test_memory_gives_way_step_by_step() -> None:
 
 def test_a_container_that_allows_less_counts() -> None:
     resident = [300 * MIB]
-    caretaker = Caretaker(
+    reaper = Reaper(
         limits(max_memory_bytes=1024 * MIB), Buffers(), (), RecordedLog(),
         resident=lambda: resident[0], container=lambda: 512 * MIB,
     )  # fmt: skip
-    caretaker.look_at_memory()
-    assert not caretaker.stops_accepting
+    reaper.look_at_memory()
+    assert not reaper.stops_accepting
     resident[0] = 420 * MIB
-    caretaker.look_at_memory()
-    assert caretaker.stops_accepting
+    reaper.look_at_memory()
+    assert reaper.stops_accepting
 
 
 def test_memory_without_a_limit_is_enough() -> None:
-    caretaker = Caretaker(limits(max_memory_bytes=0), Buffers(), (), RecordedLog(), resident=lambda: 1 << 50)
-    caretaker.look_at_memory()
-    assert not caretaker.stops_accepting
+    reaper = Reaper(limits(max_memory_bytes=0), Buffers(), (), RecordedLog(), resident=lambda: 1 << 50)
+    reaper.look_at_memory()
+    assert not reaper.stops_accepting
 
 
 async def test_an_empty_buffer_gives_its_pages_back() -> None:

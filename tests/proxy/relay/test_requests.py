@@ -21,7 +21,7 @@ from .wire import T0, T1, Wire, answer, batch, entry, parsed, read_exactly, read
 if TYPE_CHECKING:
     from trio.testing import MockClock
 
-    from proxy.relay.reading import Step
+    from proxy.relay.direction import Step
     from proxy.throttle.steps import Steps
 
 TWO = {T0: 0, T1: 0}

@@ -10,9 +10,8 @@ from contextlib import closing
 import pytest
 
 from proxy.relay.segments import SEGMENT_BYTES, SPARED, bound_segments, needs_short_packets
-from proxy.relay.transfer import Transfer
+from proxy.relay.transfer import Transfer, Window
 from proxy.relay.transport import PIPE_BYTES, PlainSocket
-from proxy.relay.window import Window
 
 KAFKAS, WIDE = 64 * 1024, 256 * 1024
 """replica.socket.receive.buffer.bytes, and a buffer whose window scales beyond 128 KiB."""

@@ -12,9 +12,8 @@ from time import perf_counter
 import pytest
 
 from proxy.relay import transport
-from proxy.relay.transfer import BETWEEN_FRAMES, MOST_VAIN_PEEKS, Need, Transfer
+from proxy.relay.transfer import BETWEEN_FRAMES, MOST_VAIN_PEEKS, READ_AHEAD_BYTES, Need, Transfer, Window
 from proxy.relay.transport import PIPE_BYTES, WOULD_WAIT, ConnectionEndedError, PlainSocket, Wait, open_pipe
-from proxy.relay.window import READ_AHEAD_BYTES, Window
 from tests.open_files import open_files
 
 from .memory import MemoryTransport

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from proxy.relay.connection import Connection
-    from proxy.relay.reaper import Caretaker
+    from proxy.relay.reaper import Reaper
     from proxy.throttle.role_throttle import RoleThrottle
 
 PATIENCE_SECONDS = 0.02
@@ -127,7 +127,7 @@ async def relayed(
     *,
     changes: Changes | None = None,
     by_trio: bool = False,
-    caretaker: Caretaker | None = None,
+    reaper: Reaper | None = None,
     restore: Callable[[Connection], object] | None = None,
     **changed: float,
 ) -> AsyncIterator[Wire]:
@@ -154,7 +154,7 @@ async def relayed(
                 address = Address(*listener.socket.getsockname()[:2])
                 await relay(
                     PlainSocket(theirs), address, peer="102", throttle=of, limits=limits(**changed), changes=changes,
-                    draining=draining, poller=poller, log=log, caretaker=caretaker, restore=restore,
+                    draining=draining, poller=poller, log=log, reaper=reaper, restore=restore,
                 )  # fmt: skip
                 finished.set()
 

@@ -14,11 +14,11 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 
 from lab.brokers.authority import Authority
 from proxy.config.tls_settings import ClientAuth, LegSettings, StoreSettings
+from proxy.relay.tls_socket import TlsSocket
 from proxy.relay.transport import PlainSocket
 from proxy.tls.contexts import load
 from proxy.tls.handshakes import Handshakes
 from proxy.tls.leg import Leg
-from proxy.tls.tls_socket import TlsSocket
 
 from ..recorded_log import RecordedLog
 

@@ -16,11 +16,11 @@ import trio
 from cryptography import x509
 
 from proxy.config.tls_settings import ClientAuth, StoreSettings
+from proxy.relay.tls_socket import TlsSocket
 from proxy.relay.transport import WOULD_WAIT
 from proxy.tls.contexts import load
 from proxy.tls.failures import HandshakeError, Reason
 from proxy.tls.leg import MOST_WARNED
-from proxy.tls.tls_socket import TlsSocket
 
 from .stage import NAME, X400_NAME, Keys, connected, made, pair
 

@@ -19,8 +19,8 @@ import socket
 import ssl
 from typing import TYPE_CHECKING
 
-from ..relay.transport import WOULD_WAIT
-from .tls_watchdog import TLS_WATCHDOG
+from ..tls.tls_watchdog import TLS_WATCHDOG
+from .transport import WOULD_WAIT
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from proxy.relay.tls_socket import ANY_EVENT, TlsSocket
 from proxy.relay.transport import WOULD_WAIT
-from proxy.tls.tls_socket import ANY_EVENT, TlsSocket
 
-from .stage import NAME, Keys
+from ..tls.stage import NAME, Keys
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
