@@ -13,7 +13,7 @@ import trio
 
 from proxy.handover import blind_pipe as pipe
 from proxy.handover.blind_pipe import BlindPipe
-from proxy.relay.poller import open_poller
+from proxy.relay.poller import Poller, open_poller
 from proxy.relay.transport import PlainSocket
 
 from ..relay.wire import read_all, read_exactly
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
-    from proxy.relay.poller import Poller
 
 MIB = 1 << 20
 
