@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import os
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -19,6 +19,7 @@ from proxy.config.settings import Policy, QuotaSettings, Settings
 from proxy.errors import ConfigurationError, InvalidValueError
 from proxy.files.reading import is_directory
 from proxy.process import open_files
+from proxy.quota_files.override_store import load, store_path
 from proxy.quota_files.quota_file import load_quotas_file
 from proxy.quotas import (
     QuotaFile,
@@ -29,6 +30,8 @@ from proxy.quotas import (
     format_bytes,
     format_rate,
 )
+from proxy.quotas.override import layers_of
+from proxy.quotas.override_changes import active
 from proxy.quotas.priorities import DEFAULT_PRIORITIES
 from proxy.roles import Role
 from proxy.throttle.role_throttle import AUTO_GATE_SECONDS
@@ -161,6 +164,20 @@ def _load(
     return settings, quota_file, quotas_path, keys
 
 
+def _with_overrides(broker: int, quota_file: QuotaFile, state: Path, now: datetime) -> tuple[QuotaFile, list[str]]:
+    """Return the quotas below the overrides that the sidecar has stored here, and a line for each of those."""
+    stored = load(store_path(state, broker), broker)
+    lines = [
+        f"override {each.id} of {each.by}, {'no end' if each.until is None else f'until {format_time(each.until)}'}: "
+        + ", ".join(f"{change} = {change.value}" for change in each.changes[:MOST_CHANGES])
+        + (f" and {len(each.changes) - MOST_CHANGES} more" if len(each.changes) > MOST_CHANGES else "")
+        for each in active(stored.overrides, now)
+    ]
+    if stored.problem is not None:
+        lines.append(f"overrides: {stored.problem}")
+    return replace(quota_file, overrides=layers_of(stored.overrides, broker)), lines
+
+
 def _about_journal(settings: Settings) -> list[str]:
     """What `run` would refuse of its directory, as far as that is told without writing: it is made if it is not there,
     and who may write there is the sidecar's user, who may be another one."""
@@ -181,6 +198,7 @@ def report_on(
 ) -> Json:
     """What ``--json`` prints: sizes in bytes, times in seconds, null for a rate without limit."""
     now = moments.at
+    quota_file, overrides = _with_overrides(settings.broker.id, quota_file, moments.state, now)
     quotas = effective(quota_file, settings.broker.id, now)
     served = [role for role in Role if _is_served(role, settings)]
     return {
@@ -191,6 +209,7 @@ def report_on(
         "broker": settings.broker.id,
         "policy": settings.quotas.policy,
         "enforce": quotas.enforce,
+        "overrides": overrides,
         "gate_seconds": settings.quotas.gate_seconds,
         "burst_seconds": settings.quotas.burst_seconds,
         "priorities": {
@@ -258,6 +277,7 @@ def _lines(report: Json) -> list[str]:
         f"broker {report['broker']}, policy {report['policy']}, "
         + ("enforcing" if report["enforce"] else "observing only"),
     ]
+    lines += report["overrides"]
     if report["priorities"]["order"] != DEFAULT_PRIORITIES.entries():
         lines.append(f"first of what is behind: {', '.join(report['priorities']['order']) or 'nothing'}")
     for name, role in report["roles"].items():

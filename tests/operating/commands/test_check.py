@@ -5,12 +5,17 @@ import json
 import threading
 import time
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import pytest
 
 from lab.brokers.authority import Authority
+from proxy.config.settings import load_settings
 from proxy.files import reading as answering
+from proxy.quota_files.override_store import edit, store_path
+from proxy.quotas.override import Override, PlacedValue
+from proxy.quotas.override_changes import added
 
 from ...proxy.hanging_disk import hanging_disk
 
@@ -39,6 +44,31 @@ def test_two_good_files_are_explained(config: Path, sidecar: Sidecar) -> None:
         "\n"
         "follower: not served (no [egress])\n"
     )
+
+
+def test_overrides_that_the_sidecar_has_stored_here_count_and_a_torn_store_is_told(
+    config: Path, sidecar: Sidecar
+) -> None:
+    """Check showed the rate of quotas.toml, and a sidecar beside these files would hold another one."""
+    store = store_path(load_settings(config).quotas.state, 101)
+    store.parent.mkdir(exist_ok=True)
+    made = datetime.now(UTC)
+    value = PlacedValue("broker", "leader.replication.throttled.rate", "3MB/s")
+    new = Override(id="aaaa", by="ana", since=made, until=made + timedelta(hours=1), changes=(value,))
+    edit(store, 101, lambda found: added(found, new, made))
+    second = Override(id="bbbb", by="bob", since=made, changes=(PlacedValue("mode", "enforce", False),))
+    edit(store, 101, lambda found: added(found, second, made))
+    lines = sidecar("check", "--config", config).output.splitlines()
+    assert "broker 101, policy strict, observing only" in lines
+    assert f"override aaaa of ana, until {new.until:%Y-%m-%d %H:%M:%S} UTC: {value.key} = 3MB/s" in lines
+    assert "override bbbb of bob, no end: enforce = False" in lines
+    assert "leader: 2.86 MiB/s (3000000 B/s)" in lines
+    after = sidecar("check", "--config", config, "--at", (made + timedelta(hours=2)).isoformat()).output
+    assert "leader: 19.07 MiB/s" in after
+    assert "aaaa" not in after
+    store.write_bytes(store.read_bytes()[:50])
+    torn = sidecar("check", "--config", config).output
+    assert f"overrides: {store}: expected overrides as a sidecar stores them" in torn
 
 
 def test_json_has_the_same_in_bytes(config: Path, sidecar: Sidecar) -> None:
