@@ -3,7 +3,7 @@
     python -m benchmarks.killed_ingests FOLDER [--kills 30] [--into URI] [--conf KEY=VALUE]...
 
 Each ingest is a process of its own and is given one journal file more than the one before. It is killed, with its JVM,
-at a random moment between the first word that it prints and the time that a whole ingest takes. Then one ingest runs
+at a random moment between the first word that it prints and the least time that a whole one took. Then one ingest runs
 to its end. Prints how many kills came before the process had ended, and compares the lines of the tables with the
 lines that were written; ends with 1 if a line is missing or there twice.
 """
@@ -69,10 +69,13 @@ def run(folder: Path, into: str, kills: int, conf: Sequence[str]) -> tuple[int, 
     for kill in range(1, kills + 1):
         told |= write_journal(folder, kill)
         process, _ = start(folder, into, conf)
-        time.sleep(numbers.uniform(0, takes))
-        killed += process.poll() is None
+        moment = numbers.uniform(0, takes)
+        time.sleep(moment)
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
+            killed += 1
+        else:
+            takes = moment
         process.communicate()
         print(f"kill {kill}: status {process.returncode}", file=sys.stderr, flush=True)
     process, _ = start(folder, into, conf)
