@@ -25,6 +25,7 @@ from ..overriding.asking import KEYS, changes, end_of
 from ..overriding.members import Member, at_all, get, local_settings, local_url, members, post
 from ..overriding.words import result_lines, whom
 from ..terminal import encoded, problems_as_json, say, say_json
+from .check_sources import state_of
 from .options import SIDECAR_URL, fleet_option
 
 if TYPE_CHECKING:
@@ -186,7 +187,7 @@ def _stored(new: dict[str, Any], asked: list[PlacedValue], now: datetime) -> str
     if get(Member(local_url()), PATH).answer is not None:
         raise ConfigurationError(f"--offline: the sidecar of broker {settings.broker.id} runs: leave out --offline")
     override = validated(Override(since=now, **{**new, "changes": tuple(asked)}), settings.broker.id)
-    path = store_path(settings.quotas.state, settings.broker.id)
+    path = store_path(state_of(settings, ()), settings.broker.id)
     edit(path, settings.broker.id, partial(added, new=override, now=now))
     return (
         f"stored in {path} for the next start of the sidecar of broker {settings.broker.id}; it is not in force now\n"

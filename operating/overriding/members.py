@@ -5,13 +5,14 @@ Blocking. Invariant: a member that does not answer costs its own time-out, and i
 
 from __future__ import annotations
 
+import os
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import msgspec
 
-from proxy.control.directory import DEFAULT_BASE, control_path
+from proxy.control.directory import DEFAULT_BASE, control_path, default_directory
 from proxy.errors import ConfigurationError, UnreachableError
 from proxy.files.reading import read_bytes
 
@@ -95,8 +96,8 @@ def local_settings() -> Settings | None:
 def local_url() -> str:
     """Return the URL of control.sock of the sidecar on this host. Raises ConfigurationError if it is not clear."""
     settings = local_settings()
-    if settings is not None and settings.control.directory is not None:
-        return f"{UNIX}{settings.control.directory}"
+    if settings is not None:
+        return f"{UNIX}{settings.control.directory or default_directory(settings.broker.id, os.environ)}"
     found = sorted(each.parent for each in DEFAULT_BASE.glob(f"*/{control_path(Path()).name}"))
     if len(found) == 1:
         return f"{UNIX}{found[0]}"

@@ -13,6 +13,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from operating.cli import cli
+from operating.commands import check_sources
+from operating.overriding import members
 from proxy.quota_files.override_store import load, store_path
 
 from .sidecars import QUOTAS, RATE, fleet_file, running
@@ -224,6 +226,28 @@ def test_where_no_sidecar_runs_it_says_so_and_offline_stores_it(
     stored = call("set", RATE, 1, "--offline")
     assert (stored.exit_code, "it is not in force now" in stored.output) == (0, True), stored.output
     assert len(load(store_path(tmp_path / "state", 101), 101).overrides) == 1
+
+
+def test_a_proxy_toml_leads_to_its_own_brokers_sidecar(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The only control.sock of the host was taken, whoever's it was; and none was an error, also with --offline."""
+    (tmp_path / "proxy.toml").write_text(PROXY.replace("101", "902"))
+    (tmp_path / "run" / "101").mkdir(parents=True)
+    (tmp_path / "run" / "101" / "control.sock").touch()
+    monkeypatch.setattr(members, "DEFAULT_BASE", tmp_path / "run")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("RUNTIME_DIRECTORY", "/run/throttle")
+    assert members.local_url() == "unix:/run/throttle/902"
+
+
+def test_offline_is_stored_where_the_packages_unit_looks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The unit has STATE_DIRECTORY, and an operator's shell has not."""
+    (tmp_path / "proxy.toml").write_text(PROXY)
+    (tmp_path / "unit").mkdir()
+    monkeypatch.setattr(check_sources, "PACKAGED", tmp_path / "proxy.toml")
+    monkeypatch.setattr(check_sources, "UNIT_STATE", tmp_path / "unit")
+    monkeypatch.chdir(tmp_path)
+    stored = call("set", RATE, 1, "--offline")
+    assert (stored.exit_code, len(list((tmp_path / "unit").rglob("overrides-101.json")))) == (0, 1), stored.output
 
 
 def test_set_has_a_screen_of_help() -> None:
