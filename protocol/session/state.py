@@ -28,14 +28,28 @@ by an omission, since the leader would close it and the follower start again wit
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Generic
+from typing import TYPE_CHECKING, Generic, NamedTuple
 
-from .requests import E, LocalAnswer, in_wire_order, next_epoch, upstream
+from .requests import Choice, E, LocalAnswer, PartitionKey, SessionRequest, in_wire_order, next_epoch, upstream
 
 if TYPE_CHECKING:
-    from collections.abc import Set
+    from collections.abc import Collection, Mapping, Set
 
-    from .requests import Choice, PartitionKey, SessionRequest, Upstream
+    from .requests import Upstream
+
+
+class SessionState(NamedTuple, Generic[E]):
+    """A session as a value, from which another process goes on."""
+
+    session_id: int
+    version: int
+    follower_epoch: int
+    leader_epoch: int
+    partitions: Mapping[PartitionKey, E]
+    absent: Collection[PartitionKey]
+    lowered: Mapping[PartitionKey, int]
+    unsent: Collection[PartitionKey]
+    unforgotten: Collection[PartitionKey]
 
 
 class FetchSession(Generic[E]):
@@ -64,6 +78,22 @@ class FetchSession(Generic[E]):
         self._lowered = self._lowered_by(choice.limits(), self._absent)
         self._unsent: dict[PartitionKey, None] = {}
         self._unforgotten: dict[PartitionKey, None] = {}
+
+    @classmethod
+    def from_state(cls, state: SessionState[E]) -> FetchSession[E]:
+        """Return the session that `state` was taken of."""
+        session = cls(state.session_id, SessionRequest(state.version, state.partitions), Choice())
+        session.follower_epoch, session.leader_epoch = state.follower_epoch, state.leader_epoch
+        session._absent, session._lowered = frozenset(state.absent), dict(state.lowered)
+        session._unsent, session._unforgotten = dict.fromkeys(state.unsent), dict.fromkeys(state.unforgotten)
+        return session
+
+    def state(self) -> SessionState[E]:
+        """Return the session as a value."""
+        return SessionState(
+            self.session_id, self.version, self.follower_epoch, self.leader_epoch,
+            self.partitions, self._absent, self._lowered, self._unsent, self._unforgotten,
+        )  # fmt: skip
 
     def take(self, request: SessionRequest[E]) -> None:
         """Merge what the follower lists and forgets, in the leader's order: what is both is forgotten."""
@@ -108,7 +138,7 @@ class FetchSession(Generic[E]):
         return upstream(request, unlike, self.partitions, limits, session=session, forgotten=forgotten)
 
     def skip(self) -> LocalAnswer:
-        """Return the leader is not asked; what it has not heard goes with the next request that is forwarded."""
+        """Answer without asking the leader; what it has not heard goes with the next request that is forwarded."""
         self.follower_epoch = next_epoch(self.follower_epoch)
         return LocalAnswer(0, self.session_id)
 

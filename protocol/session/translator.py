@@ -89,8 +89,7 @@ class SessionTranslator(Generic[E]):
         return self._passes
 
     def undecoded(self, session: tuple[int, int] | None = None) -> bool:
-        """Return a request is not understood: end the sessions that it may go on with, and tell whether there may be
-        any.
+        """End the sessions that a request that is not understood may go on with; return True if there may be any.
 
         `session` is the id and epoch that it names, where so much of it can be read. If there may be any the request
         must not go on: the leader would take it if the epochs happen to be equal, and if nothing after it is understood

@@ -14,8 +14,9 @@ from admission.budget import StrictBudget
 from protocol.fetch.request import Asked
 from protocol.fetch.walker import RequestEntry
 from protocol.session.registry import KnownSession
-from protocol.session.requests import Choice, SessionRequest
+from protocol.session.requests import SessionRequest
 from protocol.session.state import FetchSession
+from protocol.session.state import SessionState as OpenSession
 from protocol.session.translator import Translation
 
 from ..throttle.replica import Replica, Standing
@@ -145,17 +146,17 @@ def _session_state(link: Link) -> SessionState | None:
     known = None if sent is None else sent._known
     if known is None or known.busy or not link.throttle.sessions.is_current(known):
         return None
-    session = known.session
+    session = known.session.state()
     return SessionState(
         session.session_id,
         session.version,
         session.follower_epoch,
         session.leader_epoch,
         [(*key, bytes(asked.entry), asked.partition_max_bytes) for key, asked in session.partitions.items()],
-        sorted(session._absent, key=str),
-        [(*key, limit) for key, limit in session._lowered.items()],
-        list(session._unsent),
-        list(session._unforgotten),
+        sorted(session.absent, key=str),
+        [(*key, limit) for key, limit in session.lowered.items()],
+        list(session.unsent),
+        list(session.unforgotten),
     )
 
 
@@ -164,13 +165,13 @@ def _restore_session(link: Link, state: SessionState, now: float) -> None:
         (topic, partition): Asked(topic, entry, limit_bytes)
         for topic, partition, entry, limit_bytes in state.partitions
     }
-    session: FetchSession[Asked] = FetchSession(state.session_id, SessionRequest(state.version, listed), Choice())
-    session.follower_epoch = state.follower_epoch
-    session.leader_epoch = state.leader_epoch
-    session._absent = frozenset(state.absent)
-    session._lowered = {(topic, partition): limit for topic, partition, limit in state.lowered}
-    session._unsent = dict.fromkeys(state.unsent)
-    session._unforgotten = dict.fromkeys(state.unforgotten)
+    lowered = {(topic, partition): limit for topic, partition, limit in state.lowered}
+    session = FetchSession.from_state(
+        OpenSession(
+            state.session_id, state.version, state.follower_epoch, state.leader_epoch, listed, state.absent, lowered,
+            state.unsent, state.unforgotten,
+        )
+    )  # fmt: skip
     sessions, translator = link.throttle.sessions, link.translator
     known = KnownSession(session, leader=translator.leader, user=translator, used_at=now)
     sessions.open(known)
