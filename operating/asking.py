@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 from proxy.control.directory import control_path, short_path
 from proxy.errors import ConfigurationError, UnreachableError
-from proxy.files.reading import no_answer, read_bytes, silent
+from proxy.files.reading import read_bytes
 from proxy.http.outgoing import opener, read_whole
 from proxy.http.token_format import MOST_BYTES, TOKEN
 from proxy.url_text import names_user, without_user
@@ -53,18 +53,6 @@ class RefusedError(UnreachableError):
 
 class DistrustError(UnreachableError):
     """Somebody is there and speaks TLS, and one of the two does not believe who the other is."""
-
-
-def refuse_silent_files() -> None:
-    """Raise ConfigurationError if the disk of a file that the environment names for asking does not answer.
-
-    For a command that asks once. The guard, which asks for ever, is to hold on meanwhile.
-    """
-    named = [name for name in (TOKEN_FILE, CERTIFICATE_FILE, KEY_FILE, AUTHORITIES_FILE) if os.environ.get(name)]
-    hanging = silent({Path(os.environ[name]) for name in named})
-    problems = [f"{name}: {no_answer(path)}" for name in named if (path := Path(os.environ[name])) in hanging]
-    if problems:
-        raise ConfigurationError(problems)
 
 
 def shows_certificate() -> bool:

@@ -1,4 +1,5 @@
-"""The edge at which commands print: tables by rich, lines by click, and nothing in either that a terminal would obey.
+"""The edge at which commands print: tables by rich, lines by click, and nothing in either that a terminal would obey;
+and Ctrl-C as something to wait for.
 
 Knows nothing of what is printed. Invariant: what comes from elsewhere (topic names, answers, errors) is shown; ESC is
 no command and `[/red]` no style, whatever a topic is called.
@@ -7,6 +8,9 @@ no command and `[/red]` no style, whatever a topic is called.
 from __future__ import annotations
 
 import json
+import select
+import signal
+import socket
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -19,7 +23,7 @@ from proxy.errors import ConfigurationError, UnreachableError
 from proxy.logs.terminal_text import LAYOUT, printable, printable_lines
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from rich.console import ConsoleOptions, RenderableType
 
@@ -81,3 +85,22 @@ def say_json(document: bytes) -> None:
 def _json_escape(character: str) -> str:
     units = character.encode("utf-16-be", "surrogatepass")
     return "".join(f"\\u{units[i]:02x}{units[i + 1]:02x}" for i in range(0, len(units), 2))
+
+
+@contextmanager
+def held_interrupts() -> Iterator[Callable[[float], bool]]:
+    """Hold Ctrl-C back within the block, which must be in the main thread: in the midst of a thread pool or of a screen
+    that is being drawn, KeyboardInterrupt can leave a lock taken, and then nothing ends the program any more.
+
+    Yields a function that waits so many seconds, or until Ctrl-C was pressed, maybe before: then it returns True.
+    """
+    heard, hears = socket.socketpair()
+    with heard, hears:
+        hears.settimeout(0)
+        handler = signal.signal(signal.SIGINT, lambda *_: None)
+        wakes = signal.set_wakeup_fd(hears.fileno(), warn_on_full_buffer=False)
+        try:
+            yield lambda seconds: bool(select.select([heard], [], [], seconds)[0])
+        finally:
+            signal.set_wakeup_fd(wakes)
+            signal.signal(signal.SIGINT, handler)

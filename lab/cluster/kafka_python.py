@@ -1,4 +1,4 @@
-"""The lab's own additions to kafka-python, beyond those of the operator's commands (`operating.moves.kafka_python`).
+"""The lab's own additions to kafka-python, beyond those of the operator's commands (`operating.client.kafka_python`).
 
 Invariant: nothing else in the lab imports it, so that its warnings are dealt with here.
 """
@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import warnings
 
-from operating.moves.kafka_python import AdminClient as OperatorsClient
-from operating.moves.kafka_python import (
+from operating.client.kafka_python import AdminClient as OperatorsClient
+from operating.client.kafka_python import (
     AlterConfigOp,
     ConfigResource,
     ConfigResourceType,

@@ -5,13 +5,20 @@ Invariant: a password that was typed into a URL is in no message.
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from proxy.url_text import names_user, without_user
 
 from ..configuration import DEFAULT_CONFIG
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from ..overriding.members import Member
 
 
 class _SidecarUrl(click.ParamType[str]):
@@ -53,10 +60,62 @@ set_option = click.option(
     metavar="KEY.PATH=VALUE",
     help="Replace one key of it, like ingress.listen=0.0.0.0:9092. May be repeated.",
 )
-fleet_option = click.option(
-    "--fleet",
-    "fleet_path",
-    type=FILE,
-    metavar="FILE",
-    help="A fleet.toml: all sidecars that it lists.",
+json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+
+
+class Where(NamedTuple):
+    """The sidecars that a command is for, as they were named: by --url, by --fleet, or the one on this host."""
+
+    urls: tuple[str, ...]
+    fleet: Path | None
+    at: tuple[int, ...]
+    without: tuple[int, ...]
+
+    def members(self) -> list[Member]:
+        """Return whom to ask. Raises ConfigurationError."""
+        from ..overriding.members import members  # `run` has no use for it, and starts without it
+
+        return members(self.urls, self.fleet, at=self.at, without=self.without)
+
+    def __str__(self) -> str:
+        """Return the options that name the same sidecars again, for a command that is printed."""
+        return "".join(
+            [*(f" --url {url}" for url in self.urls), "" if self.fleet is None else f" --fleet {self.fleet}"]
+        )
+
+
+_BROKER = click.IntRange(min=0)
+_WHERE = (
+    click.option(
+        "--url", "urls", type=SIDECAR_URL, multiple=True, help="A sidecar elsewhere, or unix:DIRECTORY of control.sock."
+    ),
+    click.option("--fleet", type=FILE, metavar="FILE", help="A fleet.toml: all sidecars that it lists."),
+    click.option(
+        "--at", type=_BROKER, multiple=True, metavar="N", help="With --fleet: only this broker's; repeatable."
+    ),
+    click.option(
+        "--except", "without", type=_BROKER, multiple=True, metavar="N", help="With --fleet: not this broker's."
+    ),
 )
+
+
+def _where(options: Sequence[Callable[..., Any]]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Return a decorator that adds options; the command gets them as `where`."""
+
+    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(command)
+        def with_where(*args: Any, **named: Any) -> Any:
+            where = Where(*(named.pop(field, ()) for field in Where._fields))
+            return command(*args, where=where, **named)
+
+        for option in reversed(options):
+            with_where = option(with_where)
+        return with_where
+
+    return decorate
+
+
+where_options = _where(_WHERE)
+"""--url, --fleet, --at and --except."""
+whole_fleet_options = _where(_WHERE[:2])
+"""--url and --fleet, for a move, which concerns every member."""

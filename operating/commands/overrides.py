@@ -10,37 +10,30 @@ import click
 
 from proxy.control.override_routes import PATH
 
-from ..overriding.members import at_all, get, members
+from ..overriding.members import at_all, get
 from ..overriding.words import error_lines, whom
 from ..quota_words import format_distance, format_time
 from ..terminal import encoded, problems_as_json, say, say_json
-from .options import fleet_option
-from .set import at_option, except_option, url_option
+from .options import json_option, where_options
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from pathlib import Path
 
     from ..overriding.members import Reply
+    from .options import Where
 
 Json = dict[str, Any]
 
 
 @click.command("overrides", short_help="List what set and plan --apply changed.")
-@url_option
-@fleet_option
-@at_option
-@except_option
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@where_options
+@json_option
 @click.pass_context
 def command(
     ctx: click.Context,
     /,
     *,
-    urls: tuple[str, ...],
-    fleet_path: Path | None,
-    at: tuple[int, ...],
-    without: tuple[int, ...],
+    where: Where,
     as_json: bool,
 ) -> None:
     """List overrides, the newest last, with author, reason, end, and what each change hides.
@@ -54,7 +47,7 @@ def command(
       throttle-sidecar overrides --fleet fleet.toml --json
     """
     with problems_as_json(as_json=as_json):
-        found = members(urls, fleet_path, at=at, without=without)
+        found = where.members()
     replies = at_all(found, partial(get, page=PATH))
     if as_json:
         told = [{"url": each.member.url, "error": each.error, **(each.answer or {})} for each in replies]

@@ -30,15 +30,13 @@ from reassignment import (
 )
 
 from ..moves.applying import end_of_throttle, label_of
+from ..moves.at_sidecars import apply
+from ..moves.deadline import about_deadline, deadline_to_come
 from ..moves.options import CAPACITY, FILE, LASTING, RATE, SIZE, SPAN, cluster_options, connected
 from ..moves.plan_report import plan_json, plan_table
 from ..moves.planning import Ground, Wanted, ground_of_cluster, ground_of_files, inflow_of, plan_move
-from ..overriding.members import members
 from ..terminal import Console, encoded, problems_as_json, say, say_json
-from .deadline import about_deadline, deadline_to_come
-from .options import fleet_option
-from .plan_applying import apply
-from .set import url_option, where_of
+from .options import json_option, whole_fleet_options
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -48,6 +46,7 @@ if TYPE_CHECKING:
     from ..moves.cluster import Cluster
     from ..moves.planning import MovePlan
     from ..overriding.members import Member
+    from .options import Where
 
 _DEFAULT_REPLICATION_FACTOR = 3
 _NEXT = """\
@@ -67,7 +66,7 @@ class Asked:
         finish_by: when it is to be over, as quotas.toml takes it.
         size_bytes: of all that moves, without a cluster.
         applies, prints: what is done with the quotas.
-        urls, fleet_path: the sidecars.
+        where: the sidecars.
         label, lasting: of the overrides; lasting in seconds.
     """
 
@@ -81,8 +80,7 @@ class Asked:
     finish_by: str | None
     applies: bool
     prints: bool
-    urls: tuple[str, ...]
-    fleet_path: Path | None
+    where: Where
     label: str | None
     lasting: float | None
 
@@ -105,13 +103,12 @@ class Asked:
 @click.option("--capacity", type=CAPACITY, help="N, what a broker's network carries, such as 1.25GB/s: T < N - IN/R.")
 @click.option("--apply", "applies", is_flag=True, help="Throttle it: an override at each sidecar of --fleet or --url.")
 @click.option("--print", "prints", is_flag=True, help="Print it as TOML, for a quotas.toml that is kept in Git.")
-@url_option
-@fleet_option
+@whole_fleet_options
 @click.option("--label", metavar="TEXT", help="Of the overrides.  [default: from the file's name and content]")
 @click.option(
     "--for", "lasting", type=LASTING, metavar="TIME", help="When they end.  [default: some time after the planned end]"
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@json_option
 def command(
     *,
     rate: float | None,
@@ -148,7 +145,7 @@ def command(
     now = datetime.now(UTC)
     with problems_as_json(as_json=as_json):
         deadline = deadline_to_come(what.finish_by, rate, now)
-        targets = members(what.urls, what.fleet_path) if what.applies else []
+        targets = what.where.members() if what.applies else []
         ground, document = _ground_or_refused(what)
         plan = _planned(ground, rate, within, capacity)
         until = end_of_throttle(plan, what.lasting, now)
@@ -168,7 +165,7 @@ def command(
 def _throttle(
     what: Asked, found: Throttle, targets: list[Member], label: str, until: datetime | None, *, as_json: bool
 ) -> None:
-    where, reason = where_of(what.urls, what.fleet_path), f"plan of {what.reassignment.name}"
+    where, reason = str(what.where), f"plan of {what.reassignment.name}"
     applied = apply(found, targets, label=label, reason=reason, until=until, where=where)
     for line in [*applied.lines, *_ends(until), _next(what, label, where)]:
         say(line, err=as_json)

@@ -6,9 +6,6 @@ was to change has the change in force.
 
 from __future__ import annotations
 
-import getpass
-import os
-import socket
 from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -21,49 +18,28 @@ from proxy.quota_files.override_store import edit, store_path
 from proxy.quotas.override import Override, new_id, validated
 from proxy.quotas.override_changes import added
 
+from ..checking.rate_sources import state_of
 from ..overriding.asking import KEYS, changes, end_of
-from ..overriding.members import Member, at_all, get, local_settings, local_url, members, post
+from ..overriding.members import Member, at_all, author, get, local_settings, local_url, post
 from ..overriding.words import result_lines, whom
-from ..terminal import encoded, problems_as_json, say, say_json
-from .check_sources import state_of
-from .options import SIDECAR_URL, fleet_option
+from ..terminal import say
+from .options import where_options
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from click.shell_completion import CompletionItem
 
     from proxy.quotas.override import PlacedValue
 
     from ..overriding.members import Reply
+    from .options import Where
 
 
 def complete_key(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:  # noqa: ARG001
     from click.shell_completion import CompletionItem
 
     return [CompletionItem(key) for key in KEYS if key.startswith(incomplete)]
-
-
-at_option = click.option(
-    "--at",
-    "at",
-    multiple=True,
-    type=click.IntRange(min=0),
-    metavar="N",
-    help="With --fleet: only this broker's; repeatable.",
-)
-except_option = click.option(
-    "--except",
-    "without",
-    multiple=True,
-    type=click.IntRange(min=0),
-    metavar="N",
-    help="With --fleet: not this broker's.",
-)
-url_option = click.option(
-    "--url", "urls", type=SIDECAR_URL, multiple=True, help="A sidecar elsewhere, or unix:DIRECTORY of its control.sock."
-)
 
 
 @click.command("set", short_help="Change a quota now, for good or for a time.")
@@ -75,13 +51,9 @@ url_option = click.option(
 @click.option("--for", "--until", "ends", metavar="TIME", help="Ends after 2h, 90m, 1d12h, or at 2026-12-01T06:00:00Z.")
 @click.option("--label", metavar="TEXT", help="Names what belongs together, such as a move: undo --label.")
 @click.option("--reason", metavar="TEXT", help="For the log, the journal and `overrides`.")
-@url_option
-@fleet_option
-@at_option
-@except_option
+@where_options
 @click.option("--all-or-none", is_flag=True, help="With --fleet: undo it everywhere if one member does not take it.")
 @click.option("--offline", is_flag=True, help="Where no sidecar runs: store it for the next start.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.pass_context
 def command(
     ctx: click.Context,
@@ -95,13 +67,9 @@ def command(
     ends: str | None,
     label: str | None,
     reason: str | None,
-    urls: tuple[str, ...],
-    fleet_path: Path | None,
-    at: tuple[int, ...],
-    without: tuple[int, ...],
+    where: Where,
     all_or_none: bool,
     offline: bool,
-    as_json: bool,
 ) -> None:
     """Set a KEY in a layer above quotas.toml, at the sidecar on this host, at --url, or at a whole --fleet.
 
@@ -123,60 +91,32 @@ def command(
       throttle-sidecar set mode.enforce false --for 30m --fleet fleet.toml --reason 'are we slow?'
     """
     now = datetime.now(UTC).replace(microsecond=0)
-    with problems_as_json(as_json=as_json):
-        try:
-            asked, until = changes(key, text, topic=topic, peer=peer, rack=rack), end_of(ends, now)
-        except InvalidValueError as error:
-            raise ConfigurationError(str(error)) from error
-        new = {"id": new_id(), "label": label, "by": author(), "until": until, "reason": reason, "changes": asked}
-        if offline:
-            say(_stored(new, asked, now))
-            return
-        found = members(urls, fleet_path, at=at, without=without)
-    replies = at_all(found, partial(post, page=PATH, body=new))
-    where = where_of(urls, fleet_path)
+    try:
+        asked, until = changes(key, text, topic=topic, peer=peer, rack=rack), end_of(ends, now)
+    except InvalidValueError as error:
+        raise ConfigurationError(str(error)) from error
+    new = {"id": new_id(), "label": label, "by": author(), "until": until, "reason": reason, "changes": asked}
+    if offline:
+        say(_stored(new, asked, now))
+        return
+    replies = at_all(where.members(), partial(post, page=PATH, body=new))
     complete = all(reply.error is None and (reply.answer or {}).get("in_force") for reply in replies)
     reverted = [] if complete or not all_or_none else _revert(replies, str(new["id"]))
-    _tell(replies, str(new["id"]), where, now, reverted=reverted, as_json=as_json)
+    say("\n".join(result_lines(replies, now)))
+    if reverted:
+        left = [reply for reply in reverted if reply.error is not None and not reply.refused]
+        again = f"; {whom(left)}: no answer, it may be in force there" if left else ""
+        say(f"undone again where it was made{again}")
+    elif any(reply.error is None for reply in replies):
+        say(f"undo: throttle-sidecar undo {new['id']}{where}")
     if not complete:
         ctx.exit(1)
-
-
-def author() -> str:
-    """Return who runs this command, for the override's record."""
-    user = os.environ.get("SUDO_USER") or getpass.getuser()
-    return f"{user}@{socket.gethostname()}"
-
-
-def where_of(urls: Sequence[str], fleet: Path | None) -> str:
-    """Return the options that name the same sidecars again, for a command that is printed."""
-    return "".join([*(f" --url {url}" for url in urls), "" if fleet is None else f" --fleet {fleet}"])
 
 
 def _revert(replies: Sequence[Reply], override: str) -> list[Reply]:
     """Undo it where it was made, or may have been: a member that did not answer in time is asked as well."""
     made = [reply.member for reply in replies if not reply.refused]
     return at_all(made, partial(post, page=UNDO_PATH, body={"id": override, "by": author()}))
-
-
-def _tell(
-    replies: Sequence[Reply], override: str, where: str, now: datetime, *, reverted: Sequence[Reply], as_json: bool
-) -> None:
-    if as_json:
-        say_json(encoded({"id": override, "sidecars": [_json(reply) for reply in replies], "reverted": bool(reverted)}))
-        return
-    say("\n".join(result_lines(replies, now)))
-    made = [reply for reply in replies if reply.error is None]
-    if reverted:
-        left = [reply for reply in reverted if reply.error is not None and not reply.refused]
-        again = f"; {whom(left)}: no answer, it may be in force there" if left else ""
-        say(f"undone again where it was made{again}")
-    elif made:
-        say(f"undo: throttle-sidecar undo {override}{where}")
-
-
-def _json(reply: Reply) -> dict[str, Any]:
-    return {"url": reply.member.url, "broker": reply.broker, "error": reply.error, **(reply.answer or {})}
 
 
 def _stored(new: dict[str, Any], asked: list[PlacedValue], now: datetime) -> str:

@@ -10,27 +10,22 @@ import click
 
 from proxy.control.override_routes import UNDO_PATH
 
-from ..overriding.members import at_all, members, post
+from ..overriding.members import at_all, author, post
 from ..overriding.words import result_lines
 from ..terminal import encoded, problems_as_json, say, say_json
-from .options import fleet_option
-from .set import at_option, author, except_option, url_option
+from .options import json_option, where_options
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from ..overriding.members import Reply
+    from .options import Where
 
 
 @click.command("undo", short_help="Take back what set or plan --apply did.")
 @click.argument("override", metavar="[ID]", required=False)
 @click.option("--label", metavar="TEXT", help="All overrides with this label.")
 @click.option("--last", is_flag=True, help="The one that was made last at each sidecar.")
-@url_option
-@fleet_option
-@at_option
-@except_option
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@where_options
+@json_option
 @click.pass_context
 def command(
     ctx: click.Context,
@@ -39,10 +34,7 @@ def command(
     override: str | None,
     label: str | None,
     last: bool,
-    urls: tuple[str, ...],
-    fleet_path: Path | None,
-    at: tuple[int, ...],
-    without: tuple[int, ...],
+    where: Where,
     as_json: bool,
 ) -> None:
     """Remove the override with this ID, those with a label, or the last one.
@@ -60,7 +52,7 @@ def command(
     if (override is not None) + (label is not None) + last != 1:
         raise click.UsageError("expected an ID, --label or --last, and one of them alone")
     with problems_as_json(as_json=as_json):
-        found = members(urls, fleet_path, at=at, without=without)
+        found = where.members()
     selector: dict[str, Any] = {"id": override, "label": label, "last": last, "by": author()}
     replies = at_all(found, partial(post, page=UNDO_PATH, body=selector))
     undone = [reply for reply in replies if reply.error is None]

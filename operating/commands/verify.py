@@ -26,11 +26,10 @@ from ..moves.options import DURATION, FILE, cluster_options, connected
 from ..moves.verification import UNDER_WAY, MoveOverride, Stage, Verification, progress
 from ..moves.verify_report import summary, verify_json, verify_table
 from ..moves.view import LOG_DIR_RATE, NativeConfigs
-from ..overriding.members import at_all, get, members, post
+from ..overriding.members import at_all, author, get, post
 from ..overriding.words import whom
 from ..terminal import Console, encoded, problems_as_json, say, say_json
-from .options import fleet_option
-from .set import author, url_option
+from .options import json_option, whole_fleet_options
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,6 +41,7 @@ if TYPE_CHECKING:
     from ..moves.verification import Progress
     from ..moves.view import ClusterView
     from ..overriding.members import Member
+    from .options import Where
 
 _NOT_DONE, _NOT_REACHABLE, _BAD_INPUT = 1, 3, 4
 """Exit statuses; 2 is wrong usage, as everywhere."""
@@ -69,22 +69,20 @@ class Places:
 @click.command("verify", short_help="Is a reassignment done, and its throttle gone?")
 @click.argument("reassignment", type=FILE, metavar="REASSIGNMENT.json")
 @cluster_options
-@url_option
-@fleet_option
+@whole_fleet_options
 @click.option("--label", metavar="TEXT", help="Of the move's overrides.  [default: as plan derives it from the file]")
 @click.option("--wait", type=DURATION, metavar="TIME", help="Wait so long for it to be done, such as 2h.")
 @click.option("--remove", is_flag=True, help="Remove what is left behind, if nothing is under way.")
 @click.option("--force", is_flag=True, help="With --remove: although brokers of the move do not answer.")
 @click.option("--preserve-throttles", is_flag=True, help="Leave the brokers' own throttles alone, whoever set them.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@json_option
 @click.pass_context
 def command(
     ctx: click.Context,
     /,
     *,
     reassignment: Path,
-    urls: tuple[str, ...],
-    fleet_path: Path | None,
+    where: Where,
     label: str | None,
     wait: float | None,
     remove: bool,
@@ -123,7 +121,7 @@ def command(
     removed: list[str] = []
     with _exit_statuses(ctx, as_json=as_json):
         move = _read(reassignment)
-        asked = tuple(members(urls, fleet_path)) if urls or fleet_path else ()
+        asked = tuple(where.members()) if any(where) else ()
         places = Places(asked, label or label_of(reassignment, move), native=not preserve_throttles)
         with connected(**reach) as cluster:
             found = _look(cluster, move, places)

@@ -18,8 +18,7 @@ from proxy.errors import ClusterError, ConfigurationError
 from proxy.files.reading import is_there
 from reassignment import Ongoing, TopicPartition
 
-from .client_properties import usable_client_properties
-from .kafka_python import (
+from ..client.kafka_python import (
     AdminClient,
     AlterConfigOp,
     ConfigResource,
@@ -31,7 +30,8 @@ from .kafka_python import (
     TokenProvider,
     for_code,
 )
-from .names import host_of, known_addresses, unresolved
+from ..client.names import host_of, known_addresses, unresolved
+from ..client.properties import usable_client_properties
 from .view import BROKER_KEYS, TOPIC_KEYS, ClusterView, LogDirectory, NativeThrottle, PartitionState
 
 if TYPE_CHECKING:

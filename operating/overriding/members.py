@@ -5,7 +5,9 @@ Blocking. Invariant: a member that does not answer costs its own time-out, and i
 
 from __future__ import annotations
 
+import getpass
 import os
+import socket
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -80,6 +82,12 @@ def members(
     return [
         Member(each.url, each.broker, {} if each.token_file is None else tokens[each.token_file]) for each in chosen
     ]
+
+
+def author() -> str:
+    """Return who runs this command, for the override's record."""
+    user = os.environ.get("SUDO_USER") or getpass.getuser()
+    return f"{user}@{socket.gethostname()}"
 
 
 def _bearer(path: Path) -> dict[str, str]:

@@ -78,10 +78,10 @@ def _effects(answer: Mapping[str, Any], now: datetime) -> list[str]:
     for effect in answer.get("effects", []):
         until = effect.get("until")
         ends = "" if until is None else f", until {_end(until, now)}"
-        after = f"{effect['after']}  ({_layer(effect['after_layer'])}{ends})"
+        after = f"{effect['after']}  ({layer_name(effect['after_layer'])}{ends})"
         lines += [
             f"  {_named(effect['place'], effect['key'])}",
-            f"    was  {effect['before']}  ({_layer(effect['before_layer'])})",
+            f"    was  {effect['before']}  ({layer_name(effect['before_layer'])})",
             f"    now  {after}",
         ]
     return lines
@@ -92,7 +92,7 @@ def _end(text: str, now: datetime) -> str:
     return f"{format_time(until)}, {format_distance(until, now)}"
 
 
-def _layer(layer: str) -> str:
+def layer_name(layer: str) -> str:
     """Return the layer's name without the section inside an override, which says the same again."""
     return layer.partition(":")[0] if layer.startswith("override ") else layer
 

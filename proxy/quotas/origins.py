@@ -49,18 +49,18 @@ def said(quota_file: QuotaFile, broker_id: int, now: datetime, place: str, key: 
 def _sections(layer: Layer, broker_id: int, place: str, key: str) -> Iterator[Section]:
     """Yield the sections of one layer that may say it, in the order in which they count."""
     kind, _, name = place.partition(".")
-    candidates: list[Section | None] = []
-    if kind == "mode":
-        candidates.append(layer.mode)
-    elif kind == "peers":
-        candidates.append(layer.peers.get(int(name)))
-    elif kind == "racks":
-        candidates.append(layer.racks.get(name))
-    elif kind == "topics":
-        candidates += [layer.topics.get(name), *_matching(layer, name)]
+    own = {
+        "mode": lambda: layer.mode,
+        "peers": lambda: layer.peers.get(int(name)),
+        "racks": lambda: layer.racks.get(name),
+        "topics": lambda: layer.topics.get(name),
+    }
+    if kind in own and (section := own[kind]()) is not None:
+        yield section
+    if kind == "topics":
+        yield from _matching(layer, name)
     if kind == "broker" or (kind == "topics" and key in REPLICAS_KEYS):
-        candidates += [layer.brokers.get(broker_id), layer.broker_default]
-    yield from (each for each in candidates if each is not None)
+        yield from (each for each in (layer.brokers.get(broker_id), layer.broker_default) if each is not None)
 
 
 def _matching(layer: Layer, name: str) -> Iterator[Section]:

@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 import operating.cli
 from operating.cli import cli
 
-from .commands.conftest import PROXY, QUOTAS
+from .conftest import PROXY, QUOTAS
 
 COMMANDS = ("run", "check", "set", "undo", "overrides", "status", "health", "plan", "verify", "decode", "completion")
 

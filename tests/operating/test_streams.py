@@ -15,7 +15,7 @@ import pytest
 
 from lab.host.addresses import held_ports
 
-from .commands.conftest import PROXY, QUOTAS
+from .conftest import PROXY, QUOTAS
 
 LIMIT_SECONDS = 20
 PROGRAM = "from operating.cli import main; main()"

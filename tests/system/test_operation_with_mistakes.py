@@ -14,7 +14,7 @@ import pytest
 import trio
 
 from operating.asking import ask
-from operating.commands.page import read
+from operating.status.answers import read
 from tests.system.test_operator_session import (
     LEADER,
     PARTITIONS,

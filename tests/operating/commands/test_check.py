@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import threading
 import time
 from contextlib import contextmanager
@@ -36,14 +37,62 @@ def test_two_good_files_are_explained(config: Path, sidecar: Sidecar) -> None:
         f"{config}: ok\n"
         f"{quotas}: ok (hash {hashlib.sha256(quotas.read_bytes()).hexdigest()[:12]})\n"
         "\n"
-        "broker 101, policy strict, enforcing\n"
+        "broker 101, policy strict, enforcing  (default)\n"
         "\n"
-        "leader: 19.07 MiB/s (20000000 B/s)\n"
+        "leader: 19.07 MiB/s (20000000 B/s)  (brokers.default)\n"
         "  gate 1.91 MiB (2000000 B), burst 4.77 MiB (5000000 B)\n"
-        "  orders  partition 0\n"
+        "  orders  partition 0  (topics.orders)\n"
         "\n"
         "follower: not served (no [egress])\n"
     )
+
+
+def test_json_has_the_same_in_bytes(config: Path, sidecar: Sidecar) -> None:
+    report = json.loads(sidecar("check", "--config", config, "--json").output)
+    assert report["ok"] is True
+    assert (report["broker"], report["policy"], report["enforce"]) == (101, "strict", True)
+    assert report["roles"]["leader"] == {
+        "served": True,
+        "quota_bytes_per_second": 20_000_000,
+        "replicas": {"orders": "0"},
+        "gate_bytes": 2_000_000,
+        "burst_bytes": 5_000_000,
+        "layers": {
+            "rate": {"layer": "brokers.default", "until": None, "hides": None},
+            "replicas": {"orders": {"layer": "topics.orders", "until": None, "hides": None}},
+            "finer": {},
+        },
+    }
+    assert report["roles"]["follower"] == {
+        "served": False,
+        "quota_bytes_per_second": None,
+        "replicas": {},
+        "layers": {"rate": {"layer": "default", "until": None, "hides": None}, "replicas": {}, "finer": {}},
+    }
+    assert report["warnings"] == []
+
+
+def test_an_override_is_shown_with_its_end_and_what_it_hides(config: Path, sidecar: Sidecar) -> None:
+    """As the sidecar keeps it: `check` needs no running sidecar for that."""
+    since, until = datetime(2026, 11, 1, tzinfo=UTC), datetime(2100, 1, 1, tzinfo=UTC)
+    changes = (
+        PlacedValue("broker", "leader.replication.throttled.rate", "5MiB/s"),
+        PlacedValue("topics.orders", "leader.replication.throttled.replicas", "1:101"),
+        PlacedValue("mode", "enforce", value=False),
+    )
+    override = Override(id="7f3a12", by="ops", since=since, until=until, changes=changes)
+    edit(store_path(config.parent / ".quotas.toml.last-good", 101), 101, lambda _: (override,))
+    output = sidecar("check", "--config", config).output
+    ends = r"\(override 7f3a12, until 2100-01-01 00:00:00 UTC, in \w+; hides "
+    for shown in (
+        rf"broker 101, policy strict, observing only  {ends}true of default\)",
+        rf"leader: 5\.00 MiB/s \(5242880 B/s\)  {ends}19\.07 MiB/s \(20000000 B/s\) of brokers\.default\)",
+        rf"  orders  partition 1  {ends}0 of topics\.orders\)",
+    ):
+        assert re.search(rf"^{shown}$", output, re.MULTILINE), output
+    assert "2100-01-01 00:00:00 UTC (in " in output.partition("next changes")[2]
+    layer = json.loads(sidecar("check", "--config", config, "--json").output)["roles"]["leader"]["layers"]["rate"]
+    assert layer["hides"] == {"value": "19.07 MiB/s (20000000 B/s)", "layer": "brokers.default"}
 
 
 def test_overrides_that_the_sidecar_has_stored_here_count_and_a_torn_store_is_told(
@@ -59,35 +108,16 @@ def test_overrides_that_the_sidecar_has_stored_here_count_and_a_torn_store_is_to
     second = Override(id="bbbb", by="bob", since=made, changes=(PlacedValue("mode", "enforce", False),))
     edit(store, 101, lambda found: added(found, second, made))
     lines = sidecar("check", "--config", config).output.splitlines()
-    assert "broker 101, policy strict, observing only" in lines
+    assert "broker 101, policy strict, observing only  (override bbbb; hides true of default)" in lines
     assert f"override aaaa of ana, until {new.until:%Y-%m-%d %H:%M:%S} UTC: {value.key} = 3MB/s" in lines
     assert "override bbbb of bob, no end: enforce = False" in lines
-    assert "leader: 2.86 MiB/s (3000000 B/s)" in lines
+    assert any(line.startswith("leader: 2.86 MiB/s (3000000 B/s)  (override aaaa, until ") for line in lines)
     after = sidecar("check", "--config", config, "--at", (made + timedelta(hours=2)).isoformat()).output
     assert "leader: 19.07 MiB/s" in after
     assert "aaaa" not in after
     store.write_bytes(store.read_bytes()[:50])
     torn = sidecar("check", "--config", config).output
     assert f"overrides: {store}: expected overrides as a sidecar stores them" in torn
-
-
-def test_json_has_the_same_in_bytes(config: Path, sidecar: Sidecar) -> None:
-    report = json.loads(sidecar("check", "--config", config, "--json").output)
-    assert report["ok"] is True
-    assert (report["broker"], report["policy"], report["enforce"]) == (101, "strict", True)
-    assert report["roles"]["leader"] == {
-        "served": True,
-        "quota_bytes_per_second": 20_000_000,
-        "replicas": {"orders": "0"},
-        "gate_bytes": 2_000_000,
-        "burst_bytes": 5_000_000,
-    }
-    assert report["roles"]["follower"] == {
-        "served": False,
-        "quota_bytes_per_second": None,
-        "replicas": {},
-    }
-    assert report["warnings"] == []
 
 
 def test_a_small_quota_shows_the_least_gate(config: Path, sidecar: Sidecar) -> None:
@@ -130,12 +160,12 @@ def test_rates_inside_the_roles_are_shown(config: Path, sidecar: Sidecar) -> Non
     )
     result = sidecar("check", "--config", config)
     assert (
-        "leader: 20.00 MiB/s (20971520 B/s)\n"
+        "leader: 20.00 MiB/s (20971520 B/s)  (brokers.101)\n"
         "  gate 2.00 MiB (2097152 B), burst 5.00 MiB (5242880 B)\n"
-        "  peer 102        4.00 MiB/s (4194304 B/s)\n"
-        "  topic clicks-*  2.00 MiB/s (2097152 B/s)\n"
-        "  *  every partition\n"
+        "  peer 102        4.00 MiB/s (4194304 B/s)  (peers.102)\n"
+        '  topic clicks-*  2.00 MiB/s (2097152 B/s)  (topics."clicks-*", until 2100-01-01 00:00:00 UTC, in '
     ) in result.output
+    assert "\n  *               every partition  (brokers.101)\n" in result.output
     assert "): leader topic clicks-* 2.00 MiB/s (2097152 B/s) -> unlimited\n" in result.output
     report = json.loads(sidecar("check", "--config", config, "--json").output)
     assert report["roles"]["leader"]["finer"] == [
@@ -168,7 +198,10 @@ def test_warnings_do_not_fail_the_check(config: Path, sidecar: Sidecar) -> None:
     result = sidecar("check", "--config", config)
     assert result.exit_code == 0
     assert "observing only" in result.output
-    assert "leader: unlimited\n  *  every partition\n" in result.output
+    assert (
+        'leader: unlimited  (default)\n  *  every partition  (topics."*", until 2100-01-01 00:00:00 UTC, in '
+        in result.output
+    )
     assert "  2100-01-01 00:00:00 UTC (in " in result.output
     assert '): leader replicas *="*" -> none\n' in result.output
     assert "warning: mode.enforce is false" in result.output
@@ -217,8 +250,9 @@ def test_what_would_hold_at_another_time(
 ) -> None:
     (config.parent / "quotas.toml").write_text(ENDING)
     lines = sidecar("check", "--config", config, "--at", at).output.splitlines()
-    assert f"broker 101, policy strict, {mode}" in lines
-    assert leader in lines
+    shown = [line.partition("  (")[0] for line in lines]
+    assert f"broker 101, policy strict, {mode}" in shown
+    assert leader in shown
     heading = next(n for n, line in enumerate(lines) if line.startswith("next changes, from 2026-11-2"))
     assert lines[heading + 1].strip() == first
     assert len([line for line in lines if " UTC (in " in line]) == changes
@@ -292,7 +326,7 @@ def only_hangs(name: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         yield
 
 
-@pytest.mark.parametrize("hangs", ["proxy.toml", "quotas.toml", "own.pem", "password", "token", "own-token"])
+@pytest.mark.parametrize("hangs", ["proxy.toml", "quotas.toml", "own.pem", "password", "own-token"])
 @pytest.mark.parametrize("options", [(), ("--json",)])
 def test_a_disk_that_hangs_is_told_and_not_waited_for(
     config: Path, sidecar: Sidecar, monkeypatch: pytest.MonkeyPatch, hangs: str, options: tuple[str, ...]
@@ -300,15 +334,13 @@ def test_a_disk_that_hangs_is_told_and_not_waited_for(
     """It waited for as long as the disk hung, and did not say for what."""
     Authority(config.parent).issue("own.pem", ["kafka-101", "127.0.0.1"])
     (config.parent / "password").write_text("sesame")
-    for token in ("token", "own-token"):
-        (config.parent / token).write_text("0123456789abcdef-secret")
-        (config.parent / token).chmod(0o600)
-    monkeypatch.setenv("THROTTLE_TOKEN_FILE", str(config.parent / "token"))
+    (config.parent / "own-token").write_text("0123456789abcdef-secret")
+    (config.parent / "own-token").chmod(0o600)
     config.write_text(config.read_text().replace('upstream = "127.0.0.1:19092"\n', ENCRYPTED))
     options = (*options, "--set", f"http.token_file={config.parent / 'own-token'}")
     began = time.monotonic()
     with only_hangs(hangs, monkeypatch):
-        result = sidecar("check", "--config", config, "--url", "http://127.0.0.1:9", *options)
+        result = sidecar("check", "--config", config, *options)
         assert time.monotonic() - began < GIVEN_UP_SECONDS
     assert result.exit_code == 1
     assert f"{config.parent / hangs}: cannot be read: no answer within 0.2 s" in result.output

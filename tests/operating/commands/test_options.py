@@ -22,9 +22,7 @@ THAT_ASK = pytest.mark.parametrize(
         ["status", "--once"],
         ["status", "--json"],
         ["health"],
-        ["check"],
         ["set", RATE, "5MiB/s"],
-        ["set", RATE, "5MiB/s", "--json"],
         ["verify", "move.json", "--bootstrap", "kafka-101:9092"],
     ],
 )

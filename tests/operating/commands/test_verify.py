@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from operating.client.kafka_python import KafkaError
 from operating.commands import verify as verify_command
 from operating.moves.cluster import Cluster
-from operating.moves.kafka_python import KafkaError
 from tests.operating.moves.fake_client import FakeClient
 from tests.operating.overriding.sidecars import fleet_file, running
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from operating.moves.kafka_python import AlterConfigOp, ConfigResourceType
+from operating.client.kafka_python import AlterConfigOp, ConfigResourceType
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from operating.client.kafka_python import IncompatibleBrokerVersion, KafkaConnectionError, KafkaError, KafkaTimeoutError
+from operating.client.names import MOST_HOSTS_BYTES
 from operating.moves import cluster as cluster_module
 from operating.moves.cluster import Cluster, Connection, connect
-from operating.moves.kafka_python import IncompatibleBrokerVersion, KafkaConnectionError, KafkaError, KafkaTimeoutError
-from operating.moves.names import MOST_HOSTS_BYTES
 from operating.moves.native_throttle import NativeLeftover
 from operating.moves.options import connected
 from operating.moves.view import LogDirectory, NativeThrottle, PartitionState

@@ -12,8 +12,8 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
+from operating.checking import rate_sources
 from operating.cli import cli
-from operating.commands import check_sources
 from operating.overriding import members
 from proxy.quota_files.override_store import load, store_path
 
@@ -206,10 +206,12 @@ def test_without_a_token_nobody_changes_anything(
 
 
 def test_json(sidecars: dict[int, OneSidecar]) -> None:
-    made = json.loads(call("set", RATE, 1, "--url", sidecars[101].url, "--json").output)
-    assert made["sidecars"][0]["ids"] == [made["id"]]
+    made = call("set", RATE, 1, "--url", sidecars[101].url).output
     listed = json.loads(call("overrides", "--url", sidecars[101].url, "--json").output)
-    assert listed["sidecars"][0]["overrides"][0]["id"] == made["id"]
+    (override,) = listed["sidecars"][0]["overrides"]
+    assert f"undo: throttle-sidecar undo {override['id']} --url {sidecars[101].url}" in made
+    undone = json.loads(call("undo", override["id"], "--url", sidecars[101].url, "--json").output)
+    assert undone["sidecars"][0]["ids"] == [override["id"]]
 
 
 PROXY = '[broker]\nid = 101\n[ingress]\nlisten = "127.0.0.1:0"\nupstream = "127.0.0.1:1"\n'
@@ -243,8 +245,8 @@ def test_offline_is_stored_where_the_packages_unit_looks(tmp_path: Path, monkeyp
     """The unit has STATE_DIRECTORY, and an operator's shell has not."""
     (tmp_path / "proxy.toml").write_text(PROXY)
     (tmp_path / "unit").mkdir()
-    monkeypatch.setattr(check_sources, "PACKAGED", tmp_path / "proxy.toml")
-    monkeypatch.setattr(check_sources, "UNIT_STATE", tmp_path / "unit")
+    monkeypatch.setattr(rate_sources, "PACKAGED", tmp_path / "proxy.toml")
+    monkeypatch.setattr(rate_sources, "UNIT_STATE", tmp_path / "unit")
     monkeypatch.chdir(tmp_path)
     stored = call("set", RATE, 1, "--offline")
     assert (stored.exit_code, len(list((tmp_path / "unit").rglob("overrides-101.json")))) == (0, 1), stored.output

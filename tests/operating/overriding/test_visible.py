@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 import pytest
 
-from operating.commands.status_words import holding
+from operating.status.words import holding
 from proxy.observing.throttle_page import Page
 from proxy.quotas.override import Override, PlacedValue
 

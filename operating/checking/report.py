@@ -1,0 +1,190 @@
+"""What ``check`` reports, as JSON and in lines for people. Pure but for the store of overrides and the kept starts.
+
+Invariant: both forms say the same.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from admission.token_bucket import TokenBucket
+from proxy.config.settings import Policy, QuotaSettings, Settings
+from proxy.process import open_files
+from proxy.quotas import QuotaFile, RoleQuota, advise, changes_ahead, effective, format_bytes, format_rate
+from proxy.quotas.priorities import DEFAULT_PRIORITIES
+from proxy.roles import Role
+from proxy.throttle.role_throttle import AUTO_GATE_SECONDS
+
+from ..quota_words import differences, format_distance, format_time
+from .keys import keys_lines, keys_report, keys_warnings
+from .layers import layer_report, layer_words, with_overrides
+from .rate_sources import Moments, source_lines, source_report
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from datetime import datetime
+    from pathlib import Path
+
+    from proxy.tls.contexts import Loaded
+
+Json = dict[str, Any]
+MOST_CHANGES = 4
+"""The most changes ahead that are shown."""
+
+
+def report_on(
+    settings: Settings, quota_file: QuotaFile, quotas_path: Path, moments: Moments, *, keys: Mapping[str, Loaded] = {}
+) -> Json:
+    """What ``--json`` prints: sizes in bytes, times in seconds, null for a rate without limit."""
+    now = moments.at
+    quota_file, overrides = with_overrides(quota_file, moments.state, settings.broker.id, now)
+    quotas = effective(quota_file, settings.broker.id, now)
+    served = [role for role in Role if _is_served(role, settings)]
+    return {
+        "ok": True,
+        "config": str(settings.path),
+        "quotas_file": str(quotas_path),
+        "hash": quotas.hash,
+        "broker": settings.broker.id,
+        "policy": settings.quotas.policy,
+        "enforce": quotas.enforce,
+        "overrides": overrides,
+        "enforce_layer": layer_report(quota_file, settings.broker.id, now, "mode", "enforce"),
+        "gate_seconds": settings.quotas.gate_seconds,
+        "burst_seconds": settings.quotas.burst_seconds,
+        "priorities": {
+            "order": quotas.priorities.entries(),
+            "min_insync_replicas": quotas.priorities.min_insync_replicas,
+            "default_replication_factor": quotas.priorities.replication_factor,
+        },
+        "at": now,
+        "changes": [
+            {"at": change.at, "what": differences(change.before, change.after)}
+            for change in islice(changes_ahead(quota_file, settings.broker.id, now), MOST_CHANGES)
+        ],
+        "roles": {
+            role.value: {
+                "served": role in served,
+                **_role(quotas.of(role), settings.quotas, moments),
+                "layers": _layers(quota_file, role, quotas.of(role), settings.broker.id, now),
+            }
+            for role in Role
+        },
+        "tls": keys_report(keys),
+        "warnings": [
+            *advise(quota_file, settings.broker.id, now, roles=served),
+            *keys_warnings(settings, keys, now),
+            *_about_open_files(settings),
+        ],
+    }
+
+
+def _about_open_files(settings: Settings) -> Iterator[str]:
+    few = open_files.too_few(open_files.limit_of_run(), settings.limits.max_connections)
+    if few is not None:
+        yield f"started as this command was, run would have {few}"
+
+
+def _is_served(role: Role, settings: Settings) -> bool:
+    return (settings.ingress if role is Role.LEADER else settings.egress) is not None
+
+
+def _role(quota: RoleQuota, settings: QuotaSettings, moments: Moments) -> Json:
+    unlimited = math.isinf(quota.bytes_per_second)
+    role: Json = {
+        "quota_bytes_per_second": None if unlimited else quota.bytes_per_second,
+        "replicas": quota.listed(),
+    }
+    if quota.finer:
+        role["finer"] = [
+            {"kind": entity.kind, "name": entity.name, "quota_bytes_per_second": None if math.isinf(rate) else rate}
+            for entity, rate in quota.finer.said()
+        ]
+    if quota.source is not None:
+        role["rate_source"] = source_report(quota.source, moments)
+    if settings.policy is Policy.STRICT and not unlimited:
+        is_auto = quota.source is not None and quota.source.auto
+        bucket = TokenBucket(
+            rate=quota.bytes_per_second,
+            gate_seconds=min(settings.gate_seconds, AUTO_GATE_SECONDS) if is_auto else settings.gate_seconds,
+            burst_seconds=settings.burst_seconds,
+            now=0.0,
+        )
+        role |= {"gate_bytes": bucket.gate_bytes, "burst_bytes": bucket.burst_bytes}
+    return role
+
+
+def _layers(quota_file: QuotaFile, role: Role, quota: RoleQuota, broker_id: int, now: datetime) -> Json:
+    """Return the layer of the rate, of each list and of each rate inside it, by place."""
+    rate, replicas = f"{role.value}.replication.throttled.rate", f"{role.value}.replication.throttled.replicas"
+    layer = partial(layer_report, quota_file, broker_id, now)
+    globs = dict(quota.globs)
+    places = {name: f"topics.{name}" if name != "*" or name in globs else "broker" for name in quota.lists()}
+    finer = [f"{entity.kind}s.{entity.name}" for entity, _ in quota.finer.said()]
+    return {
+        "rate": layer("broker", rate),
+        "replicas": {name: layer(place, replicas) for name, place in places.items()},
+        "finer": {place: layer(place, rate) for place in finer},
+    }
+
+
+def report_lines(report: Json) -> list[str]:
+    lines = [
+        f"{report['config']}: ok",
+        f"{report['quotas_file']}: ok (hash {report['hash']})",
+        "",
+        f"broker {report['broker']}, policy {report['policy']}, "
+        + ("enforcing" if report["enforce"] else "observing only")
+        + f"  {layer_words(report['enforce_layer'], report['at'])}",
+    ]
+    lines += report["overrides"]
+    if report["priorities"]["order"] != DEFAULT_PRIORITIES.entries():
+        lines.append(f"first of what is behind: {', '.join(report['priorities']['order']) or 'nothing'}")
+    for name, role in report["roles"].items():
+        lines += ["", *_role_lines(name, role, report["at"])]
+    lines += keys_lines(report["tls"])
+    if report["changes"]:
+        lines += ["", f"next changes, from {format_time(report['at'])}:"]
+    for change in report["changes"]:
+        when = f"{format_time(change['at'])} ({format_distance(change['at'], report['at'])})"
+        lines.append(f"  {when}: {', '.join(change['what'])}")
+    if report["warnings"]:
+        lines += ["", *(f"warning: {warning}" for warning in report["warnings"])]
+    return lines
+
+
+def _role_lines(name: str, role: Json, now: datetime) -> list[str]:
+    if not role["served"]:
+        return [f"{name}: not served (no [{'ingress' if name == Role.LEADER.value else 'egress'}])"]
+    rate = role["quota_bytes_per_second"]
+    source, layers = role.get("rate_source"), role["layers"]
+    layer = layer_words(layers["rate"], now)
+    lines = [f"{name}: {format_rate(math.inf if rate is None else rate)}  {layer}"]
+    if source is not None:
+        lines = [f"{name}: sets itself: {source['words']}  {layer}", *source_lines(source)]
+    if "gate_bytes" in role:
+        # Of a rate that sets itself they are those of the most that it may be.
+        most = "" if source is None else "at most "
+        lines.append(f"  gate {most}{_exact(role['gate_bytes'])}, burst {most}{_exact(role['burst_bytes'])}")
+    rows = {}
+    for each in role.get("finer", ()):
+        rate, place = each["quota_bytes_per_second"], f"{each['kind']}s.{each['name']}"
+        words = layer_words(layers["finer"][place], now)
+        rows[f"{each['kind']} {each['name']}"] = f"{format_rate(math.inf if rate is None else rate)}  {words}"
+    for topic, partitions in role["replicas"].items():
+        rows[topic] = f"{_partitions(partitions)}  {layer_words(layers['replicas'][topic], now)}"
+    if not role["replicas"]:
+        rows["*"] = "no partition"
+    width = max(map(len, rows))
+    return [*lines, *(f"  {name:{width}}  {told}" for name, told in rows.items())]
+
+
+def _partitions(partitions: str) -> str:
+    return {"*": "every partition", "": "no partition"}.get(partitions, f"partition {partitions}")
+
+
+def _exact(size_bytes: float) -> str:
+    return f"{format_bytes(size_bytes)} ({size_bytes:.0f} B)"

@@ -1,0 +1,1 @@
+"""A client of a Kafka cluster, configured as Kafka's own tools are: client.properties, TLS, SASL, hosts."""

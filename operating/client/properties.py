@@ -1,0 +1,125 @@
+"""The file that Kafka's own tools take as ``--command-config``, translated for kafka-python.
+
+Reads that file and those that it names, and connects to nobody. Invariant: what concerns security
+is understood or refused; if it were ignored, a connection could be less secure than the file says. All else that a
+client's file may have (bootstrap.servers, acks, retries) is ignored, as Kafka's tools ignore what they do not use.
+"""
+
+from __future__ import annotations
+
+import difflib
+from typing import TYPE_CHECKING, Any
+
+from proxy.errors import ConfigurationError, InvalidValueError
+from proxy.files.reading import read_bytes
+from proxy.quotas import shown
+from proxy.suggestions import did_you_mean
+
+from .java_properties import read_properties
+from .login import login_arguments
+from .security import KEYS as TLS_KEYS
+from .security import tls_context
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+_KEYS = (
+    "security.protocol",
+    "sasl.mechanism",
+    "sasl.mechanisms",
+    "sasl.jaas.config",
+    "sasl.username",
+    "sasl.password",
+    "sasl.kerberos.service.name",
+    "sasl.client.callback.handler.class",
+    "sasl.login.callback.handler.class",
+    *TLS_KEYS,
+)
+_CALLBACKS = {
+    "sasl.client.callback.handler.class": ("software.amazon.msk.auth.iam.IAMClientCallbackHandler",),
+    "sasl.login.callback.handler.class": (
+        "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginCallbackHandler",
+        "org.apache.kafka.common.security.oauthbearer.secured.OAuthBearerLoginCallbackHandler",
+    ),
+}
+"""Classes of Java's that do what is done here as well."""
+_WITHOUT_MEANING = (
+    "ssl.protocol",
+    "ssl.provider",
+    "ssl.keymanager.algorithm",
+    "ssl.trustmanager.algorithm",
+    "ssl.secure.random.implementation",
+    "sasl.login.refresh.",
+    "sasl.login.retry.",
+    "sasl.login.connect.timeout.ms",
+    "sasl.login.read.timeout.ms",
+    "sasl.kerberos.",
+    "sasl.oauthbearer.",
+)
+"""Keys, and beginnings of keys, that concern how Java does it, or are looked at where they are needed."""
+_OF_SECURITY = ("ssl.", "sasl.", "security.", "config.providers")
+_ALIKE = 0.85
+_MOST_DIGITS = 9
+
+
+def usable_client_properties(path: Path) -> dict[str, Any]:
+    """Return arguments for kafka-python's clients.
+
+    Raises:
+        ConfigurationError: the file, or one that it names, cannot be read or used; with every problem found.
+    """
+    try:
+        # As Kafka trims them (ConfigDef.parseType).
+        properties = {key: value.strip() for key, value in read_properties(read_bytes(path, takes_pipes=True)).items()}
+    except InvalidValueError as error:
+        raise ConfigurationError(f"{path}: {error}") from error
+    problems = list(_problems(properties))
+    arguments = _plain(properties, problems)
+    # Of what is not spoken nothing is read, as with Kafka's own tools.
+    protocol = arguments["security_protocol"]
+    for spoken, read in (("SSL", _encryption), ("SASL", login_arguments)):
+        try:
+            arguments |= read(properties) if spoken in protocol.split("_") else {}
+        except ConfigurationError as error:
+            problems += error.problems
+    if problems:
+        raise ConfigurationError([f"{path}: {problem}" for problem in problems])
+    return arguments
+
+
+def _encryption(properties: Mapping[str, str]) -> dict[str, Any]:
+    return {"ssl_context": tls_context(properties)}
+
+
+def _plain(properties: Mapping[str, str], problems: list[str]) -> dict[str, Any]:
+    """Return the arguments that need no other file."""
+    arguments: dict[str, Any] = {}
+    if properties.get("client.id"):
+        arguments["client_id"] = properties["client.id"]
+    timeout = properties.get("request.timeout.ms", "0")
+    if not timeout.isdecimal() or len(timeout) > _MOST_DIGITS:
+        problems.append(f"request.timeout.ms: expected milliseconds, found {shown(timeout)}")
+    elif int(timeout):
+        arguments["request_timeout_ms"] = int(timeout)
+    # Kafka takes the protocol in small letters too, kafka-python does not.
+    protocol = properties.get("security.protocol", PROTOCOLS[0])
+    arguments["security_protocol"] = protocol.upper()
+    if protocol.upper() not in PROTOCOLS:
+        problems.append(f"security.protocol: expected one of {', '.join(PROTOCOLS)}, found {shown(protocol)}")
+    return arguments
+
+
+def _problems(properties: Mapping[str, str]) -> Iterator[str]:
+    """Yield what is wrong with keys."""
+    for key, value in properties.items():
+        if key in _CALLBACKS:
+            if value not in _CALLBACKS[key]:
+                yield f"{key}: a class of Java's that is not understood here; expected {' or '.join(_CALLBACKS[key])}"
+        elif key in _KEYS or key.startswith(_WITHOUT_MEANING):
+            continue
+        elif key.startswith(_OF_SECURITY):
+            yield f"{key}: not understood here{did_you_mean(key, _KEYS)}"
+        elif difflib.get_close_matches(key, _KEYS, n=1, cutoff=_ALIKE):
+            yield f"{key}: not a key of Kafka's{did_you_mean(key, _KEYS)}"

@@ -1,0 +1,147 @@
+"""Which rows ``status`` shows, and in which order: the worst of many sidecars first; and their totals.
+
+Pure. Invariant: a sidecar that does not answer is a row; totals are those of the rows that are shown.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, NamedTuple
+
+from msgspec.structs import replace
+
+from .amiss import amiss_at, amiss_in, share_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from proxy.observing.throttle_page import Page, RoleState
+    from proxy.throttle.survey import LinkSurvey, PartitionSurvey
+
+    from .answers import Sidecar
+
+
+class RoleRow(NamedTuple):
+    page: Page
+    name: str
+    role: RoleState
+
+    @property
+    def share(self) -> float | None:
+        """The measured rate as a part of the quota; None if the quota is 0 or unlimited."""
+        return share_of(self.role)
+
+    @property
+    def unthrottled(self) -> float | None:
+        """Bytes per second that no list names or nobody understands; None: an older sidecar, which does not say."""
+        passing = self.role.passing_bytes_per_second
+        return None if passing is None else passing.other
+
+    @property
+    def is_amiss(self) -> bool:
+        """Whether a warning is about it, or about its sidecar."""
+        return bool([*amiss_at(self.page), *amiss_in(*self)])
+
+    @property
+    def gets_nowhere(self) -> bool:
+        return self.role.lag_messages > 0 and self.role.eta_seconds is None
+
+
+class Rows(NamedTuple):
+    """All in the order in which they are shown."""
+
+    silent: tuple[Sidecar, ...]
+    roles: tuple[RoleRow, ...]
+    links: tuple[tuple[Page, str, LinkSurvey], ...]
+    partitions: tuple[tuple[Page, str, PartitionSurvey], ...]
+
+    @property
+    def pages(self) -> tuple[Page, ...]:
+        """Of the sidecars of which a role is shown, once each, with the roles that are shown."""
+        pages = {id(row.page): row.page for row in self.roles}
+        shown = {(id(row.page), row.name) for row in self.roles}
+        return tuple(
+            replace(page, roles={name: role for name, role in page.roles.items() if (key, name) in shown})
+            for key, page in pages.items()
+        )
+
+
+def rows(sidecars: Sequence[Sidecar]) -> Rows:
+    """Return what is shown of these answers."""
+    roles = [
+        RoleRow(sidecar.page, name, role)
+        for sidecar in sidecars
+        if sidecar.page is not None
+        for name, role in sidecar.page.roles.items()
+        if role.served
+    ]
+    roles.sort(key=_worst_first)
+    links = [(page, name, link) for page, name, role in roles for link in role.links]
+    found = [(page, name, each) for page, name, role in roles for each in role.partitions]
+    silent = sorted((each for each in sidecars if each.page is None), key=lambda each: (each.broker or 0, each.url))
+    return Rows(
+        tuple(silent),
+        tuple(roles),
+        tuple(sorted(links, key=lambda row: -row[2].lag_messages)),
+        tuple(sorted(found, key=lambda row: -row[2].lag_messages)),
+    )
+
+
+def _worst_first(row: RoleRow) -> tuple[object, ...]:
+    return not row.is_amiss, not row.gets_nowhere, -row.role.lag_messages, row.page.broker, row.name != "leader"
+
+
+def _eta(row: RoleRow) -> float:
+    return math.inf if row.gets_nowhere else row.role.eta_seconds or 0.0
+
+
+def _quota(row: RoleRow) -> float:
+    quota = row.role.quota_bytes_per_second
+    return math.inf if quota is None else quota
+
+
+class Total(NamedTuple):
+    """Of one role, over the rows that are shown. Rates are bytes per second.
+
+    Args:
+        quota: None if one is unlimited, and so all together are.
+        limited_rate: what those with more than 0 use of it; what passes at 0 is of replicas in sync.
+        in_sync, unthrottled: of those that say so; None if nobody does.
+        eta: the longest; None if one gets nowhere.
+    """
+
+    name: str
+    sidecars: int
+    quota: float | None
+    rate: float
+    limited_rate: float
+    in_sync: float | None
+    unthrottled: float | None
+    lag_messages: int
+    eta: float | None
+    omitted: int
+    connections: int
+    held: int
+
+
+def totals(found: Sequence[RoleRow]) -> Iterator[Total]:
+    """One for each role that is shown, leader first."""
+    for name in sorted({row.name for row in found}, reverse=True):
+        mine = [row for row in found if row.name == name]
+        quota = sum(map(_quota, mine))
+        passing = [state for row in mine if (state := row.role.passing_bytes_per_second) is not None]
+        etas = [_eta(row) for row in mine]
+        yield Total(
+            name=name,
+            sidecars=len(mine),
+            quota=None if math.isinf(quota) else quota,
+            rate=sum(row.role.rate_bytes_per_second for row in mine),
+            limited_rate=sum(row.role.rate_bytes_per_second for row in mine if row.share is not None),
+            in_sync=sum(state.in_sync for state in passing) if passing else None,
+            unthrottled=sum(state.other for state in passing) if passing else None,
+            lag_messages=sum(row.role.lag_messages for row in mine),
+            eta=None if math.inf in etas else max(etas),
+            omitted=sum(row.role.omitted_partitions_total + row.role.substituted_partitions_total for row in mine),
+            connections=sum(row.role.connections for row in mine),
+            held=sum(row.role.held_requests for row in mine),
+        )
