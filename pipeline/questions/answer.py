@@ -66,5 +66,5 @@ def who(broker: object, role: str) -> str:
 
 
 def replica(row: Row) -> str:
-    """``orders-0 from 101 to 102``."""
+    """Return ``orders-0 from 101 to 102``."""
     return f"{printable(row.topic, keep='')}-{row.partition} from {row.source} to {row.destination}"

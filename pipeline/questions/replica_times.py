@@ -1,4 +1,4 @@
-"""How often and how long replicas were behind: who keeps falling behind, who never catches up, how long partitions were
+"""The times that replicas were behind: how often, how long, which never catch up, and how long partitions were
 under-replicated. Told from moves (`jobs.moves`), each of which is one time behind, once for both ends."""
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def never_caught_up(moves: DataFrame) -> NeverCaughtUp:
 
 
 def lacking_bytes() -> Column:
-    """What a replica lacks at the end of a move; null if nobody knows what it lacked at its beginning."""
+    """Return what a replica lacks at the end of a move; null if what it lacked at its beginning is unknown."""
     lacking = F.col("backlog_bytes") + F.col("written_bytes") - F.col("bytes")
     return F.when(F.col("backlog_bytes").isNotNull(), F.greatest(lacking, F.lit(0.0)))
 

@@ -1,4 +1,4 @@
-"""What replication carried, by topic and by pair of racks, and what the bytes between racks cost."""
+"""The cost of replication: bytes by topic and by pair of racks, and the price of the bytes between racks."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def facts(tables: Tables) -> Carried:
 
 
 def carried(traffic: DataFrame, events: DataFrame) -> Carried:
-    """The same from rows of traffic and events. Of a link and topic the end counts that saw more bytes."""
+    """Return the facts from rows of traffic and events. Of a link and topic the end counts that saw more bytes."""
     link = ("source", "destination", "topic")
     ends = linked(traffic).groupBy(*link, "role").agg(F.sum("wire_bytes").alias("bytes"))
     each = ends.groupBy(*link).agg(F.max("bytes").alias("bytes")).where("bytes > 0").cache()

@@ -66,7 +66,7 @@ def facts(tables: Tables) -> Moved:
 
 
 def judged(found: Sequence[Pair], events: DataFrame, link_seconds: DataFrame) -> Moved:
-    """The same from the moves, the events and the seconds of links of the same scope."""
+    """Return the facts from the moves, the events and the seconds of links of the same scope."""
     spark = events.sparkSession
     sides = [
         (number, int(broker), role, pair.began, pair.ended)
@@ -104,12 +104,12 @@ def judged(found: Sequence[Pair], events: DataFrame, link_seconds: DataFrame) ->
 
 
 def _sums(groups: GroupedData) -> DataFrame:
-    """Seconds that were paused, and seconds of in-sync followers in all."""
+    """Return the seconds that were paused, and the seconds of in-sync followers in all."""
     return groups.agg(F.sum("paused").alias("paused"), F.sum("seconds").alias("seconds"))
 
 
 def pauses(link_seconds: DataFrame) -> DataFrame:
-    """One row per second in which an in-sync follower got something: `seconds` since the one before, and of them
+    """Return one row per second in which an in-sync follower got something: `seconds` since the one before, and of them
     `paused` if these were a pause. Longer silences are not there."""
     moved = link_seconds.where("in_sync and record_bytes > 0").select(*ROLE, "peer", "time").distinct()
     before = F.lag("time").over(Window.partitionBy(*ROLE, "peer").orderBy("time"))

@@ -174,7 +174,7 @@ def grid(by_bucket: DataFrame, began: int, ended: int, step: int) -> Grid:
 
 
 def link_grid(behind: DataFrame, columns: Columns) -> LinkGrid:
-    """The heat map of links: each replica once, as the end saw it that saw it behind for longer.
+    """Return the heat map of links: each replica once, as the end saw it that saw it behind for longer.
 
     behind: what `moves.times_behind` says.
     """

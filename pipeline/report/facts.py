@@ -174,7 +174,7 @@ def _facts(tables: Tables, whole: Row, held: CachedFrames) -> Facts:
 
 
 def _worst(behind: DataFrame) -> tuple[Row, ...]:
-    """behind: what `moves.times_behind` says."""
+    """Return the worst replicas; behind: the result of `moves.times_behind`."""
     columns = (*REPLICA, "began", "seconds", "finished", "bytes", lacking_bytes().alias("lacks"))
     rows = unpaced(behind).orderBy("finished", F.desc("seconds"), "began", *REPLICA).limit(MOST_REPLICAS)
     return tuple(rows.select(*columns).collect())

@@ -68,7 +68,7 @@ def link_map(grid: LinkGrid) -> str:
 def _drawn(
     columns: Columns, rows: Sequence[tuple[str, Callable[[int], Square | None]]], colour: str, title: str
 ) -> str:
-    """rows: the name of each, and what its squares are by their column."""
+    """Draw a grid; rows: the name of each, and its squares by their column."""
     height = CELL_HEIGHT * len(rows)
     width = LABEL_WIDTH + WIDTH
     size = f'viewBox="0 0 {width} {height + FOOT_HEIGHT}"'

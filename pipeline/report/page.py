@@ -167,7 +167,7 @@ def _moves(facts: Facts) -> str:
 
 
 def _progress(pair: Pair) -> str:
-    """The share of what there was to bring that was brought."""
+    """Return the share of what there was to bring that was brought."""
     if not pair.unfinished:
         return "100%"
     whole = pair.backlog_bytes + pair.written_bytes
@@ -175,7 +175,7 @@ def _progress(pair: Pair) -> str:
 
 
 def _eta(pair: Pair, facts: Facts) -> str:
-    """How long what is left takes from the end of the recording on."""
+    """Return how long what is left takes from the end of the recording on."""
     left = facts.left.get((pair.source, pair.destination)) if pair.unfinished else None
     if left is None:
         return "" if not pair.unfinished else "not known"
@@ -183,7 +183,7 @@ def _eta(pair: Pair, facts: Facts) -> str:
 
 
 def _replicas(facts: Facts) -> str:
-    """The worst replicas, whether they have caught up or not."""
+    """Return a table of the worst replicas, whether they have caught up or not."""
     rows = [
         (replica(row), duration(row.seconds), moment(row.began), facts.units.size(row.bytes),
          "caught up" if row.finished else "not known" if row.lacks is None else f"{facts.units.size(row.lacks)} left")
