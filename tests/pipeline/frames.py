@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from pyspark.sql import Row
+
 from pipeline.tables.schema import EVENTS, TRAFFIC
 from tests.pipeline.journal_files import FIRST, JOURNAL
 from tests.pipeline.journal_files import TRAFFIC as LINE
@@ -33,6 +35,10 @@ def traffic(spark: SparkSession, rows: Iterable[dict[str, Any]]) -> DataFrame:
 
 def quotas(spark: SparkSession, said: Iterable[tuple[int, float | None]], **values: Any) -> DataFrame:
     """Quota events: (second since FIRST, bytes per second) of broker 101 as leader, unless `values` say otherwise."""
+    return spark.createDataFrame(quota_rows(said, **values), EVENTS)
+
+
+def quota_rows(said: Iterable[tuple[int, float | None]], **values: Any) -> list[tuple[object, ...]]:
     rows = []
     for at, bytes_per_second in said:
         line = {
@@ -41,4 +47,41 @@ def quotas(spark: SparkSession, said: Iterable[tuple[int, float | None]], **valu
             "selection": "*", "reason": "change", "date": datetime.fromtimestamp(FIRST + at, UTC).date(), **values,
         }  # fmt: skip
         rows.append(tuple(line[name] for name in EVENTS.names))
-    return spark.createDataFrame(rows, EVENTS)
+    return rows
+
+
+class Scenarios:
+    """Scenarios that one job answers at once, each with broker ids of its own: its number times `APART` more.
+
+    Most of a small job's time is planning it: ten scenarios take as long as one.
+    """
+
+    APART = 10_000
+
+    def __init__(self) -> None:
+        self._rows: list[dict[str, Any]] = []
+        self._said: list[tuple[object, ...]] = []
+        self._count = 0
+
+    def add(self, rows: Iterable[dict[str, Any]], *said: dict[str, Any]) -> int:
+        """Return the scenario's number. said: arguments of `quotas`, one each."""
+        more = self._count * self.APART
+        for row in rows:
+            own = {**JOURNAL, **LINE, **row}
+            self._rows.append({**row, "broker": own["broker"] + more, "peer": str(int(own["peer"]) + more)})
+        for one in said:
+            self._said += quota_rows(**{**one, "broker": one.get("broker", JOURNAL["broker"]) + more})
+        self._count += 1
+        return self._count - 1
+
+    def frames(self, spark: SparkSession) -> tuple[DataFrame, DataFrame]:
+        """Return the traffic and the events of all scenarios."""
+        return traffic(spark, self._rows), spark.createDataFrame(self._said, EVENTS)
+
+    def split(self, rows: Iterable[Row], *ids: str) -> dict[int, list[Any]]:
+        """Return rows by scenario, in their order, with the broker ids (columns `ids`) that it had."""
+        found: dict[int, list[Any]] = {number: [] for number in range(self._count)}
+        for row in rows:
+            own = {name: type(row[name])(int(row[name]) % self.APART) for name in ids}
+            found[int(row[ids[0]]) // self.APART].append(Row(**{**row.asDict(), **own}))
+        return found

@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame
 
 from pipeline.jobs.audit import Promise, seconds_with_quota, summary, violations, windows
 from pipeline.jobs.quotas import periods
-from tests.pipeline.frames import quotas, traffic
+from tests.pipeline.frames import Scenarios, quotas, traffic
 from tests.pipeline.journal_files import FIRST
 
 if TYPE_CHECKING:
@@ -64,22 +64,24 @@ def test_in_the_second_of_a_change_the_larger_quota_holds(spark: SparkSession) -
     assert limits == {0: 100.0, 1: 100.0, 2: 100.0, 3: 50.0, 4: 80.0}  # unknown before 0, none from 5
 
 
-@pytest.mark.parametrize(
-    ("moved", "in_sync", "verdict", "causes"),
-    [
-        (0, False, "kept", []),
-        (10, True, "broken", ["in-sync traffic alone is more than is allowed"]),
-        (10, False, "broken", ["catch-up over the bound"]),
-    ],
-)
-def test_a_quota_of_0_is_kept_while_nothing_moves(
-    spark: SparkSession, moved: int, in_sync: bool, verdict: str, causes: list[str]
-) -> None:
-    frame = seconds(spark, dict.fromkeys(range(3), moved), [(0, 0.0)], in_sync=in_sync)
-    (row,) = summary(frame).collect()
-    assert (row.limit, row.mean_ratio, row.worst_1s) == (0.0, None, None if moved else 0.0)
-    assert (row.verdict, row.over_1s) == (verdict, 3 if moved else 0)
-    assert sorted({each.cause for each in violations(frame).collect()}) == causes
+def test_a_quota_of_0_is_kept_while_nothing_moves(spark: SparkSession) -> None:
+    cases: list[tuple[int, bool, str, set[str]]] = [
+        (0, False, "kept", set()),
+        (10, True, "broken", {"in-sync traffic alone is more than is allowed"}),
+        (10, False, "broken", {"catch-up over the bound"}),
+    ]
+    scenarios = Scenarios()
+    for moved, in_sync, _, _ in cases:
+        rows = [{"at": at, "record_bytes": moved, "omitted": 1, "in_sync": in_sync} for at in range(3)]
+        scenarios.add(rows, {"said": [(0, 0.0)]})
+    frame = seconds_with_quota(*scenarios.frames(spark))
+    of_case = scenarios.split(summary(frame).collect(), "broker")
+    causes = scenarios.split(violations(frame).collect(), "broker")
+    for number, (moved, _, verdict, expected) in enumerate(cases):
+        (row,) = of_case[number]
+        assert (row.limit, row.mean_ratio, row.worst_1s) == (0.0, None, None if moved else 0.0)
+        assert (row.verdict, row.over_1s) == (verdict, 3 if moved else 0)
+        assert {each.cause for each in causes[number]} == expected
 
 
 def test_windows_slide_over_gaps(spark: SparkSession) -> None:
@@ -167,17 +169,34 @@ def test_before_it_was_enforced_nothing_was_promised(spark: SparkSession) -> Non
     assert verdict(seconds_with_quota(lines, said)).verdict == "kept"
 
 
+BEFORE: dict[str, list[tuple[int, float | None]]] = {
+    "since": [(0, 100.0)], "at once": [(10, 100.0)], "larger": [(0, 400.0)],
+}  # fmt: skip
+BEGAN = Scenarios()
+BEGAN_CASES = {
+    (moved, before): BEGAN.add(
+        [{"at": at, "record_bytes": moved if at <= 10 else 90, "omitted": 1} for at in range(25)],
+        {"said": said, "enforce": False, "reason": "start", "tick": 0}, {"said": [(10, 100.0)]},
+    )
+    for moved in (1000, 90) for before, said in BEFORE.items()
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def began(spark: SparkSession) -> dict[int, list[Any]]:
+    found = summary(seconds_with_quota(*BEGAN.frames(spark))).where(f"since = {FIRST + 10}")
+    return BEGAN.split(found.collect(), "broker")
+
+
 @pytest.mark.parametrize(
     ("moved", "expected"), [(1000, (0, 0, 1, "kept, but where the quota changed")), (90, (0, 0, 0, "kept"))]
 )
-@pytest.mark.parametrize("before", [[(0, 100.0)], [(10, 100.0)], [(0, 400.0)]], ids=["since", "at once", "larger"])
+@pytest.mark.parametrize("before", BEFORE)
 def test_in_the_second_in_which_it_began_to_be_enforced_anything_may_have_been_allowed(
-    spark: SparkSession, before: list[tuple[int, float | None]], moved: int, expected: tuple[object, ...]
+    began: dict[int, list[Any]], before: str, moved: int, expected: tuple[object, ...]
 ) -> None:
     """A quota is observed, and enforced from within second 10; 90 of its 100 bytes move in each second after it."""
-    lines = traffic(spark, [{"at": at, "record_bytes": moved if at <= 10 else 90, "omitted": 1} for at in range(25)])
-    observed = quotas(spark, before, enforce=False, reason="start", tick=0)
-    row = verdict(seconds_with_quota(lines, observed.unionByName(quotas(spark, [(10, 100.0)]))))
+    (row,) = began[BEGAN_CASES[moved, before]]
     assert (row.over_1s, row.over_11s, row.undecided_1s, row.verdict) == expected
     assert (row.undecided_11s > 0) == (moved > 100)
     assert (row.limit, row.mean_ratio, row.worst_1s) == (100.0, pytest.approx(0.9), pytest.approx(0.9))

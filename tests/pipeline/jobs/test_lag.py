@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pipeline.jobs.lag import HELD_SECONDS, per_replica, progress, stalls, sum_replica_lag
-from tests.pipeline.frames import quotas, traffic
+from tests.pipeline.frames import Scenarios, quotas, traffic
 from tests.pipeline.journal_files import FIRST
 
 if TYPE_CHECKING:
@@ -68,30 +68,64 @@ def test_progress_starts_anew_once_all_had_caught_up(spark: SparkSession) -> Non
     assert (found[1], found[2], found[3]) == (1.0, 0.0, 0.5)
 
 
-@pytest.mark.parametrize(
-    ("values", "written", "moved", "limit", "cause"),
-    [
-        ({"omitted": 3, "record_bytes": 10}, 20, 10, 10.0, "the quota is no more than what producers write"),
-        ({"omitted": 3, "record_bytes": 0}, 10, 0, 0.0, "the quota is 0"),
-        ({"omitted": 3, "record_bytes": 0}, 10, 0, 10.0, "held back, and nothing moves"),
-        ({"record_bytes": 0}, 0, 0, 10.0, "asked for, and nothing comes: the other side withholds it"),
-        ({"record_bytes": 0, "fetches": 0}, 0, 0, 10.0, "nobody asks for it"),
-        ({"record_bytes": 10}, 20, 10, None, "producers write more than the link brings"),
-    ],
+STALLS = Scenarios()
+CASES: list[tuple[dict[str, Any], int, int, float | None, str]] = [
+    ({"omitted": 3, "record_bytes": 10}, 20, 10, 10.0, "the quota is no more than what producers write"),
+    ({"omitted": 3, "record_bytes": 0}, 10, 0, 0.0, "the quota is 0"),
+    ({"omitted": 3, "record_bytes": 0}, 10, 0, 10.0, "held back, and nothing moves"),
+    ({"record_bytes": 0}, 0, 0, 10.0, "asked for, and nothing comes: the other side withholds it"),
+    ({"record_bytes": 0, "fetches": 0}, 0, 0, 10.0, "nobody asks for it"),
+    ({"record_bytes": 10}, 20, 10, None, "producers write more than the link brings"),
+]
+BY_CAUSE = {
+    cause: STALLS.add(
+        [behind(at, moved * at, 1000 + written * at, **values) for at in range(30)], {"said": [(0, limit)]}
+    )
+    for values, written, moved, limit, cause in CASES
+}
+OBSERVED = STALLS.add([behind(at, 0, record_bytes=0) for at in range(30)], {"said": [(0, 0.0)], "enforce": False})
+FELL_BEHIND = STALLS.add(
+    [behind(at, 10 * at, 1000) for at in range(30)]
+    + [behind(at, 0, 900, partition=1, record_bytes=0) for at in range(10, 30)],
+    {"said": [(0, None)]},
 )
-def test_a_stall_names_its_cause(
-    spark: SparkSession, values: dict[str, Any], written: int, moved: int, limit: float | None, cause: str
-) -> None:
-    lines = traffic(spark, [behind(at, moved * at, 1000 + written * at, **values) for at in range(30)])
-    found = stalls(progress(sum_replica_lag(per_replica(lines))), lines, quotas(spark, [(0, limit)]))
-    rows = found.where(f"time = {FIRST + 25}").collect()
+IN_SYNC = STALLS.add(
+    [behind(at, 0, 1000, omitted=2, record_bytes=0) for at in range(30)]
+    + [behind(at, 5 * at, 5 * at, partition=1, in_sync=True, record_bytes=95) for at in range(30)],
+    {"said": [(0, 100.0)]},
+)
+DRAIN = STALLS.add([behind(at, 10 * at) for at in range(30)], {"said": [(0, 10.0)]})
+
+
+@pytest.fixture(scope="module")
+def stalled(spark: SparkSession) -> dict[int, list[Any]]:
+    """The stalls of all scenarios."""
+    lines, events = STALLS.frames(spark)
+    found = stalls(progress(sum_replica_lag(per_replica(lines))), lines, events)
+    return STALLS.split(found.collect(), "broker")
+
+
+@pytest.mark.parametrize("cause", BY_CAUSE)
+def test_a_stall_names_its_cause(stalled: dict[int, list[Any]], cause: str) -> None:
+    rows = [row for row in stalled[BY_CAUSE[cause]] if row.time == FIRST + 25]
     assert [row.cause for row in rows] == [cause]
 
 
-def test_a_quota_of_0_that_is_only_observed_stalls_nobody(spark: SparkSession) -> None:
-    lines = traffic(spark, [behind(at, 0, record_bytes=0) for at in range(30)])
-    found = stalls(progress(sum_replica_lag(per_replica(lines))), lines, quotas(spark, [(0, 0.0)], enforce=False))
-    assert {row.cause for row in found.collect()} == {"asked for, and nothing comes: the other side withholds it"}
+def test_a_quota_of_0_that_is_only_observed_stalls_nobody(stalled: dict[int, list[Any]]) -> None:
+    assert {row.cause for row in stalled[OBSERVED]} == {"asked for, and nothing comes: the other side withholds it"}
+
+
+def test_who_fell_behind_meanwhile_is_no_producer(stalled: dict[int, list[Any]]) -> None:
+    """One moves ten messages a second, of which none is written; from second 10 on there is another, 900 behind."""
+    assert {row.cause for row in stalled[FELL_BEHIND]} == {"more replicas fell behind meanwhile"}
+
+
+def test_in_sync_traffic_that_takes_the_quota_is_named(stalled: dict[int, list[Any]]) -> None:
+    assert {row.cause for row in stalled[IN_SYNC]} == {"in-sync traffic takes the whole quota"}
+
+
+def test_a_drain_is_no_stall(stalled: dict[int, list[Any]]) -> None:
+    assert stalled[DRAIN] == []
 
 
 def test_who_falls_silent_has_not_caught_up(spark: SparkSession) -> None:
@@ -99,28 +133,6 @@ def test_who_falls_silent_has_not_caught_up(spark: SparkSession) -> None:
     last = progress(lags(spark, rows)).orderBy("time").collect()[-1]
     assert (last.time - FIRST, last.lag, last.lost) == (19 + HELD_SECONDS, 0, 1)
     assert (last.done, last.eta_seconds, last.eta_low, last.eta_high) == (None, None, None, None)
-
-
-def test_who_fell_behind_meanwhile_is_no_producer(spark: SparkSession) -> None:
-    """One moves ten messages a second, of which none is written; from second 10 on there is another, 900 behind."""
-    rows = [behind(at, 10 * at, 1000) for at in range(30)]
-    rows += [behind(at, 0, 900, partition=1, record_bytes=0) for at in range(10, 30)]
-    lines = traffic(spark, rows)
-    found = stalls(progress(sum_replica_lag(per_replica(lines))), lines, quotas(spark, [(0, None)]))
-    assert {row.cause for row in found.collect()} == {"more replicas fell behind meanwhile"}
-
-
-def test_in_sync_traffic_that_takes_the_quota_is_named(spark: SparkSession) -> None:
-    rows = [behind(at, 0, 1000, omitted=2, record_bytes=0) for at in range(30)]
-    rows += [behind(at, 5 * at, 5 * at, partition=1, in_sync=True, record_bytes=95) for at in range(30)]
-    lines = traffic(spark, rows)
-    found = stalls(progress(sum_replica_lag(per_replica(lines))), lines, quotas(spark, [(0, 100.0)]))
-    assert {row.cause for row in found.collect()} == {"in-sync traffic takes the whole quota"}
-
-
-def test_a_drain_is_no_stall(spark: SparkSession) -> None:
-    lines = traffic(spark, [behind(at, 10 * at) for at in range(30)])
-    assert stalls(progress(sum_replica_lag(per_replica(lines))), lines, quotas(spark, [(0, 10.0)])).count() == 0
 
 
 def test_a_change_of_quota_begins_the_trend_anew(spark: SparkSession) -> None:

@@ -9,7 +9,7 @@ from pipeline.jobs.moves import by_source, moves
 from pipeline.jobs.partition_sizes import SUMMARY, partition_sizes, whole
 from pipeline.journals.parse_lines import parse
 from pipeline.tables.explode_traffic import replica_seconds
-from tests.pipeline.frames import quotas, traffic
+from tests.pipeline.frames import Scenarios, quotas, traffic
 from tests.pipeline.journal_files import FIRST
 from tests.pipeline.recorded_moves import PARTITIONS, bytes_moved, catch_up, lines
 
@@ -34,112 +34,159 @@ def drain(
     return [*rows, {**line, **end, "in_sync": True, "record_bytes": 0, "omitted": 0}]
 
 
-def found(spark: SparkSession, rows: list[dict[str, Any]], events: DataFrame | None = None) -> list[Any]:
-    said = quotas(spark, [(0, QUOTA)]) if events is None else events
-    return moves(traffic(spark, rows), said).orderBy("topic", "partition", "began").collect()
+SCENARIOS = Scenarios()
+
+
+def scenario(rows: list[dict[str, Any]], *said: dict[str, Any]) -> int:
+    """Without a word the quota of broker 101 as leader is `QUOTA` from the beginning."""
+    return SCENARIOS.add(rows, *(said or [{"said": [(0, QUOTA)]}]))
+
+
+@pytest.fixture(scope="module")
+def found(spark: SparkSession) -> dict[int, list[Any]]:
+    """The moves of all scenarios of this file."""
+    rows = moves(*SCENARIOS.frames(spark)).orderBy("topic", "partition", "began").collect()
+    return SCENARIOS.split(rows, "source", "destination")
 
 
 def sizes(lines: DataFrame) -> DataFrame:
     return partition_sizes(whole(SUMMARY.of(lines)))
 
 
-def test_a_move_lasts_from_the_first_line_behind_to_the_first_in_sync(spark: SparkSession) -> None:
-    (move,) = found(spark, drain(seconds=range(5, 25)))
+ALONE = scenario(drain(seconds=range(5, 25)))
+
+
+def test_a_move_lasts_from_the_first_line_behind_to_the_first_in_sync(found: dict[int, list[Any]]) -> None:
+    (move,) = found[ALONE]
     assert (move.source, move.destination, move.topic, move.partition) == ("101", "102", "orders", 0)
     assert (move.began - FIRST, move.seconds, move.finished) == (5, 20, True)
     assert (move.bytes, move.bytes_per_second, move.seen_by) == (20_000, 1000.0, "leader")
 
 
-def test_what_both_sidecars_saw_is_one_move(spark: SparkSession) -> None:
-    rows = drain(seconds=range(20)) + drain(seconds=range(20), role="follower")
-    (move,) = found(spark, rows)
+BOTH = scenario(drain(seconds=range(20)) + drain(seconds=range(20), role="follower"))
+
+
+def test_what_both_sidecars_saw_is_one_move(found: dict[int, list[Any]]) -> None:
+    (move,) = found[BOTH]
     assert (move.bytes, move.seen_by) == (20_000, "follower")
 
 
-def test_falling_behind_again_is_another_move_and_silence_ends_one(spark: SparkSession) -> None:
-    again = HELD_SECONDS + 50
-    rows = drain(seconds=range(10)) + drain(seconds=range(40, 45))[:-1] + drain(seconds=range(again, again + 5))
-    result = [(m.began - FIRST, m.seconds, m.finished) for m in found(spark, rows)]
-    assert result == [(0, 10, True), (40, 5, False), (again, 5, True)]
+LATER = HELD_SECONDS + 50
+AGAIN = scenario(drain(seconds=range(10)) + drain(seconds=range(40, 45))[:-1] + drain(seconds=range(LATER, LATER + 5)))
 
 
-def test_a_leader_that_serves_two_is_what_bounds_both(spark: SparkSession) -> None:
-    rows = drain(seconds=range(20), record_bytes=500) + drain(
-        seconds=range(20), record_bytes=500, destination=103, partition=1
-    )
-    both = found(spark, rows)
+def test_falling_behind_again_is_another_move_and_silence_ends_one(found: dict[int, list[Any]]) -> None:
+    result = [(m.began - FIRST, m.seconds, m.finished) for m in found[AGAIN]]
+    assert result == [(0, 10, True), (40, 5, False), (LATER, 5, True)]
+
+
+SERVES_TWO = scenario(
+    drain(seconds=range(20), record_bytes=500)
+    + drain(seconds=range(20), record_bytes=500, destination=103, partition=1)
+)
+
+
+def test_a_leader_that_serves_two_is_what_bounds_both(found: dict[int, list[Any]]) -> None:
+    both = found[SERVES_TWO]
     assert [move.bound for move in both] == ["leader", "leader"]
     assert all(move.leader_share > 0.9 for move in both)
 
 
-def test_a_follower_that_fetches_from_two_is_what_bounds_both(spark: SparkSession) -> None:
-    rows = drain(seconds=range(20), record_bytes=500, role="follower", destination=103) + drain(
-        seconds=range(20), record_bytes=500, role="follower", source=102, destination=103, partition=1
-    )
-    said = quotas(spark, [(0, QUOTA)], broker=103, role="follower")
-    assert {move.bound for move in found(spark, rows, said)} == {"follower"}
+FETCHES_FROM_TWO = scenario(
+    drain(seconds=range(20), record_bytes=500, role="follower", destination=103)
+    + drain(seconds=range(20), record_bytes=500, role="follower", source=102, destination=103, partition=1),
+    {"said": [(0, QUOTA)], "broker": 103, "role": "follower"},
+)
 
 
-def test_a_pair_alone_is_independent_and_without_a_quota_there_is_no_bound(spark: SparkSession) -> None:
+def test_a_follower_that_fetches_from_two_is_what_bounds_both(found: dict[int, list[Any]]) -> None:
+    assert [move.bound for move in found[FETCHES_FROM_TWO]] == ["follower", "follower"]
+
+
+PAIRS = scenario(
+    drain(seconds=range(20))
+    + drain(seconds=range(20), source=201, destination=202)
+    + drain(seconds=range(20), source=301, destination=302, record_bytes=100),
+    *({"said": [(0, quota)], "broker": source} for source, quota in ((101, QUOTA), (201, None), (301, QUOTA))),
+)
+
+
+def test_a_pair_alone_is_independent_and_without_a_quota_there_is_no_bound(found: dict[int, list[Any]]) -> None:
     """Of three pairs: one at its quota, one without any, and one far below it."""
-    said = quotas(spark, [(0, QUOTA)])
-    for source, quota in ((201, None), (301, QUOTA)):
-        said = said.unionByName(quotas(spark, [(0, quota)], broker=source))
-    rows = drain(seconds=range(20)) + drain(seconds=range(20), source=201, destination=202)
-    rows += drain(seconds=range(20), source=301, destination=302, record_bytes=100)
-    assert {move.source: move.bound for move in found(spark, rows, said)} == {
+    assert {move.source: move.bound for move in found[PAIRS]} == {
         "101": "independent", "201": "no quota", "301": "no quota",
     }  # fmt: skip
 
 
-def test_a_quota_that_was_set_right_before_the_move_is_its_bound(spark: SparkSession) -> None:
+IDLE = [
+    {"at": at, "partition": 1, "fetch_offset": 9, "high_watermark": 9, "in_sync": True, "record_bytes": 9}
+    for at in range(6)
+]
+FAST = [row | {"fetch_offset": row["fetch_offset"] + 60} for row in drain(seconds=range(12, 16), record_bytes=4000)]
+SET_RIGHT_BEFORE = scenario(
+    IDLE + drain(seconds=range(6, 12))[:-1] + FAST, {"said": [(0, None), (5, QUOTA), (12, 4 * QUOTA)]}
+)
+
+
+def test_a_quota_that_was_set_right_before_the_move_is_its_bound(found: dict[int, list[Any]]) -> None:
     """As `kafka-reassign-partitions --throttle` does it; what was allowed until then says nothing of the pace."""
-    idle = [
-        {"at": at, "partition": 1, "fetch_offset": 9, "high_watermark": 9, "in_sync": True, "record_bytes": 9}
-        for at in range(6)
-    ]
-    slow, fast = drain(seconds=range(6, 12))[:-1], drain(seconds=range(12, 16), record_bytes=4000)
-    rows = idle + slow + [row | {"fetch_offset": row["fetch_offset"] + 60} for row in fast]
-    said = quotas(spark, [(0, None), (5, QUOTA), (12, 4 * QUOTA)])
-    (move,) = found(spark, rows, said)
+    (move,) = found[SET_RIGHT_BEFORE]
     assert (move.bound, move.seconds) == ("independent", 10)
     assert move.leader_share >= 0.8
 
 
-def test_a_quota_of_0_sets_the_pace(spark: SparkSession) -> None:
+OF_ZERO = scenario(
+    [{**row, "record_bytes": 0, "fetch_offset": 0} for row in drain(seconds=range(20))[:-1]]
+    + drain(seconds=range(20, 30)),
+    {"said": [(0, 0.0), (20, 100 * QUOTA)]},
+)
+
+
+def test_a_quota_of_0_sets_the_pace(found: dict[int, list[Any]]) -> None:
     """For twenty seconds nothing is brought, then all of it, far below the quota. The second of the change counts for
     the lower one."""
-    rows = [{**row, "record_bytes": 0, "fetch_offset": 0} for row in drain(seconds=range(20))[:-1]]
-    (move,) = found(spark, rows + drain(seconds=range(20, 30)), quotas(spark, [(0, 0.0), (20, 100 * QUOTA)]))
+    (move,) = found[OF_ZERO]
     assert (move.bound, move.seconds, move.leader_share) == ("independent", 30, pytest.approx(21 / 30))
 
 
-def test_a_quota_that_was_taken_away_before_the_move_is_not_its_bound(spark: SparkSession) -> None:
-    said = quotas(spark, [(0, QUOTA), (8, None)])
-    held = drain(seconds=range(8), partition=1)
-    move, _ = found(spark, held + drain(seconds=range(9, 14)), said)
+TAKEN_AWAY = scenario(
+    drain(seconds=range(8), partition=1) + drain(seconds=range(9, 14)), {"said": [(0, QUOTA), (8, None)]}
+)
+
+
+def test_a_quota_that_was_taken_away_before_the_move_is_not_its_bound(found: dict[int, list[Any]]) -> None:
+    move, _ = found[TAKEN_AWAY]
     assert (move.bound, move.leader_share) == ("no quota", 0.0)
 
 
-def test_a_quota_that_is_only_observed_sets_no_pace(spark: SparkSession) -> None:
+OBSERVED = scenario(drain(seconds=range(20), record_bytes=10_000), {"said": [(0, QUOTA)], "enforce": False})
+ENFORCED_LATER = scenario(drain(seconds=range(20)), {"said": [(0, QUOTA)], "enforce": False}, {"said": [(15, QUOTA)]})
+
+
+def test_a_quota_that_is_only_observed_sets_no_pace(found: dict[int, list[Any]]) -> None:
     """Ten times as much moves as it would allow; enforced in the middle it does set the pace, and only then."""
-    (move,) = found(spark, drain(seconds=range(20), record_bytes=10_000), quotas(spark, [(0, QUOTA)], enforce=False))
+    (move,) = found[OBSERVED]
     assert (move.bound, move.leader_share) == ("no quota", 0.0)
-    said = quotas(spark, [(0, QUOTA)], enforce=False).unionByName(quotas(spark, [(15, QUOTA)]))
-    (move,) = found(spark, drain(seconds=range(20)), said)
+    (move,) = found[ENFORCED_LATER]
     assert (move.bound, move.leader_share) == ("no quota", pytest.approx(0.25, abs=0.06))
 
 
-def test_under_kip73_fetches_that_fill_the_window_but_for_less_than_another_are_bound(spark: SparkSession) -> None:
-    """Fetches of so many seconds' worth of the quota, three quarters of which they use, and nothing was left out: of
-    large ones no other fits, of small ones there would have been room."""
-    rows = [
+WORTHS = scenario(
+    [
         {**row, "omitted": 0, "record_bytes": int(worth * QUOTA) if (row["at"] % (worth / 0.76)) < 1 else 0}
         for source, worth in ((101, 2.8), (201, 1.0))
         for row in drain(seconds=range(33), source=source, destination=source + 1)
-    ]
-    said = quotas(spark, [(0, QUOTA)]).unionByName(quotas(spark, [(0, QUOTA)], broker=201))
-    assert {move.source: move.bound for move in found(spark, rows, said)} == {"101": "independent", "201": "no quota"}
+    ],
+    {"said": [(0, QUOTA)]}, {"said": [(0, QUOTA)], "broker": 201},
+)  # fmt: skip
+
+
+def test_under_kip73_fetches_that_fill_the_window_but_for_less_than_another_are_bound(
+    found: dict[int, list[Any]],
+) -> None:
+    """Fetches of so many seconds' worth of the quota, three quarters of which they use, and nothing was left out: of
+    large ones no other fits, of small ones there would have been room."""
+    assert {move.source: move.bound for move in found[WORTHS]} == {"101": "independent", "201": "no quota"}
 
 
 def test_move_ratio_is_data_to_move_over_data_on_the_source(spark: SparkSession) -> None:
