@@ -1,4 +1,4 @@
-"""Locks an open file, waiting for a bounded time: its holder may be stopped and never release it.
+"""Holds the lock of a file, waiting for a bounded time: its holder may be stopped and never release it.
 
 Blocking. Knows nothing of what the lock is for. Invariant: a caller that does not get the lock in time is told which
 file it is on, and how to find out who has it.
@@ -7,42 +7,53 @@ file it is on, and how to find out who has it.
 from __future__ import annotations
 
 import fcntl
+import os
+from contextlib import contextmanager
 from time import monotonic, sleep
 from typing import TYPE_CHECKING
 
 from ..errors import ConfigurationError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 LOCK_SECONDS = 10.0
-"""How long a lock is waited for. Whoever has it needs it for milliseconds."""
+"""How long a lock is waited for. Its holder needs it for milliseconds."""
 _LOOK_SECONDS = 0.02
 
 
-def lock(descriptor: int, place: Path, *, seconds: float, not_done: str, takes: str) -> None:
-    """Return with the lock, which ends with the descriptor.
+@contextmanager
+def locked(place: Path, *, not_done: str, takes: str) -> Iterator[int]:
+    """Hold the lock of a file, which is made if it is not there; yield its descriptor, with which the lock ends.
 
     Args:
-        descriptor: of `place`.
-        place: to be named.
-        seconds: for so long it is waited for.
-        not_done: what is not done without it.
+        place: the file.
+        not_done: what is not done without the lock.
         takes: how long it takes otherwise.
 
     Raises:
-        ConfigurationError: somebody had it all the time.
+        OSError: the file cannot be opened.
+        ConfigurationError: another process had the lock for `LOCK_SECONDS`.
     """
-    deadline = monotonic() + seconds
-    while True:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
+    descriptor = os.open(place, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        deadline = monotonic() + LOCK_SECONDS
+        while not _is_locked(descriptor):
             if monotonic() >= deadline:
                 raise ConfigurationError(
-                    f"{place}: another process has had its lock for {seconds:g} s, and {not_done}: "
+                    f"{place}: another process has had its lock for {LOCK_SECONDS:g} s, and {not_done}: "
                     f"`fuser {place}` tells which; {takes}"
-                ) from error
+                )
             sleep(_LOOK_SECONDS)
-        else:
-            return
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _is_locked(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

@@ -20,10 +20,10 @@ import msgspec
 
 from ..config.state_path import written_first
 from ..errors import ConfigurationError
-from ..files.locking import LOCK_SECONDS, lock
+from ..files.locking import locked
 from ..files.reading import read_bytes, refuse_silent
 from ..quotas.reading import parse_quotas
-from ..quotas.whole_file import MOST_BYTES
+from .quota_file import MOST_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -144,20 +144,12 @@ def _being_written(path: Path) -> Iterator[tuple[int, Path]]:
     """Open the temporary file that becomes `path`, locked: sidecars that share a quotas.toml share it as well."""
     name = written_first(path)
     while True:
-        descriptor = os.open(name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-        try:
-            lock(
-                descriptor,
-                name,
-                seconds=LOCK_SECONDS,
-                not_done="the last good quotas are not kept",
-                takes="to keep them takes milliseconds",
-            )
-            if _is_still(descriptor, name):
-                yield descriptor, name
+        with locked(
+            name, not_done="the last good quotas are not kept", takes="to keep them takes milliseconds"
+        ) as found:
+            if _is_still(found, name):
+                yield found, name
                 return
-        finally:
-            os.close(descriptor)
 
 
 def _is_still(descriptor: int, name: Path) -> bool:

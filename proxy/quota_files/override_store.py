@@ -11,18 +11,17 @@ from __future__ import annotations
 
 import hashlib
 import os
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
 from ..errors import ConfigurationError
-from ..files.locking import LOCK_SECONDS, lock
+from ..files.locking import locked
 from ..files.reading import read_bytes, refuse_silent
 from ..quotas.override import Override, layer_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
 
 SCHEMA = 1
@@ -81,7 +80,7 @@ def edit(
     Raises ConfigurationError, and whatever `change` raises: then nothing has been written.
     """
     try:
-        with _alone(path):
+        with locked(_lock_path(path), not_done="no override is changed", takes="a change takes milliseconds"):
             before = _read(path, broker_id)
             after = change(before)
             if after != before:
@@ -142,19 +141,5 @@ def _sync(directory: Path) -> None:
         os.close(descriptor)
 
 
-@contextmanager
-def _alone(path: Path) -> Iterator[None]:
-    """Hold the store's lock. Raises OSError; ConfigurationError if another process keeps the lock."""
-    name = path.with_name(f"{path.name}.lock")
-    descriptor = os.open(name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    try:
-        lock(
-            descriptor,
-            name,
-            seconds=LOCK_SECONDS,
-            not_done="no override is changed",
-            takes="a change takes milliseconds",
-        )
-        yield
-    finally:
-        os.close(descriptor)
+def _lock_path(path: Path) -> Path:
+    return path.with_name(f"{path.name}.lock")

@@ -8,14 +8,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from ..errors import ConfigurationError
 from ..files.reading import read_bytes, refuse_silent
 from ..quotas.reading import parse_quotas
-from ..quotas.whole_file import MOST_BYTES, refuse_nothing
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from ..quotas.sections import QuotaFile
+
+
+MOST_BYTES = 4 * 2**20
+"""The longest quotas.toml that is read: lists of 300 000 partitions, which take a thread some seconds to parse."""
+NOTHING_EXPECTED = "expected TOML, found nothing (a comment is enough to lift every quota)"
 
 
 class WrittenQuotas(NamedTuple):
@@ -28,7 +33,9 @@ class WrittenQuotas(NamedTuple):
 def read_quotas_file(path: Path) -> WrittenQuotas:
     """Read quotas.toml. Raises ConfigurationError if the file is missing, unreadable or wrong."""
     content = read_bytes(path, most_bytes=MOST_BYTES)
-    refuse_nothing(content, source=str(path))
+    if not content.strip():
+        # An editor has truncated the file and not written it yet. Read as quotas, it would lift every quota.
+        raise ConfigurationError(f"{path}: {NOTHING_EXPECTED}")
     return WrittenQuotas(content, parse_quotas(content, source=str(path)))
 
 

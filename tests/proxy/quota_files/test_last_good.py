@@ -147,7 +147,7 @@ def test_a_lock_that_is_never_given_back_is_not_waited_for_without_end(
     state: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A sidecar that is stopped with it kept the others from keeping anything, and none could say why."""
-    monkeypatch.setattr("proxy.quota_files.last_good.LOCK_SECONDS", 0.1)
+    monkeypatch.setattr("proxy.files.locking.LOCK_SECONDS", 0.1)
     keep_last_good(state, QUOTAS, 1.0)
     written = state.with_name("state.new")
     holder = os.open(written, os.O_RDWR | os.O_CREAT)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from proxy.errors import ConfigurationError
-from proxy.quota_files.quota_file import load_quotas_file
+from proxy.quota_files.quota_file import MOST_BYTES, load_quotas_file, read_quotas_file
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,3 +30,22 @@ def test_a_file_caught_while_it_is_written_lifts_no_quota(tmp_path: Path, conten
     path.write_text(content)
     with pytest.raises(ConfigurationError, match="found nothing"):
         load_quotas_file(path)
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        (b"#" * (MOST_BYTES + 1), f"expected at most {MOST_BYTES} bytes"),
+        (b"#" * MOST_BYTES, None),
+        (b"# none", None),
+    ],
+    ids=range(3),
+)
+def test_how_long_a_file_may_be(tmp_path: Path, content: bytes, problem: str | None) -> None:
+    path = tmp_path / "q.toml"
+    path.write_bytes(content)
+    if problem is None:
+        assert list(read_quotas_file(path).quota_file.sections()) == []
+        return
+    with pytest.raises(ConfigurationError, match=f"q.toml: {problem}"):
+        read_quotas_file(path)
