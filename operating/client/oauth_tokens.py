@@ -16,9 +16,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from operating.url_text import without_user
 from proxy.errors import ClusterError, ConfigurationError
 from proxy.files.reading import read_bytes
-from proxy.url_text import without_user
 
 from .security import tls_context
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from proxy.errors import ConfigurationError, InvalidValueError
 from proxy.files.reading import read_bytes
+from proxy.files.suggestions import did_you_mean
 from proxy.quotas import shown
-from proxy.suggestions import did_you_mean
 
 from .java_properties import read_properties
 from .login import login_arguments

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from proxy.url_text import names_user, without_user
+from operating.url_text import names_user, without_user
 
 from ..configuration import DEFAULT_CONFIG
 

@@ -7,10 +7,10 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from proxy.errors import InvalidValueError
+from proxy.files.suggestions import did_you_mean
 from proxy.files.toml_reading import load_toml
 from proxy.quotas import RATE_KEYS, REPLICAS_KEYS, parse_span, shown
 from proxy.quotas.override import BROKER, MODE, PlacedValue
-from proxy.suggestions import did_you_mean
 
 from ..quota_words import parse_moment
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..errors import InvalidValueError
+from ..files.suggestions import did_you_mean
 from ..quotas.units import shown
-from ..suggestions import did_you_mean
 from .jaas import read_jaas
 from .tls_settings import Secret
 

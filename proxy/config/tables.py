@@ -24,8 +24,8 @@ from types import UnionType
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 
 from ..errors import InvalidValueError
+from ..files.suggestions import did_you_mean
 from ..quotas.units import format_size, parse_size, shown
-from ..suggestions import did_you_mean
 from .settings_problems import Problems
 from .settings_values import Address, format_duration, parse_address, parse_seconds, parse_target
 

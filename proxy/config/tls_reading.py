@@ -10,8 +10,8 @@ import ipaddress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import InvalidValueError
+from ..files.suggestions import did_you_mean
 from ..quotas.units import shown
-from ..suggestions import did_you_mean
 from .names_settings import flat
 from .settings_values import parse_server_name
 from .tls_ciphers import allowed

@@ -15,7 +15,7 @@ import enum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import InvalidValueError
-from ..suggestions import did_you_mean
+from ..files.suggestions import did_you_mean
 from .globs import glob_of
 from .keys import SET_TWICE, TOPIC_OR_GLOB, flattened
 from .units import shown

@@ -12,7 +12,7 @@ from datetime import UTC, datetime, time, tzinfo
 from typing import TYPE_CHECKING, Any
 
 from ..errors import InvalidValueError
-from ..suggestions import did_you_mean
+from ..files.suggestions import did_you_mean
 from .rate_source import LEAST_RATE, Deadline, RateSource
 from .spans import parse_span
 from .units import parse_rate, shown

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from ..errors import ConfigurationError, InvalidValueError, beginning
+from ..files.suggestions import did_you_mean
 from ..files.toml_reading import KeyLines, parse_toml
-from ..suggestions import did_you_mean
 from .keys import GLOB_WILDCARD, RACK, TOPIC_OR_GLOB, flattened, is_broker_id, quoted
 from .priorities import parse_priorities
 from .section_reading import UNTIL, Draft, Of, parse_until

@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from ..errors import InvalidValueError
-from ..suggestions import did_you_mean
+from ..files.suggestions import did_you_mean
 from .keys import SET_TWICE
 from .rate_reading import parse_rate_or_source
 from .rate_source import Deadline

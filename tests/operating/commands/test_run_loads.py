@@ -16,7 +16,17 @@ if TYPE_CHECKING:
 
 LIMIT_SECONDS = 20
 OURS = {"admission", "journal_schema", "operating", "protocol", "proxy"}
-OF_OPERATING = {"", "cli", "commands", "commands.options", "commands.run", "configuration", "running", "streams"}
+OF_OPERATING = {
+    "",
+    "cli",
+    "commands",
+    "commands.options",
+    "commands.run",
+    "configuration",
+    "running",
+    "streams",
+    "url_text",
+}
 OTHERS = {
     "attr", "attrs", "click", "construct", "h11", "idna", "msgspec", "outcome", "sniffio",
     "sortedcontainers", "trio", "typing_extensions",
@@ -34,7 +44,7 @@ LIBRARY_LATER = {
     "asyncio", "concurrent", "http.client", "http.server", "importlib.metadata", "logging.config", "logging.handlers",
     "multiprocessing", "urllib.error", "urllib.request", "xml",
 }  # fmt: skip
-BEFORE_IT_GIVES_WAY = {"errors", "logs", "logs.terminal_text", "package", "url_text"}
+BEFORE_IT_GIVES_WAY = {"errors", "logs", "logs.terminal_text", "package"}
 BEGINS = """
 import os, sys
 # Debian's Python loads a module of its own at every start.

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from proxy.suggestions import did_you_mean
+from proxy.files.suggestions import did_you_mean
 
 KEYS = ("leader.replication.throttled.rate", "follower.replication.throttled.rate", "until", "mode.enforce")
 
