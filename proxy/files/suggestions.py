@@ -1,4 +1,4 @@
-"""What a misspelt name was probably meant to be. Pure; difflib is close enough for keys. Knows no file."""
+"""Suggests the name that a misspelt one was probably meant to be. Pure; difflib is close enough for keys. Knows no file."""
 
 from __future__ import annotations
 
@@ -23,6 +23,6 @@ def did_you_mean(found: str, known: Iterable[str]) -> str:
 
 
 def _are_in(parts: list[str], of: list[str]) -> bool:
-    """In that order, each spelt nearly so."""
+    """Return True if the parts occur in that order, each spelt nearly so."""
     left = iter(of)
     return all(any(difflib.get_close_matches(part, [other], n=1) for other in left) for part in parts)
