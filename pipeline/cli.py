@@ -10,8 +10,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
 from .commands import ask, ingest, measurements, planning, report, stream, upkeep
-from .error_message import first_line
-from .errors import InputError
+from .errors import InputError, first_line
 from .terminal import printable
 
 

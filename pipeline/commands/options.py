@@ -15,8 +15,7 @@ import click
 from py4j.protocol import Py4JNetworkError
 from pyspark.sql import SparkSession
 
-from ..error_message import jvm_ended
-from ..errors import InputError
+from ..errors import InputError, jvm_ended
 from ..session import open_session
 from ..tables import Tables
 from ..tables.delta import LOG

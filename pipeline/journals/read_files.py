@@ -20,7 +20,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from journal_schema import Kind
 
-from ..error_message import root_cause
+from ..errors import root_cause
 from ..tables.file_accounts import OPEN
 from ..tables.storage import literal
 from .decompress import FileEnd, how_it_ends, lines

@@ -10,6 +10,7 @@ brokers squared times seconds at most.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 
 from pyspark.sql import Window
@@ -19,7 +20,6 @@ from pyspark.sql.types import ArrayType, DoubleType, LongType, StringType, Struc
 from ..jobs.link_ends import one_end
 from ..jobs.moves import MOVE
 from ..jobs.partition_sizes import SUMMARY, partition_sizes, whole
-from .components import components
 from .simulation import Flow, Outcome, Quotas, Scenario, simulate
 
 if TYPE_CHECKING:
@@ -168,6 +168,31 @@ def replay(
     schema = "index int, name string, policy string, links array<int>"
     scenarios = spark.createDataFrame(rows, schema).repartition(min(len(rows), MOST_TASKS))
     return scenarios.withColumn("result", simulated("index", "links")).select("name", "policy", "result.*")
+
+
+def components(flows: Sequence[Flow], quotas: Quotas, bounds: Sequence[Bound] = ()) -> list[list[int]]:
+    """Return the flows' indices by component: links that share a budget, and all connected by such pairs.
+
+    Links of two components never ask the same budget, so each may be replayed by itself, elsewhere, with the same
+    result. A flow without a budget is a component by itself.
+    """
+    budgets = {*quotas, *((bound.broker, bound.role) for bound in bounds)}
+    of_budget: dict[tuple[str, str], int] = {}
+    parents = list(range(len(flows)))
+
+    def root(index: int) -> int:
+        while parents[index] != index:
+            parents[index] = index = parents[parents[index]]
+        return index
+
+    for index, flow in enumerate(flows):
+        for budget in ((flow.source, "leader"), (flow.destination, "follower")):
+            if budget in budgets:
+                parents[root(index)] = root(of_budget.setdefault(budget, index))
+    found: dict[int, list[int]] = defaultdict(list)
+    for index in range(len(flows)):
+        found[root(index)].append(index)
+    return list(found.values())
 
 
 def _rows(

@@ -3,8 +3,7 @@ from __future__ import annotations
 import pytest
 
 from pipeline.jobs.inner_rates import Bound
-from pipeline.model.components import components
-from pipeline.model.replay import WhatIf
+from pipeline.model.replay import WhatIf, components
 from pipeline.model.simulation import Flow, simulate
 
 MB = 1_000_000.0

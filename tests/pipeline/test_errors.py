@@ -10,7 +10,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 
 from pipeline.cli import main
-from pipeline.error_message import first_line, root_cause
+from pipeline.errors import first_line, root_cause
 from pipeline.tables import Tables
 
 if TYPE_CHECKING:
