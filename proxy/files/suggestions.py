@@ -1,4 +1,4 @@
-"""Suggests the name that a misspelt one was probably meant to be. Pure; difflib is close enough for keys. Knows no file."""
+"""Suggests the name that a misspelt one was probably meant to be. Pure; difflib is close enough for keys."""
 
 from __future__ import annotations
 
