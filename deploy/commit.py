@@ -13,23 +13,23 @@ UV = ROOT / ".tools" / "bin" / "uv"
 
 
 def version() -> str:
-    """Of the project: pyproject.toml is the one place that has it."""
+    """Return the project's version, which pyproject.toml alone has."""
     found: str = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["version"]
     return found
 
 
 def commit() -> str:
-    """Its full id."""
+    """Return the commit's full id."""
     return run("git", "rev-parse", "HEAD").strip()
 
 
 def commit_seconds() -> int:
-    """When it was made, in seconds since 1970: the time of everything that is made of it."""
+    """Return when the commit was made, in seconds since 1970: the time of everything that is made of it."""
     return int(run("git", "log", "-1", "--format=%ct"))
 
 
 def commit_time() -> str:
-    """The same, as RFC 3339 has it."""
+    """Return the same as RFC 3339 has it."""
     return run("git", "log", "-1", "--format=%cI").strip()
 
 

@@ -1,4 +1,5 @@
-"""What is kept twice below deploy/, because who reads it cannot reach the first place. `python -m deploy` writes it.
+"""Files that are kept twice below deploy/, because their readers cannot reach the first place. `python -m deploy`
+writes it.
 
 Invariant: nobody edits the second place; tests/deploy/test_derived.py holds both equal.
 """
@@ -22,18 +23,18 @@ spec:
 
 
 def all_rules(rules: Path = HERE / "prometheus") -> str:
-    """The groups of all files as one list, comments and all."""
+    """Return the groups of all files as one list, comments and all."""
     texts = [(rules / name).read_text("utf-8") for name in RULES]
     return "groups:\n" + "".join(text.partition("\ngroups:\n")[2].rstrip("\n") + "\n" for text in texts)
 
 
 def prometheus_rule() -> str:
-    """All rules as one object of the Prometheus Operator's."""
+    """Return all rules as one object of the Prometheus Operator's."""
     return _HEAD + "".join(f"  {line}\n" if line else "\n" for line in all_rules().splitlines())
 
 
 def derived(root: Path = HERE) -> dict[Path, str]:
-    """What is to be in each file, below `root`."""
+    """Return what is to be in each file, below `root`."""
     schema = root / "helm" / "values.schema.json"
     return {
         schema: with_settings((HERE / "helm" / schema.name).read_text("utf-8")),

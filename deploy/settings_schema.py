@@ -1,4 +1,4 @@
-"""What the chart's value `settings` may be: the keys of proxy.toml by their paths, each with what it may hold.
+"""The schema of the chart's value `settings`: the keys of proxy.toml by their paths, each with what it may hold.
 
 It comes from the same declarations as the sidecar's own reading, so `helm template` refuses a key or a value that a
 sidecar would not start with. Values are what `--set` takes: text may be in quotes, lists are TOML text. Pure.

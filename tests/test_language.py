@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[1]
 CONVERTED = (
     "benchmarks",
+    "deploy",
     "fuzz",
     "journal_schema",
     "lab",

@@ -1,4 +1,4 @@
-"""From panels to Grafana's JSON, by Grafana's own typed builders. Knows layout and colours, no metric.
+"""Grafana's JSON from panels, by Grafana's own typed builders. Knows layout and colours, no metric.
 
 Invariant: the same panels give the same bytes, so the committed file can be compared.
 """
@@ -55,7 +55,7 @@ BAD_WHEN_LOW = frozenset({"bool_yes_no"})
 
 
 def as_json() -> str:
-    """The dashboard as it is committed and provisioned."""
+    """Return the dashboard as it is committed and provisioned."""
     built = json.loads(json.dumps(_dashboard().build(), cls=JSONEncoder))
     for annotation in built["annotations"]["list"]:
         # What the typed builder does not know.

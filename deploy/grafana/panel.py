@@ -1,4 +1,4 @@
-"""What a panel is: its question, its unit, its expressions; and the labels that the dashboard's variables choose.
+"""A panel: its question, its unit, its expressions; and the labels that the dashboard's variables choose.
 
 Data, no Grafana, no metric.
 """

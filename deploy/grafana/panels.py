@@ -1,4 +1,4 @@
-"""What the dashboard shows: every panel with its question, its unit and its expressions. Data, no Grafana.
+"""The dashboard's panels, each with its question, its unit and its expressions. Data, no Grafana.
 
 The panels' descriptions are what an operator reads when hovering over them, so they say what is normal. Invariant: an
 expression uses metrics of docs/metrics.md, or what deploy/prometheus records; `$cluster`, `$instance` and

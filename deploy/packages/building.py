@@ -56,7 +56,7 @@ def build(into: Path) -> list[Path]:
 
 
 def _lay_out_libraries(stage: Path) -> None:
-    """lib/python3.X for each Python: what the lock says, and this project."""
+    """Write lib/python3.X for each Python: the packages of the lock, and this project."""
     requirements, wheels = stage / "requirements.txt", stage / "wheels"
     run(
         UV, "export", "--quiet", "--frozen", "--no-dev", "--extra=operator", "--no-emit-project",
@@ -78,7 +78,7 @@ def _lay_out_libraries(stage: Path) -> None:
 
 
 def _forget_the_build(target: Path) -> None:
-    """What an installer notes of where a package came from differs from machine to machine."""
+    """Remove an installer's notes of where a package came from: they differ from machine to machine."""
     for info in target.glob("*.dist-info"):
         for name in ("direct_url.json", "uv_cache.json", "uv_build.json", "INSTALLER", "REQUESTED"):
             (info / name).unlink(missing_ok=True)
@@ -89,7 +89,7 @@ def _forget_the_build(target: Path) -> None:
 
 
 def _write_manual(folder: Path) -> None:
-    """A page for each command, from what its --help says."""
+    """Write a page for each command, from its --help."""
     folder.mkdir()
     os.environ["SOURCE_DATE_EPOCH"] = str(commit_seconds())
     context = click.Context(cli, info_name=PROGRAM)
@@ -103,7 +103,7 @@ def _write_manual(folder: Path) -> None:
 
 
 def _take_back_to_the_commit(stage: Path) -> None:
-    """nfpm leaves the times of what it finds in folders."""
+    """Set the times of all files to the commit's: nfpm keeps those of what it finds in folders."""
     when = float(commit_seconds())
     for path in (stage, *stage.rglob("*")):
         os.utime(path, (when, when), follow_symlinks=False)

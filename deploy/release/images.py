@@ -29,7 +29,7 @@ _TARGETS = {SIDECAR: (), REDIRECT: ("--target=redirect",)}
 
 
 class ImagePlan(NamedTuple):
-    """How images are built."""
+    """The way images are built."""
 
     base: str
     """What both are built on, by its digest or, where it is of this machine alone, by its name."""
@@ -42,7 +42,7 @@ class ImagePlan(NamedTuple):
 
     @classmethod
     def of(cls, environment: Mapping[str, str]) -> ImagePlan:
-        """As BASE_IMAGE, IMAGE_OPTIONS and BUILDER say; empty is as unset."""
+        """Read BASE_IMAGE, IMAGE_OPTIONS and BUILDER; empty is as unset."""
         base = environment.get("BASE_IMAGE") or default_base()
         options = tuple(shlex.split(environment.get("IMAGE_OPTIONS", "")))
         return cls(base, options, environment.get("BUILDER") or BY_HAND)
@@ -58,7 +58,7 @@ class Image(NamedTuple):
 
 
 def default_base() -> str:
-    """As the Dockerfile has it."""
+    """Return the base that the Dockerfile names."""
     (found,) = re.findall(r"^ARG BASE_IMAGE=(\S+)$", (ROOT / "Dockerfile").read_text("utf-8"), re.MULTILINE)
     return str(found)
 
@@ -76,7 +76,7 @@ def build_images(into: Path, plan: ImagePlan) -> list[Image]:
 
 
 def base_digest(plan: ImagePlan) -> str:
-    """sha256:… of what images are built on: as it is named, else of the one of this machine."""
+    """Return the digest (sha256:…) of the base: as it is named, else of the one of this machine."""
     if "@" in plan.base:
         return plan.base.rpartition("@")[2]
     found: str = json.loads(run("buildah", "inspect", "--type=image", plan.base))["FromImageDigest"]

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def write_materials(path: Path) -> None:
-    """As uv has it, without what differs from run to run. Raises CalledProcessError."""
+    """Write the materials as uv has them, without what differs from run to run. Raises CalledProcessError."""
     which = ("--frozen", "--no-dev", "--extra=operator", "--format=cyclonedx1.5")
     found: dict[str, Any] = json.loads(run(UV, "export", "--quiet", *which))
     found["metadata"]["timestamp"] = commit_time()

@@ -1,4 +1,4 @@
-"""Where what is published came from: a statement of in-toto (v1) with the predicate of SLSA (provenance v1).
+"""The provenance of what is published: a statement of in-toto (v1) with the predicate of SLSA (provenance v1).
 
 It says which commit, which base image and which locked libraries went in, what was asked for and who built it. It is
 not signed: a key, or an identity that a registry knows, is whoever's who publishes. It has no times, so that the same
@@ -39,7 +39,7 @@ def write_provenance(path: Path, made: Iterable[Path], images: Iterable[Image], 
 
 
 def sha256(path: Path) -> str:
-    """In hexadecimal digits, read by pieces."""
+    """Return the SHA-256 in hexadecimal digits; the file is read by pieces."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 

@@ -44,7 +44,7 @@ def release(into: Path = DIST, *, plan: ImagePlan) -> list[Path]:
 
 
 def publish(make: Callable[[Path], None], into: Path, *, staged: Path) -> None:
-    """Have everything made in the folder `staged`, and put that in the place of `into` once all of it is there."""
+    """Make everything in the folder `staged`, and put that in the place of `into` once all of it is there."""
     shutil.rmtree(staged, ignore_errors=True)
     staged.mkdir(parents=True)
     make(staged)
@@ -68,7 +68,7 @@ def _make(into: Path, *, plan: ImagePlan) -> None:
 
 
 def _pack_chart(into: Path) -> None:
-    """helm notes the time of packing in the archive; it is taken as of the commit."""
+    """Pack the chart as of the commit: helm would note the time of packing in the archive."""
     run(helm_command(), "package", ROOT / "deploy" / "helm", "--destination", into)
     archive = into / f"kafka-throttle-sidecar-{version()}.tgz"
     unpacked = into / "chart"

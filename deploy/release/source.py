@@ -10,20 +10,20 @@ class ReleaseError(Exception):
 
 
 def require_committed() -> None:
-    """Raises ReleaseError where files differ from the commit: nobody could build that release again."""
+    """Raise ReleaseError where files differ from the commit: that release could not be built again."""
     if changed := run("git", "status", "--porcelain").splitlines():
         more = f" and {len(changed) - 1} more" if changed[1:] else ""
         raise ReleaseError(f"changed since the commit that would be released: {changed[0][3:]}{more}; commit or stash")
 
 
 def source_address() -> str | None:
-    """Where others can fetch it from, as pip and SLSA write it; None where it was cloned from a folder."""
+    """Return where others can fetch it from, as pip and SLSA write it; None where it was cloned from a folder."""
     address = run("git", "config", "--default", "", "--get", "remote.origin.url").strip()
     return f"git+{address}" if "://" in address and not address.startswith("file:") else None
 
 
 def changes() -> str:
-    """What was done since the last tag: the first line of each commit."""
+    """List the changes since the last tag: the first line of each commit."""
     tags = run("git", "tag", "--list", "--merged", "HEAD", "--sort=-creatordate").split()
     since = f"{tags[0]}..HEAD" if tags else "HEAD"
     lines = run("git", "log", "--no-merges", "--format=- %s", since)

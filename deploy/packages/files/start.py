@@ -1,4 +1,4 @@
-"""Of throttle-sidecar: finds its libraries, and nobody else's."""
+"""The start of throttle-sidecar: finds its libraries, and no others."""
 
 import sys
 from pathlib import Path
