@@ -19,8 +19,8 @@ from proxy.config.settings import JournalSettings
 from proxy.journal.encoding import Origin
 from proxy.journal.segments import SegmentDirectory
 from proxy.journal.writer import Batch, Writer
-from proxy.throttle.ledger import Ledger
-from proxy.throttle.ledger_blocks import Position, TrafficKey
+from proxy.ledger.blocks import Position, TrafficKey
+from proxy.ledger.ledger import Ledger
 
 if TYPE_CHECKING:
     from collections.abc import Callable

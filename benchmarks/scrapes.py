@@ -100,14 +100,14 @@ def site(
 ) -> Site:
     """Return the pages about these throttles."""
     replica_stats_task = ReplicaStatsTask(throttles, turn, pause_seconds=lambda _: 0.0)
-    page = StatusPage(settings, watch, throttles, survey=lambda role, _: replica_stats_task.last(role))
+    page = StatusPage(settings, watch, throttles, replica_stats=lambda role, _: replica_stats_task.last(role))
     sources = Sources(
         statistics=counted,
         reloads=watch.statistics,
         overrides=lambda: (),
         quotas=lambda: watch.current,
         rate_bytes_per_second=lambda _: 0.0,
-        survey=replica_stats_task.last,
+        replica_stats=replica_stats_task.last,
         version=str,
         task_restarts={},
     )

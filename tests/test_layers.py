@@ -18,6 +18,8 @@ PURE = (
     "reassignment",
     "journal_schema",
     "proxy.throttle",
+    "proxy.diagnostics",
+    "proxy.ledger",
     "proxy.quotas",
 )
 IMPURE = {"trio", "socket", "select", "threading", "logging", "structlog", "prometheus_client", "asyncio", "random"}

@@ -10,15 +10,15 @@ from proxy.config.settings import JournalSettings
 from proxy.journal.encoding import Origin, event
 from proxy.journal.segments import SegmentDirectory, run_name
 from proxy.journal.writer import Batch, Writer
-from proxy.throttle.ledger import Ledger
-from proxy.throttle.ledger_blocks import Position, TrafficKey
+from proxy.ledger.blocks import Position, TrafficKey
+from proxy.ledger.ledger import Ledger
 
 from .outages import MIB, START
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from proxy.throttle.ledger_blocks import Block
+    from proxy.ledger.blocks import Block
 
     from .outages import Replica
 

@@ -15,8 +15,8 @@ from .amiss import amiss_at, amiss_in, share_of
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from proxy.diagnostics.replica_stats import LinkStats, PartitionStats
     from proxy.observing.throttle_page import Page, RoleState
-    from proxy.throttle.survey import LinkSurvey, PartitionSurvey
 
     from .answers import Sidecar
 
@@ -52,8 +52,8 @@ class Rows(NamedTuple):
 
     silent: tuple[Sidecar, ...]
     roles: tuple[RoleRow, ...]
-    links: tuple[tuple[Page, str, LinkSurvey], ...]
-    partitions: tuple[tuple[Page, str, PartitionSurvey], ...]
+    links: tuple[tuple[Page, str, LinkStats], ...]
+    partitions: tuple[tuple[Page, str, PartitionStats], ...]
 
     @property
     def pages(self) -> tuple[Page, ...]:

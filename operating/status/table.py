@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
+    from proxy.diagnostics.replica_stats import LinkStats, PartitionStats
     from proxy.observing.throttle_page import Page
-    from proxy.throttle.survey import LinkSurvey, PartitionSurvey
 
     from .answers import Sidecar
     from .rows import Total
@@ -151,7 +151,7 @@ def _cut(text: str) -> Text:
     return Text(text, no_wrap=True, overflow="ellipsis")
 
 
-def _connections(found: Sequence[tuple[Page, str, LinkSurvey]]) -> Table:
+def _connections(found: Sequence[tuple[Page, str, LinkStats]]) -> Table:
     table = _table(
         ("broker", "role", "peer", "Fetch"),
         ("partitions\nbehind/all", "lag in\nmessages", "rate", "ETA"),
@@ -173,7 +173,7 @@ def _connections(found: Sequence[tuple[Page, str, LinkSurvey]]) -> Table:
     return table
 
 
-def _partitions(found: Sequence[tuple[Page, str, PartitionSurvey]]) -> Table:
+def _partitions(found: Sequence[tuple[Page, str, PartitionStats]]) -> Table:
     table = _table(
         ("broker", "role", "topic", "peer"), ("partition", "lag in\nmessages", "rate", "in sync"), elastic="topic"
     )

@@ -73,7 +73,7 @@ class RackQuestion(Question["Mapping[int, str]"]):
     """Asks for the rack of each broker, for rates of racks and for the count of bytes between racks.
 
     Due once a minute while a broker with a known id is connected, and sooner while a rate waits for an unknown rack.
-    Without an answer, rates of racks bound nothing, which `throttle.doubts` reports.
+    Without an answer, rates of racks bound nothing, which `diagnostics.quota_diagnostics` reports.
     """
 
     name = "racks"

@@ -12,13 +12,13 @@ import msgspec
 
 from journal_schema import COMMON, KINDS, SHAPE_PARTS, SHAPE_SILENT, VERSION, Kind
 
-from ..throttle.ledger_blocks import no_pause
+from ..ledger.blocks import no_pause
 from .json_strings import Selection
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from ..throttle.ledger_blocks import ReplicaTraffic, Traffic
+    from ..ledger.blocks import ReplicaTraffic, Traffic
 
 EventValue = str | int | float | bool | Selection | None
 _COMMON_NAMES = tuple(field.name for field in COMMON)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
-from ..throttle.ledger_blocks import no_pause
+from ..ledger.blocks import no_pause
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

@@ -17,8 +17,8 @@ from journal_schema import Kind
 
 from ..errors import ConfigurationError
 from ..files.reading import answers, no_answer
+from ..ledger.ledger import Ledger
 from ..threads import in_thread
-from ..throttle.ledger import Ledger
 from .encoding import Event, EventValue, Origin, event
 from .segments import SegmentDirectory, run_name
 from .writer import QUEUED_BATCHES, Batch, JournalStatistics, Place, Writer

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ..config.settings import JournalSettings
-    from ..throttle.ledger_blocks import Block
+    from ..ledger.blocks import Block
     from .segments import SegmentDirectory
 
 QUEUED_BATCHES = 32

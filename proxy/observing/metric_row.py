@@ -17,6 +17,9 @@ from ..roles import Role
 from ..statistics import Histogram
 
 if TYPE_CHECKING:
+    from ..diagnostics.partition_rates import PartitionRate
+    from ..diagnostics.quota_diagnostics import QuotaWarning
+    from ..diagnostics.replica_stats import ReplicaStats
     from ..journal.writer import JournalStatistics
     from ..network.accept_limiter import AcceptLimiter
     from ..process.supervision import Task
@@ -26,10 +29,7 @@ if TYPE_CHECKING:
     from ..rates.choice import Choice
     from ..relay.reaper import Reaper
     from ..statistics import RoleStatistics, Statistics
-    from ..throttle.doubts import Doubt
     from ..throttle.finer import Bound
-    from ..throttle.partition_rates import PartitionRate
-    from ..throttle.survey import RoleSurvey
     from ..tls.legs import Legs
 
 PREFIX = "replication_throttle_"
@@ -53,7 +53,7 @@ class Sources:
     """Those in force."""
     rate_bytes_per_second: Callable[[Role], float]
     """Over the KIP-73 window."""
-    survey: Callable[[Role], RoleSurvey]
+    replica_stats: Callable[[Role], ReplicaStats]
     """The last look at every replica."""
     version: Callable[[], str]
     task_restarts: Mapping[Task, int]
@@ -70,7 +70,7 @@ class Sources:
     quota_keeping: Mapping[str, int] = field(default_factory=dict)
     """How often the last good quotas were written, by outcome."""
     http: HttpStatistics = field(default_factory=HttpStatistics)
-    doubts: Callable[[Role], Iterable[Doubt]] = lambda _: ()
+    doubts: Callable[[Role], Iterable[QuotaWarning]] = lambda _: ()
     """Why the quota may not do what was meant, as found once a second."""
     loop_lag_seconds: Callable[[], float] = lambda: 0.0
     """The worst lag of the loop in the last 15 to 30 seconds."""

@@ -1,7 +1,6 @@
 """Checks once a second what passes in each role, and whether its quota has the effect that was meant.
 
-Does little itself: `throttle.doubts` says what is doubtful, `throttle.passing` what passes, and `cluster`
-which topics and links there are.
+Does little itself: `diagnostics` finds what is doubtful and what passes, `cluster` which topics and links there are.
 Invariant: a doubt is logged once when it begins and once when it ends.
 """
 
@@ -17,9 +16,9 @@ from protocol.metadata import Links
 
 from ..cluster.broker_questions import LinkQuestion
 from ..cluster.topic_questions import ListedTopicsQuestion
+from ..diagnostics.quota_diagnostics import QuotaDiagnostics, QuotaWarning, Reason, unknown_replicas
+from ..diagnostics.role_rates import RoleRateMeter, RoleRates
 from ..roles import Role
-from ..throttle.doubts import Doubt, Reason, RoleDoubts, unknown_replicas
-from ..throttle.passing import Passing, PassingRates
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -44,15 +43,15 @@ class QuotaChecks:
         self._through = through
         self._links: Links | None = Links()
         """None: no broker tells. Empty before it was asked for."""
-        self._doubts = {role: RoleDoubts(role) for role in throttles}
-        self._passing = {role: PassingRates() for role in throttles}
+        self._doubts = {role: QuotaDiagnostics(role) for role in throttles}
+        self._passing = {role: RoleRateMeter() for role in throttles}
 
-    def doubts(self, role: Role) -> tuple[Doubt, ...]:
+    def doubts(self, role: Role) -> tuple[QuotaWarning, ...]:
         """Return the warnings of the last check; none for a role that is not served."""
         return self._doubts[role].found if role in self._doubts else ()
 
-    def passing(self, role: Role) -> Passing:
-        return self._passing[role].measure() if role in self._passing else Passing()
+    def passing(self, role: Role) -> RoleRates:
+        return self._passing[role].measure() if role in self._passing else RoleRates()
 
     async def run(self) -> None:
         """Look until cancelled."""
@@ -109,7 +108,7 @@ class QuotaChecks:
             found = doubts.look(throttle.quota, connections, unknown, now, racks=racks, linked=self._linked(role))
             self._tell(role, before, found)
 
-    def _tell(self, role: Role, before: set[Reason], found: tuple[Doubt, ...]) -> None:
+    def _tell(self, role: Role, before: set[Reason], found: tuple[QuotaWarning, ...]) -> None:
         for doubt in found:
             if doubt.reason not in before:
                 self._log.warning("quota_doubted", role=role.value, reason=doubt.reason.value, text=doubt.text)

@@ -10,11 +10,11 @@ import math
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from ..diagnostics.quota_diagnostics import Reason
 from ..quota_files.initial_quotas import Source
 from ..quota_files.reload import ReloadResult
 from ..quotas.priorities import Need
 from ..roles import Role
-from ..throttle.doubts import Reason
 from .metric_row import PREFIX, Metric, Read, Sample, Sources, one, per_role
 
 if TYPE_CHECKING:
@@ -168,7 +168,7 @@ def _of_each(read: Callable[[Bound], float]) -> Read:
 
 def _in_need(sources: Sources) -> Iterator[Sample]:
     for role in Role:
-        in_need = sources.survey(role).in_need
+        in_need = sources.replica_stats(role).in_need
         for need in Need:
             if need is not Need.MOVES:
                 yield (role.value, need.value), in_need.get(need.value, 0)

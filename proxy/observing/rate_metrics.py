@@ -33,7 +33,7 @@ def _late(sources: Sources, role: Role) -> float:
 
 
 def _lag_bytes(sources: Sources) -> list[tuple[tuple[str, ...], float]]:
-    found = {role: sources.survey(role).lag_bytes for role in Role}
+    found = {role: sources.replica_stats(role).lag_bytes for role in Role}
     return [((role.value,), lag) for role, lag in found.items() if lag is not None]
 
 

@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING
 
 import trio
 
+from ..diagnostics.partition_rates import partition_rates
+from ..diagnostics.replica_stats import ReplicaStats, replica_stats
 from ..http.shared_work import Shared
 from ..roles import Role
-from ..throttle.partition_rates import partition_rates
-from ..throttle.survey import RoleSurvey, survey
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from ..diagnostics.partition_rates import PartitionRate
     from ..http.loop_share import LoopShare
-    from ..throttle.partition_rates import PartitionRate
     from ..throttle.role_throttle import RoleThrottle
 
 LEAST_PAUSE_SECONDS = 1.0
@@ -48,12 +48,12 @@ class ReplicaStatsTask:
         self._throttles = throttles
         self._turn = turn
         self._shared = Shared(self._look, pause_seconds)
-        self._last = {role: RoleSurvey() for role in Role}
+        self._last = {role: ReplicaStats() for role in Role}
         self._partitions = partitions
         self._rates: dict[Role, list[PartitionRate]] = {role: [] for role in Role}
 
-    def last(self, role: Role) -> RoleSurvey:
-        """Return what the last look found; an empty survey before the first look."""
+    def last(self, role: Role) -> ReplicaStats:
+        """Return what the last look found; an empty replica_stats before the first look."""
         return self._last[role]
 
     def partition_rates(self, role: Role) -> list[PartitionRate]:
@@ -70,7 +70,7 @@ class ReplicaStatsTask:
 
     async def _look(self) -> None:
         now = trio.current_time()
-        found = {role: await self._turn.work_out(survey(self._throttles[role], now)) for role in self._throttles}
+        found = {role: await self._turn.work_out(replica_stats(self._throttles[role], now)) for role in self._throttles}
         self._last.update(found)
         if self._partitions:
             for role, throttle in self._throttles.items():

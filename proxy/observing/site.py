@@ -106,7 +106,7 @@ class Site:
             Task.HTTP: partial(http.run, table, trust=self._trust, turn=self._turn, tls=self._context()),
             Task.HTTP_RELOAD: self._reloads.run,
             Task.HTTP_PAGES: self._work_out_pages,
-            Task.SURVEY: self._replica_stats_task.run,
+            Task.REPLICA_STATS: self._replica_stats_task.run,
         }
 
     def _context(self) -> Callable[[], ssl.SSLContext] | None:

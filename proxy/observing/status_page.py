@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from ..config.settings_values import Address
+from ..diagnostics.replica_stats import ReplicaStats
+from ..diagnostics.role_rates import RoleRates
 from ..quota_files.initial_quotas import Source
 from ..roles import Role
-from ..throttle.passing import Passing
-from ..throttle.survey import RoleSurvey
 from .throttle_page import (
     BoundChangeState,
     BoundState,
@@ -43,12 +43,12 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from ..config.settings import Settings
+    from ..diagnostics.quota_diagnostics import QuotaWarning
     from ..journal.writer import JournalStatistics
     from ..quota_files.reload import QuotaWatch
     from ..quotas import Change, RateSource, RoleQuota
     from ..quotas.finer_rates import FinerRates
     from ..rates.choice import Choice
-    from ..throttle.doubts import Doubt
     from ..throttle.role_throttle import RoleThrottle
 
 Steps = Generator[None, None, dict[str, Any]]
@@ -72,9 +72,9 @@ class StatusPage:
         *,
         version: Callable[[], str] = str,
         journal: JournalStatistics | None = None,
-        doubts: Callable[[Role], Iterable[Doubt]] = lambda _: (),
-        passing: Callable[[Role], Passing] = lambda _: Passing(),
-        survey: Callable[[Role, float], RoleSurvey] = lambda _, __: RoleSurvey(),
+        doubts: Callable[[Role], Iterable[QuotaWarning]] = lambda _: (),
+        passing: Callable[[Role], RoleRates] = lambda _: RoleRates(),
+        replica_stats: Callable[[Role, float], ReplicaStats] = lambda _, __: ReplicaStats(),
         others: Callable[[], list[str]] = list,
         not_kept: Callable[[], str | None] = lambda: None,
         chosen: Callable[[Role], Choice | None] = lambda _: None,
@@ -86,7 +86,7 @@ class StatusPage:
         self._journal = journal
         self._doubts = doubts
         self._passing = passing
-        self._survey = survey
+        self._replica_stats = replica_stats
         self._others = others
         """Further warnings, ready to print."""
         self._not_kept = not_kept
@@ -108,9 +108,9 @@ class StatusPage:
         )
 
     def _role(self, role: Role, throttle: RoleThrottle, now: float) -> RoleState:
-        statistics, survey = throttle.statistics, self._survey(role, now)
+        statistics, replica_stats = throttle.statistics, self._replica_stats(role, now)
         if throttle.quota.bytes_per_second == 0 and throttle.enforce:
-            survey = _standing_still(survey)
+            replica_stats = _standing_still(replica_stats)
         return RoleState(
             quota_bytes_per_second=_finite(throttle.quota.bytes_per_second),
             rate_bytes_per_second=throttle.rate.measure(now),
@@ -122,23 +122,23 @@ class StatusPage:
             withheld_bytes_total=statistics.withheld_bytes,
             local_answers_total=statistics.local_answers,
             connections=statistics.connections,
-            connections_without_fetches=max(statistics.connections - survey.fetching, 0),
+            connections_without_fetches=max(statistics.connections - replica_stats.fetching, 0),
             held_requests=statistics.held_requests,
-            lag_messages=survey.lag_messages,
-            lag_bytes=survey.lag_bytes,
+            lag_messages=replica_stats.lag_messages,
+            lag_bytes=replica_stats.lag_bytes,
             rate=_rate_state(throttle.quota.source, self._chosen(role)),
-            eta_seconds=survey.eta_seconds,
+            eta_seconds=replica_stats.eta_seconds,
             until=_in_utc(self._watch.current.until.get(role)),
             undecoded=dict(statistics.undecoded),
             fetch_versions={str(version): count for version, count in statistics.fetch_requests.items()},
             doubts=tuple(DoubtState(doubt.reason.value, doubt.text) for doubt in self._doubts(role)),
             passing_bytes_per_second=PassingState(*self._passing(role)),
-            behind_in_need=dict(survey.in_need),
+            behind_in_need=dict(replica_stats.in_need),
             bounds=tuple(_bounds(throttle, now)),
             lowered_seconds=now - throttle.lowered_at,
             served=(self._settings.ingress if role is Role.LEADER else self._settings.egress) is not None,
-            links=survey.links,
-            partitions=survey.partitions,
+            links=replica_stats.links,
+            partitions=replica_stats.partitions,
         )
 
     def config(self) -> Steps:
@@ -210,11 +210,15 @@ class StatusPage:
         )
 
 
-def _standing_still(survey: RoleSurvey) -> RoleSurvey:
+def _standing_still(replica_stats: ReplicaStats) -> ReplicaStats:
     """Return it without any time left: at a quota of 0 nothing catches up, and the average by which a lag shrinks takes
     minutes to fade."""
-    links = tuple(dataclasses.replace(link, eta_seconds=None) if link.lag_messages else link for link in survey.links)
-    return dataclasses.replace(survey, eta_seconds=None if survey.lag_messages else survey.eta_seconds, links=links)
+    links = tuple(
+        dataclasses.replace(link, eta_seconds=None) if link.lag_messages else link for link in replica_stats.links
+    )
+    return dataclasses.replace(
+        replica_stats, eta_seconds=None if replica_stats.lag_messages else replica_stats.eta_seconds, links=links
+    )
 
 
 def _overrides(watch: QuotaWatch) -> Generator[None, None, tuple[OverrideState, ...]]:

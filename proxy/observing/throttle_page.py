@@ -11,11 +11,11 @@ from datetime import datetime  # noqa: TC003 - msgspec reads the annotations
 
 import msgspec
 
-from ..throttle.survey import LinkSurvey, PartitionSurvey  # noqa: TC001 - msgspec reads the annotations
+from ..diagnostics.replica_stats import LinkStats, PartitionStats  # noqa: TC001 - msgspec reads the annotations
 
 
 class PassingState(msgspec.Struct, frozen=True):
-    """Bytes per second on their way to followers; `PassingRates` says what each is."""
+    """Bytes per second on their way to followers; `RoleRateMeter` says what each is."""
 
     catching_up: float = 0.0
     in_sync: float = 0.0
@@ -101,8 +101,8 @@ class RoleState(msgspec.Struct, frozen=True):
     """How long ago the quota was lowered last, or was enforced again, or the sidecar began; None: an older sidecar,
     which does not say."""
     served: bool = True
-    links: tuple[LinkSurvey, ...] = ()
-    partitions: tuple[PartitionSurvey, ...] = ()
+    links: tuple[LinkStats, ...] = ()
+    partitions: tuple[PartitionStats, ...] = ()
 
 
 class BoundChangeState(msgspec.Struct, frozen=True):

@@ -41,7 +41,7 @@ def _fetch_requests(sources: Sources) -> Iterator[Sample]:
 
 def _replica_counts(sources: Sources) -> Iterator[Sample]:
     for role in Role:
-        counts = sources.survey(role)
+        counts = sources.replica_stats(role)
         yield (role.value, "true"), counts.in_sync
         yield (role.value, "false"), counts.behind
 
@@ -87,7 +87,7 @@ TRAFFIC_METRICS = (
         "gauge",
         (),
         "Messages that this broker's throttled replicas are behind their leaders.",
-        one(lambda sources: sources.survey(Role.FOLLOWER).lag_messages),
+        one(lambda sources: sources.replica_stats(Role.FOLLOWER).lag_messages),
     ),
     Metric(
         "PartitionBytesInRate",
@@ -150,7 +150,7 @@ TRAFFIC_METRICS = (
         "gauge",
         ("role",),
         "Messages that throttled replicas are behind, as seen in this role.",
-        per_role(lambda sources, role: sources.survey(role).lag_messages),
+        per_role(lambda sources, role: sources.replica_stats(role).lag_messages),
     ),
     Metric(
         PREFIX + "replicas",

@@ -60,7 +60,7 @@ class Task(enum.StrEnum):
     """Reads quotas.toml again when it is asked to over HTTP."""
     HTTP_PAGES = "http_pages"
     """Works pages out, each once for all who wait for it."""
-    SURVEY = "survey"
+    REPLICA_STATS = "replica_stats"
     """Looks at every replica, for the pages."""
     TLS_FILES = "tls_files"
     """Reads keys and certificates again when they change."""

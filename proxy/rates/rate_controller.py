@@ -26,12 +26,12 @@ from .signals import Signals
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
+    from ..diagnostics.replica_stats import ReplicaStats
+    from ..diagnostics.role_rates import RoleRates
     from ..logs.log import Log
     from ..quota_files.reload import QuotaWatch
     from ..quotas import RateSource
-    from ..throttle.passing import Passing
     from ..throttle.role_throttle import RoleThrottle
-    from ..throttle.survey import RoleSurvey
     from .choice import Choice
     from .signals import Reading
 
@@ -52,11 +52,11 @@ class Surveyed(Protocol):
 
     async def refresh(self) -> None: ...
 
-    def last(self, role: Role) -> RoleSurvey: ...
+    def last(self, role: Role) -> ReplicaStats: ...
 
 
 class Overseen(Protocol):
-    def passing(self, role: Role) -> Passing: ...
+    def passing(self, role: Role) -> RoleRates: ...
 
 
 @dataclass(slots=True)
@@ -213,7 +213,7 @@ class RateController:
         return choice.bytes_per_second != held
 
     def _observed(self, role: Role, steered: _Steered, now: float, *, fresh: bool, pressed: bool) -> Observed:
-        survey, throttle = self._replica_stats_task.last(role), steered.throttle
+        replica_stats, throttle = self._replica_stats_task.last(role), steered.throttle
         statistics = throttle.statistics
         moved = statistics.throttled_bytes_catching_up + statistics.throttled_bytes_in_sync
         used, carried = moved - steered.used_bytes, throttle.timings.carried_bytes - steered.carried_bytes
@@ -221,10 +221,10 @@ class RateController:
         steered.used_bytes, steered.carried_bytes, steered.looked_at = moved, throttle.timings.carried_bytes, now
         readings = self._pauses(steered, now) if pressed else self._readings(steered, now)
         return Observed(
-            survey.behind,
-            survey.lag_messages,
-            survey.lag_bytes,
-            survey.growth_bytes_per_second,
+            replica_stats.behind,
+            replica_stats.lag_messages,
+            replica_stats.lag_bytes,
+            replica_stats.growth_bytes_per_second,
             self._quota_checks.passing(role).in_sync,
             fresh,
             used_bytes_per_second=used / seconds if seconds > 0 else 0.0,

@@ -174,7 +174,7 @@ class Sidecar:
             doubts=self.quota_checks.doubts,
             passing=self.quota_checks.passing,
             not_kept=lambda: self._keeper.error,
-            survey=lambda role, _: self._replica_stats_task.last(role),
+            replica_stats=lambda role, _: self._replica_stats_task.last(role),
             chosen=self._rate_controller.choice,
             others=self._warnings,
         )
@@ -212,7 +212,7 @@ class Sidecar:
             upcoming=lambda: self._watch.upcoming,
             doubts=self.quota_checks.doubts,
             rate_bytes_per_second=lambda role: self._throttles[role].rate.measure(trio.current_time()),
-            survey=self._replica_stats_task.last,
+            replica_stats=self._replica_stats_task.last,
             partition_rates=self._replica_stats_task.partition_rates if self._settings.http.partition_rates else None,
             version=own_version,
             task_restarts=self.supervisor.restarts,

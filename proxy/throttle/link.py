@@ -23,12 +23,12 @@ from ..roles import Role
 from .admission import Admission
 from .decision import Answer, Demand, Forward, Hold
 from .link_session import LinkSession
+from .link_traffic import LinkTraffic
 from .racks import Relayed
 from .replicas import Replicas
 from .replies import rebuild
 from .steps import is_long, parts
 from .upstream import Upstream
-from .witness import Witness
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
@@ -62,7 +62,7 @@ class Link:
         self.relayed = Relayed()
         self.replicas = Replicas(throttle.selection, throttle.remembered)
         ledger = throttle.ledger
-        self._witness = None if ledger is None else Witness(ledger, throttle, self.replicas, peer)
+        self._witness = None if ledger is None else LinkTraffic(ledger, throttle, self.replicas, peer)
         """What tells the journal of this link's traffic; None: no journal is kept."""
         self._session = LinkSession(throttle, self.replicas, leader)
         self.translator = self._session.translator

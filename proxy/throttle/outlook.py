@@ -31,10 +31,10 @@ if TYPE_CHECKING:
     from protocol.wire.buffers import Bytes
 
     from .finer import Entered
+    from .link_traffic import LinkTraffic
     from .replica import Replica
     from .replicas import Replicas
     from .role_throttle import RoleThrottle
-    from .witness import Witness
 
 _LEADER = Role.LEADER
 
@@ -50,7 +50,7 @@ class Outlook:
         replicas: Replicas,
         version: int,
         admitted_at: float,
-        witness: Witness | None,
+        witness: LinkTraffic | None,
     ) -> None:
         self.throttle = throttle
         self.claim = claim

@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from protocol.fetch.request import Asked
 
     from ..config.settings import QuotaSettings
+    from ..ledger.ledger import Ledger
     from ..quotas.finer_rates import Entity
     from ..quotas.rules import Quotas, RoleQuota
     from ..roles import Role
     from ..statistics import RoleStatistics
-    from .ledger import Ledger
     from .racks import Relayed
     from .replicas import Replicas
 

@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from .admission import Admission
     from .decision import Answer, Demand
     from .link_session import LinkSession
+    from .link_traffic import LinkTraffic
     from .replicas import Replicas
     from .role_throttle import RoleThrottle
-    from .witness import Witness
 
 FIRST_CONTACT_BYTES = 1
 """partition_max_bytes for a replica that must go on though the budget allows it nothing, because there is no high
@@ -49,7 +49,7 @@ class Upstream:
         replicas: Replicas,
         admission: Admission,
         session: LinkSession,
-        witness: Witness | None,
+        witness: LinkTraffic | None,
     ) -> None:
         self._throttle = throttle
         self._replicas = replicas

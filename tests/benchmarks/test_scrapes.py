@@ -12,8 +12,8 @@ from proxy.quota_files.reload import QuotaWatch
 from proxy.roles import Role
 from proxy.statistics import RoleStatistics
 from proxy.throttle.role_throttle import RoleThrottle
+from tests.proxy.diagnostics.surveys import surveyed
 from tests.proxy.recorded_log import RecordedLog
-from tests.proxy.throttle.surveys import surveyed
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,8 +7,8 @@ from collections import Counter
 from typing import NamedTuple
 
 from proxy.journal.encoding import Origin, encode_traffic
-from proxy.throttle.ledger import Ledger
-from proxy.throttle.ledger_blocks import Position, TrafficKey
+from proxy.ledger.blocks import Position, TrafficKey
+from proxy.ledger.ledger import Ledger
 from tests.pipeline.journal_files import FIRST
 
 MESSAGES = 16_225

@@ -6,8 +6,8 @@ import pytest
 
 from operating.status.answers import Sidecar
 from operating.status.rows import rows, totals
+from proxy.diagnostics.replica_stats import PartitionStats
 from proxy.observing.throttle_page import DoubtState, Page, PassingState, QuotasState, RoleState
-from proxy.throttle.survey import PartitionSurvey
 
 MIB = 2.0**20
 
@@ -24,7 +24,7 @@ FLEET = (
     sidecar(3, leader=RoleState(8 * MIB, 0.0, lag_messages=7, eta_seconds=None),
             follower=RoleState(None, 0.0, served=False)),
     sidecar(4, leader=RoleState(MIB, 0.0, doubts=(DoubtState("tiny_rate", "x"),),
-                                partitions=(PartitionSurvey("orders", 0), PartitionSurvey("clicks", 1)))),
+                                partitions=(PartitionStats("orders", 0), PartitionStats("clicks", 1)))),
     Sidecar("http://5", error="no answer", broker=5),
 )  # fmt: skip
 

@@ -11,6 +11,7 @@ from rich.console import Console
 from operating.status.answers import Sidecar
 from operating.status.table import layout
 from operating.status.words import holding
+from proxy.diagnostics.replica_stats import LinkStats, PartitionStats
 from proxy.observing.throttle_page import (
     BoundChangeState,
     BoundState,
@@ -23,7 +24,6 @@ from proxy.observing.throttle_page import (
     RoleChangeState,
     RoleState,
 )
-from proxy.throttle.survey import LinkSurvey, PartitionSurvey
 
 NOW = datetime(2026, 11, 1, 12, tzinfo=UTC)
 HEADINGS = [
@@ -105,8 +105,8 @@ def test_a_sidecar_that_does_not_answer_is_a_row_with_its_error() -> None:
 
 def test_connections_say_what_they_speak_and_when_they_are_done() -> None:
     links = (
-        LinkSurvey("102", 11, 40, 3, 1000, 2.0**20, 12.0),
-        LinkSurvey("103", 3, 5, 5, 5000, 1.0, None),
+        LinkStats("102", 11, 40, 3, 1000, 2.0**20, 12.0),
+        LinkStats("103", 3, 5, 5, 5000, 1.0, None),
     )
     assert shown(page(RoleState(None, 1.0, links=links)))[-4:] == [
         "partitions lag in",
@@ -114,12 +114,12 @@ def test_connections_say_what_they_speak_and_when_they_are_done() -> None:
         "101 follower 103 v3 5/5 5000 1 B/s -",
         "101 follower 102 v11 3/40 1000 1.00 MiB/s 12s",
     ]
-    many = tuple(LinkSurvey(str(n)) for n in range(25))
+    many = tuple(LinkStats(str(n)) for n in range(25))
     assert "… 5 more" in shown(page(RoleState(None, 1.0, links=many)))
 
 
 def test_the_partitions_furthest_behind_come_first() -> None:
-    partitions = tuple(PartitionSurvey("t", n, "102", n % 2 == 0, n * 10, 1.0) for n in range(15))
+    partitions = tuple(PartitionStats("t", n, "102", n % 2 == 0, n * 10, 1.0) for n in range(15))
     lines = shown(page(RoleState(None, 1.0, partitions=partitions)))
     assert lines[6:10] == [
         "lag in",
@@ -269,7 +269,7 @@ def test_what_is_amiss_is_said_below() -> None:
 
 def test_eighty_columns_are_enough() -> None:
     """For what matters: what is left out, connections and holding need a wider terminal."""
-    link = LinkSurvey("102", 11, 4000, 300, 10**7, 500 * 2.0**20, 90000)
+    link = LinkStats("102", 11, 4000, 300, 10**7, 500 * 2.0**20, 90000)
     role = RoleState(500 * 2.0**20, 499 * 2.0**20, lag_messages=10**7, eta_seconds=90000, links=(link,))
     found = page(role)
     console = Console(file=io.StringIO(), width=80)

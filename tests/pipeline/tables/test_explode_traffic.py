@@ -12,8 +12,8 @@ from journal_schema import LINE_SECONDS
 from pipeline.journals.parse_lines import parse
 from pipeline.tables.explode_traffic import link_seconds, replica_seconds
 from proxy.journal.encoding import Origin, encode_traffic
-from proxy.throttle.ledger import Ledger
-from proxy.throttle.ledger_blocks import LinkKey, Position, ReplicaTraffic, Seconds, Traffic, TrafficKey
+from proxy.ledger.blocks import LinkKey, Position, ReplicaTraffic, Seconds, Traffic, TrafficKey
+from proxy.ledger.ledger import Ledger
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

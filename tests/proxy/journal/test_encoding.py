@@ -6,7 +6,7 @@ import pytest
 
 from journal_schema import COMMON, KINDS, REPLICAS, SECONDS, FieldType, Kind
 from proxy.journal.encoding import Origin, encode_event, encode_traffic, event, shape
-from proxy.throttle.ledger_blocks import LinkKey, Position, ReplicaTraffic, Seconds, Traffic
+from proxy.ledger.blocks import LinkKey, Position, ReplicaTraffic, Seconds, Traffic
 
 ORIGIN = Origin(101, "20261121T082503Z-ab12")
 LINK = LinkKey("leader", "102", throttled=True, in_sync=False)

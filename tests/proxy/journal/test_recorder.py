@@ -20,7 +20,7 @@ from proxy.journal import recorder
 from proxy.journal.recorder import Journal, prepare
 from proxy.journal.segments import Segment
 from proxy.journal.writer import QUEUED_BATCHES
-from proxy.throttle.ledger_blocks import Position, TrafficKey
+from proxy.ledger.blocks import Position, TrafficKey
 from tests.proxy.recorded_log import RecordedLog
 
 if TYPE_CHECKING:

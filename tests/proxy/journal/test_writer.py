@@ -18,8 +18,8 @@ from proxy.config.settings import JournalSettings
 from proxy.journal.encoding import Event, Origin, event
 from proxy.journal.segments import Segment, SegmentDirectory
 from proxy.journal.writer import QUEUED_BATCHES, Batch, Place, Writer
-from proxy.throttle.ledger import Ledger
-from proxy.throttle.ledger_blocks import Position, TrafficKey
+from proxy.ledger.blocks import Position, TrafficKey
+from proxy.ledger.ledger import Ledger
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -11,6 +11,8 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 
 from admission.budget import Kip73Budget
 from admission.simple_rate import SimpleRate
+from proxy.diagnostics.quota_diagnostics import QuotaWarning, Reason
+from proxy.diagnostics.replica_stats import ReplicaStats
 from proxy.observing.exposition import Exposition
 from proxy.observing.metrics import Sources
 from proxy.observing.pages import lists_openmetrics
@@ -23,9 +25,7 @@ from proxy.rates.role_rate import RoleRate
 from proxy.rates.signals import Signal
 from proxy.roles import Role
 from proxy.statistics import RoleStatistics, Statistics
-from proxy.throttle.doubts import Doubt, Reason
 from proxy.throttle.finer import Bound
-from proxy.throttle.survey import RoleSurvey
 from tests.proxy.conversation import MIB
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from prometheus_client import Metric as Family
 
-    from proxy.throttle.partition_rates import PartitionRate
+    from proxy.diagnostics.partition_rates import PartitionRate
 
 OPENMETRICS = "application/openmetrics-text; version=1.0.0"
 RATES = {Role.LEADER: 11.5, Role.FOLLOWER: 22.5}
@@ -42,8 +42,8 @@ QUOTAS = Quotas(leader=RoleQuota(1024.0), enforce=False, hash="abc", until={Role
 LATE = Choice(1024.0, HeldBy.MOST, "too late", SOON, 5000.0, late=True)
 AUTO = Choice(7.0, Signal.CATCH_UP_READS, "slow", signal=Signal.CATCH_UP_READS, auto=True)
 SURVEYS = {
-    Role.LEADER: RoleSurvey(in_sync=3, behind=1, lag_messages=100, in_need={"under-min-isr": 1}),
-    Role.FOLLOWER: RoleSurvey(in_sync=0, behind=2, lag_messages=200),
+    Role.LEADER: ReplicaStats(in_sync=3, behind=1, lag_messages=100, in_need={"under-min-isr": 1}),
+    Role.FOLLOWER: ReplicaStats(in_sync=0, behind=2, lag_messages=200),
 }
 
 
@@ -79,9 +79,9 @@ def sources(*, partition_rates: list[PartitionRate] | None = None) -> Sources:
         bounds=lambda role: [BOUND] if role is Role.LEADER else [],
         chosen=lambda role: LATE if role is Role.LEADER else AUTO,
         upcoming=lambda: Change(SOON, QUOTAS, replace(QUOTAS, leader=RoleQuota(2.0))),
-        doubts=lambda role: [Doubt(Reason.UNKNOWN_REPLICAS, 4, "x")] if role is Role.LEADER else [],
+        doubts=lambda role: [QuotaWarning(Reason.UNKNOWN_REPLICAS, 4, "x")] if role is Role.LEADER else [],
         rate_bytes_per_second=RATES.__getitem__,
-        survey=SURVEYS.__getitem__,
+        replica_stats=SURVEYS.__getitem__,
         version=lambda: "1.2.3",
         task_restarts=Counter({Task.JOURNAL: 3}),
         partition_rates=None

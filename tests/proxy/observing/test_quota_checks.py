@@ -10,12 +10,12 @@ import trio.testing
 
 from protocol.metadata import Links
 from proxy.cluster.view import follow
+from proxy.diagnostics.quota_diagnostics import ALONE_SECONDS, Reason
+from proxy.diagnostics.role_rates import RoleRates
 from proxy.observing.quota_checks import LOOK_SECONDS, QuotaChecks
 from proxy.quota_files.reload import QuotaWatch
 from proxy.quotas import Quotas, RoleQuota
 from proxy.roles import Role
-from proxy.throttle.doubts import ALONE_SECONDS, Reason
-from proxy.throttle.passing import Passing
 from proxy.throttle.racks import Racks
 from tests.proxy.conversation import MIB, Conversation, throttle
 
@@ -111,7 +111,7 @@ def test_a_role_that_is_not_served_has_nothing_to_say() -> None:
     quota_checks.look(0.0)
     quota_checks.look(ALONE_SECONDS)
     assert quota_checks.doubts(Role.FOLLOWER) == ()
-    assert quota_checks.passing(Role.FOLLOWER) == Passing()
+    assert quota_checks.passing(Role.FOLLOWER) == RoleRates()
 
 
 async def test_it_looks_once_a_second(autojump_clock: trio.testing.MockClock) -> None:

@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING
 import pytest
 import trio
 
+from proxy.diagnostics.replica_stats import ReplicaStats
 from proxy.http.loop_share import LoopShare
 from proxy.observing.replica_stats_task import LEAST_PAUSE_SECONDS, MOST_PAUSE_SECONDS, ReplicaStatsTask, pause_seconds
 from proxy.roles import Role
-from proxy.throttle.survey import RoleSurvey
 from tests.proxy.conversation import Conversation, throttle
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ async def test_a_look_is_taken_when_it_is_wanted_and_kept_for_a_second(autojump_
         nursery.start_soon(replica_stats_task.run)
         await trio.sleep(5)
         Conversation(shared, offsets={("t", 0): 0}).meet()
-        assert replica_stats_task.last(Role.LEADER) == RoleSurvey()  # nobody wanted one
+        assert replica_stats_task.last(Role.LEADER) == ReplicaStats()  # nobody wanted one
         await replica_stats_task.refresh()
         assert replica_stats_task.last(Role.LEADER).in_sync == 1
         Conversation(shared, offsets={("t", 0): 0}).meet()
@@ -31,7 +31,7 @@ async def test_a_look_is_taken_when_it_is_wanted_and_kept_for_a_second(autojump_
         await trio.sleep(LEAST_PAUSE_SECONDS * 1.01)
         await replica_stats_task.refresh()
         assert replica_stats_task.last(Role.LEADER).in_sync == 2
-        assert replica_stats_task.last(Role.FOLLOWER) == RoleSurvey()
+        assert replica_stats_task.last(Role.FOLLOWER) == ReplicaStats()
         nursery.cancel_scope.cancel()
 
 

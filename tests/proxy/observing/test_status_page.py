@@ -10,6 +10,8 @@ import msgspec
 import pytest
 
 from proxy.config.settings import load_settings
+from proxy.diagnostics.quota_diagnostics import QuotaWarning, Reason
+from proxy.diagnostics.role_rates import RoleRates
 from proxy.journal.writer import JournalStatistics
 from proxy.observing.status_page import StatusPage, Steps
 from proxy.quota_files.last_good import keep_last_good
@@ -19,9 +21,7 @@ from proxy.quotas.finer_rates import FinerRates
 from proxy.quotas.replicas import EVERY_PARTITION
 from proxy.roles import Role
 from proxy.throttle.decision import Forward
-from proxy.throttle.doubts import Doubt, Reason
 from proxy.throttle.link import Link
-from proxy.throttle.passing import Passing
 from tests.proxy.conversation import MIB, Conversation, quotas, throttle
 from tests.proxy.recorded_log import RecordedLog
 
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from proxy.throttle.role_throttle import RoleThrottle
-from proxy.throttle.survey import MOST_PARTITIONS, LinkSurvey, RoleSurvey
-from tests.proxy.throttle.surveys import surveyed
+from proxy.diagnostics.replica_stats import MOST_PARTITIONS, LinkStats, ReplicaStats
+from tests.proxy.diagnostics.surveys import surveyed
 
 SETTINGS = """
 [broker]
@@ -70,7 +70,7 @@ def page(tmp_path: Path, watch: QuotaWatch, throttles: dict[Role, RoleThrottle])
         load_settings(tmp_path / "proxy.toml"),
         watch,
         throttles,
-        survey=lambda role, now: surveyed(throttles[role], now),
+        replica_stats=lambda role, now: surveyed(throttles[role], now),
     )
 
 
@@ -173,10 +173,10 @@ def test_what_stands_still_has_no_eta(
 ) -> None:
     """At a quota of 0 it grew from 112 to 2175 s, beside "stands still": it is the average of a lag that has shrunk."""
     (tmp_path / "proxy.toml").write_text(SETTINGS)
-    links = (LinkSurvey("102", 3, lag_messages=5, eta_seconds=112.0), LinkSurvey("103", 3, eta_seconds=0.0))
-    seen = RoleSurvey(lag_messages=5, eta_seconds=112.0, links=links)
+    links = (LinkStats("102", 3, lag_messages=5, eta_seconds=112.0), LinkStats("103", 3, eta_seconds=0.0))
+    seen = ReplicaStats(lag_messages=5, eta_seconds=112.0, links=links)
     throttles[Role.LEADER].apply(quotas(0.0, enforce=enforce), 0.5)
-    page = StatusPage(load_settings(tmp_path / "proxy.toml"), watch, throttles, survey=lambda _, __: seen)
+    page = StatusPage(load_settings(tmp_path / "proxy.toml"), watch, throttles, replica_stats=lambda _, __: seen)
     shown = encoded(page.throttle(0.5))["roles"]["leader"]
     expected = None if enforce else 112.0
     assert [shown["eta_seconds"], *(link["eta_seconds"] for link in shown["links"])] == [expected, expected, 0.0]
@@ -215,13 +215,13 @@ def test_a_quota_that_is_doubted_is_a_warning_and_no_reason_to_stop(
     tmp_path: Path, watch: QuotaWatch, throttles: dict[Role, RoleThrottle], page: StatusPage
 ) -> None:
     """Not ready would take a replication path away because a list is misspelt."""
-    doubt = Doubt(Reason.NO_CONNECTION, 1, "nobody is there")
+    doubt = QuotaWarning(Reason.NO_CONNECTION, 1, "nobody is there")
     doubted = StatusPage(
         load_settings(tmp_path / "proxy.toml"),
         watch,
         throttles,
         doubts=lambda role: (doubt,) if role is Role.LEADER else (),
-        passing=lambda _: Passing(3.0, 2.0, 1.0),
+        passing=lambda _: RoleRates(3.0, 2.0, 1.0),
     )
     assert doubted.readiness(draining=False) == (True, {"reasons": [], "warnings": ["leader: nobody is there"]})
     shown = encoded(doubted.throttle(0.0))["roles"]

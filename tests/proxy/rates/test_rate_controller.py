@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 import trio
 
+from proxy.diagnostics.replica_stats import ReplicaStats
+from proxy.diagnostics.role_rates import RoleRates
 from proxy.quota_files import reload
 from proxy.quota_files.last_good_keeper import LastGoodKeeper
 from proxy.quota_files.reload import QuotaWatch
@@ -17,9 +19,7 @@ from proxy.rates.rate_controller import RateController
 from proxy.roles import Role
 from proxy.statistics import RoleStatistics
 from proxy.throttle.link import Link
-from proxy.throttle.passing import Passing
 from proxy.throttle.role_throttle import RoleThrottle
-from proxy.throttle.survey import RoleSurvey
 from proxy.throttle.timings import STANDING_PAUSES
 from tests.proxy.conversation import settings
 from tests.proxy.recorded_log import RecordedLog
@@ -36,7 +36,7 @@ KEY = "leader.replication.throttled.rate"
 LISTED = 'leader.replication.throttled.replicas = "*"'
 WITHIN = f'[brokers.default]\n{KEY} = {{ within = "1000s", max = "50MiB/s" }}\n{LISTED}\n'
 BEGINNING = datetime(2026, 11, 1, 22, tzinfo=UTC)
-BEHIND = RoleSurvey(behind=2, lag_messages=1000, lag_bytes=9600.0 * MIB)
+BEHIND = ReplicaStats(behind=2, lag_messages=1000, lag_bytes=9600.0 * MIB)
 """10 MiB/s for the 960 s that are left but for the reserve."""
 
 
@@ -56,11 +56,11 @@ class Looks:
     async def refresh(self) -> None:
         await trio.sleep(1e9 if self.hangs else 0)
 
-    def last(self, role: Role) -> RoleSurvey:
-        return self.found if role is Role.LEADER else RoleSurvey()
+    def last(self, role: Role) -> ReplicaStats:
+        return self.found if role is Role.LEADER else ReplicaStats()
 
-    def passing(self, _: Role) -> Passing:
-        return Passing()
+    def passing(self, _: Role) -> RoleRates:
+        return RoleRates()
 
 
 class Rig:
@@ -160,7 +160,7 @@ async def test_as_time_goes_by_more_is_needed_and_few_lines_are_written(
     assert choice is not None
     assert (choice.late, rig.rate()) == (True, 50 * MIB)
     assert rig.log.events.count("deadline_late") == 1
-    rig.looks.found = RoleSurvey()
+    rig.looks.found = ReplicaStats()
     await trio.sleep(20)
     assert rig.log.events.count("deadline_late_ended") == 1
     assert rig.rate() == 65536
@@ -214,7 +214,7 @@ async def test_a_catch_up_that_nobody_followed_is_over_when_a_deadline_holds_aga
     assert choice is not None
     assert (choice.finish_by, choice.late) == (datetime(2026, 11, 2, 6, tzinfo=UTC), False)
     await rig.write(f"[brokers.default]\n{KEY} = 1000000\n{LISTED}")
-    rig.looks.found = RoleSurvey()
+    rig.looks.found = ReplicaStats()
     await trio.sleep(24 * 3600)
     rig.looks.found = BEHIND
     await rig.write(nightly)
@@ -271,7 +271,7 @@ async def test_a_rate_that_does_not_hurt_follows_what_connections_say(
     held = {line["held_by"] for line in rig.log.lines if line["event"] == "rate_chosen"}
     assert "catch_up_reads" in held
     assert throttle.timings.are_wanted
-    rig.looks.found = RoleSurvey()
+    rig.looks.found = ReplicaStats()
     rig.rate_controller.step(now + 70)
     assert rig.rate() == 10 * MIB
     assert not throttle.timings.are_wanted

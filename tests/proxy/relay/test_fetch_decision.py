@@ -7,10 +7,10 @@ import itertools
 import pytest
 
 from protocol.wire.framing import with_length
+from proxy.ledger.ledger import Ledger
 from proxy.relay import exchange, fetch_decision
 from proxy.relay.exchange import SLICED, Buffers, RequestState
 from proxy.relay.transport import READ, TURN, Wait
-from proxy.throttle.ledger import Ledger
 from tests.proxy.conversation import ENTRY_BYTES, MIB, fetch_frame, throttle
 
 from .test_direction import FOREVER, Both

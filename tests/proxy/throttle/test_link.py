@@ -15,7 +15,7 @@ from proxy.throttle.replica import LEAST_NEED_BYTES
 from proxy.throttle.steps import run_through
 from proxy.throttle.upstream import FIRST_CONTACT_BYTES
 from tests.proxy.conversation import LIMIT, MIB, Conversation, behind, fetch_frame, quotas, response_entry, throttle
-from tests.proxy.throttle.surveys import surveyed
+from tests.proxy.diagnostics.surveys import surveyed
 
 T0, T1, T2 = ("t", 0), ("t", 1), ("t", 2)
 GATE = 4 * MIB // 10

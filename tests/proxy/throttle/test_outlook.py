@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from proxy.ledger.ledger import Ledger
 from proxy.roles import Role
 from proxy.throttle.decision import Forward
-from proxy.throttle.ledger import Ledger
 from proxy.throttle.link import Link
 from tests.proxy.conversation import ENTRY_BYTES, MIB, Conversation, behind, quotas, response_entry
 

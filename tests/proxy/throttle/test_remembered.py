@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from protocol.wire.topics import MAX_REMEMBERED, DecodedNames
+from proxy.ledger import ledger as ledgers
+from proxy.ledger.blocks import Position, TrafficKey
+from proxy.ledger.ledger import Ledger
 from proxy.quotas import Quotas
 from proxy.quotas.rules import MOST_RESOLVED, RoleQuota
-from proxy.throttle import chosen, witness
-from proxy.throttle import ledger as ledgers
+from proxy.throttle import chosen, link_traffic
 from proxy.throttle.decision import Forward
-from proxy.throttle.ledger import Ledger
-from proxy.throttle.ledger_blocks import Position, TrafficKey
 from proxy.throttle.link import Link
 from proxy.throttle.remembered import Remembered
 from tests.proxy.conversation import Conversation, behind, throttle
@@ -90,7 +90,7 @@ def test_a_name_that_no_topic_can_have_is_decoded_and_not_kept() -> None:
 
 
 def test_the_journal_tells_of_so_many_and_counts_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(witness, "MOST_SEEN", 3)
+    monkeypatch.setattr(link_traffic, "MOST_SEEN", 3)
     of = throttle()
     of.ledger = Ledger(0.0)
     conversation = Conversation(of)

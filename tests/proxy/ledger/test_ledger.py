@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from journal_schema import LINE_SECONDS
-from proxy.throttle.ledger import IDLE_TICKS, Ledger
-from proxy.throttle.ledger_blocks import Block, LinkKey, Position, ReplicaTraffic, Seconds, Traffic, TrafficKey
+from proxy.ledger.blocks import Block, LinkKey, Position, ReplicaTraffic, Seconds, Traffic, TrafficKey
+from proxy.ledger.ledger import IDLE_TICKS, Ledger
 
 if TYPE_CHECKING:
     from collections.abc import Callable

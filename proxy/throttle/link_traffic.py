@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from .ledger_blocks import Position, TrafficKey
+from ..ledger.blocks import Position, TrafficKey
 from .replica import UNKNOWN, Standing
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from protocol.session.requests import PartitionKey
     from protocol.wire.topics import Topic
 
-    from .ledger import Ledger
+    from ..ledger.ledger import Ledger
     from .replicas import Replicas
     from .role_throttle import RoleThrottle
 
@@ -46,7 +46,7 @@ class _Seen:
         """The ledger's keys as made last, at index 2 · throttled + in sync."""
 
 
-class Witness:
+class LinkTraffic:
     """Tells of one connection. `peer`: the other broker, by its address until its id is known."""
 
     __slots__ = ("_ledger", "_replicas", "_role", "_seen", "_topic_name", "peer")

@@ -14,7 +14,7 @@ import math
 
 from journal_schema import LINE_SECONDS
 
-from .ledger_blocks import Block, Last, LinkKey, LinkSums, Position, Sums, TrafficKey
+from .blocks import Block, Last, LinkKey, LinkSums, Position, Sums, TrafficKey
 
 MOST_KEYS = 100_000
 """The most keys in one block; each takes about a kilobyte until the block is written."""

@@ -9,17 +9,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from protocol.metadata import ReplicaCount
-from proxy.throttle.replicas import COUNTED_SECONDS
-from proxy.throttle.survey import (
+from proxy.diagnostics.replica_stats import (
     LONGEST_ETA_SECONDS,
     MOST_LINKS,
     MOST_PARTITIONS,
-    RoleSurvey,
+    ReplicaStats,
     eta_seconds,
-    survey,
+    replica_stats,
 )
+from proxy.throttle.replicas import COUNTED_SECONDS
 from tests.proxy.conversation import Conversation, behind, throttle
-from tests.proxy.throttle.surveys import surveyed
+from tests.proxy.diagnostics.surveys import surveyed
 
 if TYPE_CHECKING:
     from proxy.throttle.role_throttle import RoleThrottle
@@ -157,13 +157,13 @@ def test_no_more_connections_are_named_than_a_page_holds() -> None:
 
 
 def test_a_look_is_taken_in_steps_of_a_hundred_replicas() -> None:
-    steps = sum(1 for _ in survey(many(2, 1000), 0.0))
+    steps = sum(1 for _ in replica_stats(many(2, 1000), 0.0))
     assert 20 <= steps <= 23
 
 
 def test_what_happens_between_two_steps_breaks_nothing() -> None:
     shared = many(3, 250)
-    steps = survey(shared, 0.0)
+    steps = replica_stats(shared, 0.0)
     for number, _ in enumerate(steps):
         links = sorted(shared.links, key=lambda link: link.peer)
         if number == 1:
@@ -194,7 +194,7 @@ def test_the_sums_are_those_of_every_replica(lags: list[tuple[int, bool]]) -> No
 
 
 def test_of_no_connections_there_is_nothing_to_say() -> None:
-    assert surveyed(throttle(), 0.0) == RoleSurvey()
+    assert surveyed(throttle(), 0.0) == ReplicaStats()
 
 
 def test_a_lag_in_bytes_is_unknown_until_messages_were_weighed() -> None:

@@ -15,13 +15,13 @@ from ..quotas import format_rate
 from ..quotas.advice import about_tiny_rate
 from ..quotas.rate_source import LEAST_RATE
 from ..roles import Role
-from .racks import NO_RACK_DOUBTS
+from ..throttle.racks import NO_RACK_DOUBTS
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Set
 
     from ..quotas import RoleQuota
-    from .racks import RackDoubts
+    from ..throttle.racks import RackDoubts
 
 ALONE_SECONDS = 60.0
 """Followers come back within seconds (replica.fetch.backoff.ms, reconnect.backoff.max.ms): a minute is no restart."""
@@ -52,7 +52,7 @@ class Reason(enum.StrEnum):
     reason for an alert, and no sample of the metric."""
 
 
-class Doubt(NamedTuple):
+class QuotaWarning(NamedTuple):
     reason: Reason
     size: int
     """How many topics of the lists, or brokers and racks, or rates it is about."""
@@ -60,11 +60,11 @@ class Doubt(NamedTuple):
     """For people: what was found, and what to look at."""
 
 
-class RoleDoubts:
+class QuotaDiagnostics:
     """The doubts about one role that this sidecar serves. `found`: those of the last look."""
 
     def __init__(self, role: Role) -> None:
-        self.found: tuple[Doubt, ...] = ()
+        self.found: tuple[QuotaWarning, ...] = ()
         self._role = role
         self._alone_since: float | None = None
         """Since when a quota has been in force without any connection; None: there is one, or no quota."""
@@ -82,7 +82,7 @@ class RoleDoubts:
         *,
         racks: RackDoubts = NO_RACK_DOUBTS,
         linked: Collection[int] | None = (),
-    ) -> tuple[Doubt, ...]:
+    ) -> tuple[QuotaWarning, ...]:
         """Return the doubts there are now.
 
         `unknown`: what `unknown_replicas` found in the lists. `linked`: the brokers whose connections should come
@@ -93,16 +93,18 @@ class RoleDoubts:
             self._alone_since = None
         elif self._alone_since is None:
             self._alone_since = now
-        found: list[Doubt] = []
+        found: list[QuotaWarning] = []
         if self.is_alone(now) and (linked is None or linked):
             rate = format_rate(quota.bytes_per_second)
             text = f"a quota of {rate} holds, and no connection has come through here in this role for a minute"
-            found.append(Doubt(Reason.NO_CONNECTION, 0 if linked is None else 1, text + self._about_links(linked)))
+            found.append(
+                QuotaWarning(Reason.NO_CONNECTION, 0 if linked is None else 1, text + self._about_links(linked))
+            )
         if unknown:
-            found.append(Doubt(Reason.UNKNOWN_REPLICAS, len(unknown), _about_unknown(unknown)))
+            found.append(QuotaWarning(Reason.UNKNOWN_REPLICAS, len(unknown), _about_unknown(unknown)))
         found += _about_rates(quota)
         if racks.in_words():
-            found.append(Doubt(Reason.UNKNOWN_RACKS, len(racks.unknown) + len(racks.missing), racks.in_words()))
+            found.append(QuotaWarning(Reason.UNKNOWN_RACKS, len(racks.unknown) + len(racks.missing), racks.in_words()))
         self.found = tuple(found)
         return self.found
 
@@ -132,7 +134,7 @@ def unknown_replicas(quota: RoleQuota, has: Mapping[str, Set[int]]) -> list[str]
     return found
 
 
-def _about_rates(quota: RoleQuota) -> Iterator[Doubt]:
+def _about_rates(quota: RoleQuota) -> Iterator[QuotaWarning]:
     """Those about the role's rate and the rates inside it."""
     if quota.selects_nothing:
         return
@@ -146,10 +148,10 @@ def _about_rates(quota: RoleQuota) -> Iterator[Doubt]:
             f"still there. Was a unit forgotten? {_first_of(tiny)}"
         )
     if told:
-        yield Doubt(Reason.TINY_RATE, own + len(tiny), "; ".join(told))
+        yield QuotaWarning(Reason.TINY_RATE, own + len(tiny), "; ".join(told))
     if stopped:
         text = f"catch-up is stopped on purpose, by a rate of 0, for {_first_of(stopped)}"
-        yield Doubt(Reason.STOPPED, len(stopped), text)
+        yield QuotaWarning(Reason.STOPPED, len(stopped), text)
 
 
 def _first_of(texts: list[str]) -> str:

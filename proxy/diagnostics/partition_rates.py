@@ -1,8 +1,7 @@
 """Bytes per second of every throttled partition of one role, for `[http] partition_rates`: a series per partition, as
 KIP-73's PartitionBytesInRate.
-
-There may be 200 000 partitions, so `partition_rates` is a generator that yields every 0.1 ms or so, as `survey` is.
-Pure: time is an argument.
+ There may be 200 000 partitions, so `partition_rates` is a generator that yields every 0.1 ms or so, as `replica_stats`
+is. Pure: time is an argument.
 
 Invariant: a partition that two connections ask for, an old one and its successor, has one rate, the sum of both.
 """
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
 
     from protocol.session.requests import PartitionKey
 
-    from .role_throttle import RoleThrottle
+    from ..throttle.role_throttle import RoleThrottle
 
 _REPLICAS_A_STEP = 100
 """Replicas looked at between two yields, at some 1 µs each."""

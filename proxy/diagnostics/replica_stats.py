@@ -1,10 +1,9 @@
-"""A role's replicas looked at one after the other: how many there are, how far behind, and those furthest behind.
+"""Looks at a role's replicas one after the other: how many there are, how far behind, and those furthest behind.
+ There may be 200 000 replicas, and to look at all of them takes a tenth of a second or more. So `replica_stats` is a
+generator that yields every 0.1 ms or so, and its caller goes on with it when nothing else is to be done. A replica that
+changes in between is counted as it is when it is looked at. Pure: time is an argument.
 
-There may be 200 000 replicas, and to look at all of them takes a tenth of a second or more. So `survey` is a generator
-that yields every 0.1 ms or so, and its caller goes on with it when nothing else is to be done. A replica that changes
-in between is counted as it is when it is looked at. Pure: time is an argument.
-
-Invariant: the sums are of every connection that was open when the survey began and is still open when it is looked at.
+Invariant: the sums are of every connection that was open when the look began and is still open when it is looked at.
 """
 
 from __future__ import annotations
@@ -16,17 +15,17 @@ from itertools import count, islice
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from ..quotas.priorities import Need
-from .replica import Standing
+from ..throttle.replica import Standing
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping
 
-    from .replica import Replica
-    from .role_throttle import OpenLink, RoleThrottle
+    from ..throttle.replica import Replica
+    from ..throttle.role_throttle import OpenLink, RoleThrottle
 
 MOST_LINKS = 100
 MOST_PARTITIONS = 20
-"""How many partitions a survey names, those furthest behind; the journal and Prometheus can have all of them."""
+"""How many partitions `ReplicaStats` name, those furthest behind; the journal and Prometheus can have all of them."""
 LONGEST_ETA_SECONDS = 99 * 86400.0
 """A lag that would take longer than this to shrink to nothing has no estimated end."""
 _REPLICAS_A_STEP = 100
@@ -37,7 +36,7 @@ _T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
-class PartitionSurvey:
+class PartitionStats:
     """One throttled replica, as one connection knows it."""
 
     topic: str
@@ -49,7 +48,7 @@ class PartitionSurvey:
 
 
 @dataclass(frozen=True, slots=True)
-class LinkSurvey:
+class LinkStats:
     """One connection with replicas' fetches on it."""
 
     peer: str
@@ -63,7 +62,7 @@ class LinkSurvey:
 
 
 @dataclass(frozen=True, slots=True)
-class RoleSurvey:
+class ReplicaStats:
     """All of a role. A replica of unknown standing counts as in sync (KAFKA-4313)."""
 
     in_sync: int = 0
@@ -83,15 +82,15 @@ class RoleSurvey:
     entry where there are none."""
     fetching: int = 0
     """Connections with replicas' fetches on them."""
-    links: tuple[LinkSurvey, ...] = ()
+    links: tuple[LinkStats, ...] = ()
     """At most `MOST_LINKS`, those furthest behind first."""
-    partitions: tuple[PartitionSurvey, ...] = ()
+    partitions: tuple[PartitionStats, ...] = ()
     """At most `MOST_PARTITIONS`, those furthest behind first."""
 
 
-def survey(throttle: RoleThrottle, now: float) -> Generator[None, None, RoleSurvey]:
+def replica_stats(throttle: RoleThrottle, now: float) -> Generator[None, None, ReplicaStats]:
     """Yield now and then, and return what was found."""
-    tally, links = _Tally(throttle, now), _Furthest[LinkSurvey](MOST_LINKS)
+    tally, links = _Tally(throttle, now), _Furthest[LinkStats](MOST_LINKS)
     for number, link in enumerate(tuple(throttle.links)):
         if number % _LINKS_A_STEP == 0:
             yield
@@ -129,7 +128,7 @@ class _Furthest(Generic[_T]):
 
 
 class _Tally:
-    """The sums of a survey while it is made."""
+    """The sums while a role's replicas are looked at."""
 
     def __init__(self, throttle: RoleThrottle, now: float) -> None:
         self._throttle = throttle
@@ -146,7 +145,7 @@ class _Tally:
         self._in_need: Counter[str] = Counter()
         self._furthest = _Furthest[tuple["OpenLink", "Replica"]](MOST_PARTITIONS)
 
-    def add(self, link: OpenLink) -> Generator[None, None, LinkSurvey | None]:
+    def add(self, link: OpenLink) -> Generator[None, None, LinkStats | None]:
         """Count a connection's replicas; return the connection's own figures, None if no replica fetches over it."""
         now, furthest, needs = self._now, self._furthest, self._throttle.needs.known
         replicas = iter(link.replicas.counted(now))
@@ -181,7 +180,7 @@ class _Tally:
             return None
         self._fetching += 1
         eta = eta_seconds(lag_messages, gain)
-        return LinkSurvey(link.peer, version, partitions, behind, lag_messages, rate, eta)
+        return LinkStats(link.peer, version, partitions, behind, lag_messages, rate, eta)
 
     def _weigh(self, lag: int, bytes_per_message: float) -> None:
         if bytes_per_message:
@@ -195,8 +194,8 @@ class _Tally:
             return None
         return self._weighed_bytes * self._lag_messages / self._weighed_messages
 
-    def whole(self, links: _Furthest[LinkSurvey]) -> RoleSurvey:
-        return RoleSurvey(
+    def whole(self, links: _Furthest[LinkStats]) -> ReplicaStats:
+        return ReplicaStats(
             in_sync=self._partitions - self._behind,
             behind=self._behind,
             lag_messages=self._lag_messages,
@@ -210,9 +209,9 @@ class _Tally:
             partitions=tuple(self._named(link, replica) for link, replica in self._furthest.in_order()),
         )
 
-    def _named(self, link: OpenLink, replica: Replica) -> PartitionSurvey:
+    def _named(self, link: OpenLink, replica: Replica) -> PartitionStats:
         topic, partition = replica.key
-        return PartitionSurvey(
+        return PartitionStats(
             self._throttle.selection.topic_name(topic),
             partition,
             link.peer,

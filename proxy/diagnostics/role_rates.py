@@ -16,7 +16,7 @@ WINDOW_SECONDS = 11.0
 """As long as KIP-73's window by default, so that these rates and the role's measured rate are about the same time."""
 
 
-class Passing(NamedTuple):
+class RoleRates(NamedTuple):
     """Bytes per second in the direction that records go, from leaders to followers."""
 
     catching_up: float = 0.0
@@ -35,7 +35,7 @@ class _Sample(NamedTuple):
     relayed: int
 
 
-class PassingRates:
+class RoleRateMeter:
     """Works out the rates of one role."""
 
     __slots__ = ("_samples",)
@@ -57,15 +57,15 @@ class PassingRates:
         while len(samples) > 2 and now - samples[1].at >= WINDOW_SECONDS:
             samples.popleft()
 
-    def measure(self) -> Passing:
+    def measure(self) -> RoleRates:
         """Return the rates between the oldest sample of the window and the last one; nothing before there are two."""
         if not self._samples:
-            return Passing()
+            return RoleRates()
         first, last = self._samples[0], self._samples[-1]
         seconds = last.at - first.at
         if seconds <= 0:
-            return Passing()
+            return RoleRates()
         catching_up, in_sync = last.catching_up - first.catching_up, last.in_sync - first.in_sync
         # Responses are counted as they leave, their entries as they are read: for a moment the latter may be more.
         other = max(last.relayed - first.relayed - catching_up - in_sync, 0)
-        return Passing(catching_up / seconds, in_sync / seconds, other / seconds)
+        return RoleRates(catching_up / seconds, in_sync / seconds, other / seconds)

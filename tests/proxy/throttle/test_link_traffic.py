@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from proxy.ledger.blocks import Position, Traffic
+from proxy.ledger.ledger import Ledger
 from proxy.quotas import Quotas, RoleQuota
 from proxy.roles import Role
 from proxy.throttle.decision import Answer, Forward
-from proxy.throttle.ledger import Ledger
-from proxy.throttle.ledger_blocks import Position, Traffic
 from tests.proxy.conversation import ENTRY_BYTES, MIB, Conversation, throttle
 
 T0, T1 = ("t", 0), ("t", 1)

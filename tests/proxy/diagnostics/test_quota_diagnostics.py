@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 
 import pytest
 
+from proxy.diagnostics.quota_diagnostics import ALONE_SECONDS, MOST_NAMED, QuotaDiagnostics, Reason, unknown_replicas
 from proxy.quotas import EVERY_PARTITION, NO_PARTITION, Partitions, RoleQuota, effective, parse_quotas
 from proxy.roles import Role
-from proxy.throttle.doubts import ALONE_SECONDS, MOST_NAMED, Reason, RoleDoubts, unknown_replicas
 from proxy.throttle.racks import RackDoubts
 
 MIB = 2**20
@@ -18,13 +18,13 @@ QUOTA = RoleQuota.of_every_topic(MIB)
 RATE = "leader.replication.throttled.rate"
 
 
-def reasons(doubts: RoleDoubts) -> list[Reason]:
+def reasons(doubts: QuotaDiagnostics) -> list[Reason]:
     return [doubt.reason for doubt in doubts.found]
 
 
 @pytest.mark.parametrize("role", Role)
 def test_a_quota_and_nobody_there_for_a_minute(role: Role) -> None:
-    doubts = RoleDoubts(role)
+    doubts = QuotaDiagnostics(role)
     doubts.look(QUOTA, 0, [], 5.0, linked={103, 102})
     doubts.look(QUOTA, 0, [], 4.9 + ALONE_SECONDS, linked={103, 102})
     assert reasons(doubts) == []
@@ -41,7 +41,7 @@ def test_a_quota_and_nobody_there_for_a_minute(role: Role) -> None:
 
 def test_nobody_who_should_be_there_is_no_doubt_and_not_to_know_is_no_alert() -> None:
     """A broker that leads everything, or nothing, or has no partition yet: "traffic passes unthrottled" paged."""
-    doubts = RoleDoubts(Role.LEADER)
+    doubts = QuotaDiagnostics(Role.LEADER)
     doubts.look(QUOTA, 0, [], 0.0)
     assert doubts.look(QUOTA, 0, [], ALONE_SECONDS, linked=()) == ()
     assert doubts.is_alone(ALONE_SECONDS)
@@ -51,7 +51,7 @@ def test_nobody_who_should_be_there_is_no_doubt_and_not_to_know_is_no_alert() ->
 
 
 def test_the_minute_begins_anew_with_each_connection_and_each_quota() -> None:
-    doubts = RoleDoubts(Role.LEADER)
+    doubts = QuotaDiagnostics(Role.LEADER)
     doubts.look(QUOTA, 0, [], 0.0)
     doubts.look(QUOTA, 1, [], 50.0)
     doubts.look(QUOTA, 0, [], 51.0)
@@ -66,13 +66,13 @@ def test_the_minute_begins_anew_with_each_connection_and_each_quota() -> None:
 @pytest.mark.parametrize("quota", [RoleQuota(), RoleQuota(MIB), RoleQuota.of_every_topic(math.inf)],
                          ids=["nothing", "no list", "no rate"])  # fmt: skip
 def test_without_a_quota_in_force_nobody_needs_to_be_there(quota: RoleQuota) -> None:
-    doubts = RoleDoubts(Role.FOLLOWER)
+    doubts = QuotaDiagnostics(Role.FOLLOWER)
     for now in (0.0, 1000.0):
         assert doubts.look(quota, 0, [], now, linked=None) == ()
 
 
 def test_a_rack_that_is_not_known_is_a_doubt() -> None:
-    doubts = RoleDoubts(Role.LEADER)
+    doubts = QuotaDiagnostics(Role.LEADER)
     (doubt,) = doubts.look(QUOTA, 1, [], 0.0, racks=RackDoubts(("102", "103"), ("c",)))
     assert (doubt.reason, doubt.size) == (Reason.UNKNOWN_RACKS, 3)
     assert doubts.look(QUOTA, 1, [], 1.0) == ()
@@ -80,7 +80,7 @@ def test_a_rack_that_is_not_known_is_a_doubt() -> None:
 
 @pytest.mark.parametrize(("rate", "doubted"), [(0, False), (1, True), (65_535, True), (65_536, False)])
 def test_a_rate_whose_unit_was_forgotten(rate: int, *, doubted: bool) -> None:
-    doubts = RoleDoubts(Role.LEADER)
+    doubts = QuotaDiagnostics(Role.LEADER)
     doubts.look(RoleQuota.of_every_topic(rate), 1, [], 0.0)
     assert reasons(doubts) == ([Reason.TINY_RATE] if doubted else [])
 
@@ -95,7 +95,7 @@ def quota_of(*sections: str, broker: str = '"1GiB/s"') -> RoleQuota:
 @pytest.mark.parametrize("broker", ['"1GiB/s"', '"unlimited"'])
 def test_rates_inside_are_doubted_as_the_brokers_is_and_a_stop_is_called_one(broker: str) -> None:
     quota = quota_of(f"[peers.102]\n{RATE} = 50", f"[peers.103]\n{RATE} = 0", broker=broker)
-    tiny, stop = RoleDoubts(Role.LEADER).look(quota, 1, [], 0.0)
+    tiny, stop = QuotaDiagnostics(Role.LEADER).look(quota, 1, [], 0.0)
     assert (tiny.reason, tiny.size) == (Reason.TINY_RATE, 1)
     assert tiny.text.startswith("rates inside the quota are less than the 64 KiB that are asked for at a time")
     assert tiny.text.endswith("Was a unit forgotten? peer 102 has 50 B/s")
@@ -111,7 +111,7 @@ def test_rates_inside_are_doubted_as_the_brokers_is_and_a_stop_is_called_one(bro
     ids=["inside a tiny one", "many"],
 )
 def test_how_many_rates_are_doubted(inside: tuple[str, ...], broker: str, size: int, ends: str) -> None:
-    (doubt,) = RoleDoubts(Role.LEADER).look(quota_of(*inside, broker=broker), 1, [], 0.0)
+    (doubt,) = QuotaDiagnostics(Role.LEADER).look(quota_of(*inside, broker=broker), 1, [], 0.0)
     assert doubt.size == size
     assert doubt.text.endswith(ends)
 
@@ -119,8 +119,8 @@ def test_how_many_rates_are_doubted(inside: tuple[str, ...], broker: str, size: 
 def test_rates_inside_that_bound_nothing_are_not_doubted() -> None:
     """No list selects anything; or the rate is as large as what is asked for at a time."""
     tiny = quota_of(f"[peers.102]\n{RATE} = 50")
-    assert RoleDoubts(Role.LEADER).look(replace(tiny, otherwise=NO_PARTITION), 1, [], 0.0) == ()
-    assert RoleDoubts(Role.LEADER).look(quota_of(f"[peers.102]\n{RATE} = 65536"), 1, [], 0.0) == ()
+    assert QuotaDiagnostics(Role.LEADER).look(replace(tiny, otherwise=NO_PARTITION), 1, [], 0.0) == ()
+    assert QuotaDiagnostics(Role.LEADER).look(quota_of(f"[peers.102]\n{RATE} = 65536"), 1, [], 0.0) == ()
 
 
 def test_lists_are_compared_with_what_the_cluster_has() -> None:
@@ -139,7 +139,7 @@ def test_lists_are_compared_with_what_the_cluster_has() -> None:
     has = {"ordrs": set[int](), "orders": set(range(12)), "clicks": {0}, "exempt": set[int](), "other": set[int]()}
     found = unknown_replicas(quota, has)
     assert found == ["orders partition 12, 17 (it has 0 to 11)", "ordrs (no such topic)"]
-    (doubt,) = RoleDoubts(Role.LEADER).look(quota, 1, found, 0.0)
+    (doubt,) = QuotaDiagnostics(Role.LEADER).look(quota, 1, found, 0.0)
     assert (doubt.reason, doubt.size) == (Reason.UNKNOWN_REPLICAS, 2)
     assert "orders partition 12, 17 (it has 0 to 11); ordrs (no such topic)" in doubt.text
 
@@ -149,5 +149,5 @@ def test_a_long_list_is_cut_and_says_so() -> None:
     assert unknown_replicas(RoleQuota(MIB, topics={"t": many}), {"t": {0}}) == [
         "t partition 1, 2, 3, 4, 5, … (it has 0 to 0)"
     ]
-    (doubt,) = RoleDoubts(Role.LEADER).look(QUOTA, 1, [f"t{n}" for n in range(MOST_NAMED + 7)], 0.0)
+    (doubt,) = QuotaDiagnostics(Role.LEADER).look(QUOTA, 1, [f"t{n}" for n in range(MOST_NAMED + 7)], 0.0)
     assert "t4; and 7 more." in doubt.text
