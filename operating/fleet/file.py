@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path  # noqa: TC003 - the types of a table's fields are looked up when a file is read
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, ClassVar
 from urllib.parse import urlsplit
 
 from operating.url_text import names_user, without_user
@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 MOST_SIDECARS = 1000
-_REMOVED = ("quotas", "configmap", "key")
+_NOT_FILES = "commands change sidecars, not their files: take it out (docs/fleet.md)"
+"""Of keys that said where each sidecar's quotas were."""
 
 
 def _parse_url(value: object) -> str:
@@ -59,6 +60,7 @@ def _is_url(url: str) -> bool:
 class SidecarTable:
     """`[[sidecars]]`."""
 
+    REMOVED: ClassVar[dict[str, str]] = dict.fromkeys(("quotas", "configmap", "key"), _NOT_FILES)
     broker: BrokerId
     url: Annotated[str, Kind(_parse_url)]
     token_file: Path | None
@@ -68,6 +70,7 @@ class SidecarTable:
 class FleetFile:
     """The whole file."""
 
+    REMOVED: ClassVar[dict[str, str]] = {"kubernetes": _NOT_FILES}
     token_file: Path | None
     """Of every sidecar that has none of its own."""
     sidecars: tuple[SidecarTable, ...] = ()
@@ -108,14 +111,8 @@ class Fleet:
 
 def load_fleet(path: Path) -> Fleet:
     """Read fleet.toml; paths in it are relative to it. Blocking. Raises ConfigurationError with every problem."""
-    problems = Problems(str(path))
-    document, _ = read_document(path)
-    tables = document.get("sidecars")
-    for number, table in enumerate(tables if isinstance(tables, list) else ()):
-        for key in _REMOVED if isinstance(table, dict) else ():
-            if table.pop(key, None) is not None:
-                reason = "removed: commands change sidecars, not their files; leave it out (docs/fleet.md)"
-                problems.add(f"sidecars[{number}].{key}", reason)
+    document, text = read_document(path)
+    problems = Problems(str(path), text=text)
     file = TableReader(path.parent, problems).table(FleetFile, "", document)
     problems.raise_if_any()
     found = (Member(each.broker, each.url, each.token_file or file.token_file) for each in file.sidecars)

@@ -1,6 +1,6 @@
-"""What is said of a deadline that was typed, for the commands that write one: `set` and `plan`.
+"""The deadline of a move, as ``plan --finish-by`` takes it, and whether the move can meet it.
 
-Pure: time is an argument. Invariant: a date that has passed is refused before anything is written.
+Pure: time is an argument. Invariant: a date that has passed is refused before anything is changed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from proxy.quotas.rate_source import Deadline
 
-    from ..moves.planning import MovePlan
+    from .planning import MovePlan
 
 
 def deadline_to_come(finish_by: str | None, most: float | None, now: datetime) -> Deadline | None:
@@ -34,16 +34,11 @@ def deadline_to_come(finish_by: str | None, most: float | None, now: datetime) -
         raise ConfigurationError(f"--finish-by: {error}") from error
     if source is None or source.deadline is None:
         raise AssertionError("a table with finish_by is a rate source with a deadline")
-    refuse_past(source.deadline, finish_by, now)
-    return source.deadline
-
-
-def refuse_past(deadline: Deadline | None, finish_by: str | None, now: datetime) -> None:
-    """Raise ConfigurationError if the date has passed. A date of last year is a slip of the pen, and a dangerous one:
-    after the deadline, replicas that are behind catch up at the most that the rate may be."""
-    if deadline is not None and deadline.at is not None and deadline.at <= now:
+    if source.deadline.at is not None and source.deadline.at <= now:
+        # A date of last year is a dangerous slip: after the deadline, catch-up goes at the highest rate.
         found = f"found {finish_by} (it is {now:%Y-%m-%dT%H:%M:%SZ})"
         raise ConfigurationError(f"--finish-by: expected a time to come, {found}")
+    return source.deadline
 
 
 def about_deadline(plan: MovePlan, deadline: Deadline | None, now: datetime) -> list[str]:
