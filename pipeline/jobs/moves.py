@@ -1,9 +1,10 @@
 """Moves: which replicas caught up, from where, how long it took, and which side's quota set the pace.
 
 DataFrame → DataFrame. A *move* is one replica's time behind, from its first second behind to its first in sync. Each
-end tells it by its own clock (`ends`). If both ends tell of the same offsets, that is one move, told by the end that
-saw more bytes. MoveRatio and MoveTime are KIP-73's. Invariant: a replica's moves do not overlap. One that fell silent
-while behind is there too, as not finished. A move's bytes are those that its end's journal has of it, to the byte.
+end tells it by its own clock (`link_ends`). If both ends tell of the same offsets, that is one move, told by the end
+that saw more bytes. MoveRatio and MoveTime are KIP-73's. Invariant: a replica's moves do not overlap. One that fell
+silent while behind is there too, as not finished. A move's bytes are those that its end's journal has of it, to the
+byte.
 """
 
 from __future__ import annotations
@@ -66,7 +67,8 @@ def paced(behind: DataFrame, tables: Tables) -> DataFrame:
 
 
 def catch_ups(days: DataFrame) -> DataFrame:
-    """Return the same moves without what set their pace, which is most of the work. days: as `summaries` keeps them."""
+    """Return the same moves without what set their pace, which is most of the work. days: as `daily_summaries` keeps
+    them."""
     return unpaced(whole(days))
 
 

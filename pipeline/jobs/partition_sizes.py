@@ -1,9 +1,9 @@
 """Sizes of partitions: messages in the leader's log by the bytes that a message took.
 
 DataFrame → DataFrame. What was seen of each replica is worked out day by day first (`by_day`), which can be kept
-(`summaries`), and then put together (`whole`). Invariant: the bytes per message are the bytes that were brought over
-the offsets that they brought. Offsets count as often as they were fetched, once in each block of the journal's lines:
-lines of one block may tell of the same offsets. Offsets that passed unseen do not count.
+(`daily_summaries`), and then put together (`whole`). Invariant: the bytes per message are the bytes that were brought
+over the offsets that they brought. Offsets count as often as they were fetched, once in each block of the journal's
+lines: lines of one block may tell of the same offsets. Offsets that passed unseen do not count.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _OF_SECOND = ("record_bytes", "fetch_offset_before", "fetch_offset", "high_water
 def _of_ends(traffic: DataFrame) -> DataFrame:
     """Return per end, replica and second `bytes`, the `block` of lines that has it, and its offsets."""
     told = linked(traffic).withColumn("block", F.struct("run", "line_tick"))
-    # Shuffled once, by replica, as `ends` does it.
+    # Shuffled once, by replica, as `link_ends` does it.
     return (
         told.select(*END, "time", "block", *_OF_SECOND)
         .repartition(*REPLICA)

@@ -23,7 +23,7 @@ BUSIEST = 0.95
 
 def written(replicas: DataFrame) -> DataFrame:
     """Return per source, topic and partition its `partition_sizes`, and `written_bytes_per_second`, by the growth of
-    its high watermark while it was seen. replicas: what `sizes.whole` says."""
+    its high watermark while it was seen. replicas: what `partition_sizes.whole` says."""
     rate = F.try_divide("grown", F.col("last") - F.col("first"))
     per_partition = replicas.groupBy("source", "topic", "partition").agg(F.max(rate).alias("messages_per_second"))
     sizes = partition_sizes(replicas)
@@ -80,7 +80,7 @@ def measure(replicas: DataFrame, link_seconds: DataFrame) -> tuple[dict[TopicPar
     """Return sizes by partition and inflow by broker. Of several brokers that led a partition the last one counts; a
     partition whose size cannot be told has none.
 
-    replicas: what `sizes.whole` says. link_seconds: the seconds table, or what `traffic` says of them.
+    replicas: what `partition_sizes.whole` says. link_seconds: the seconds table, or what `traffic` says of them.
     """
     sizes = {
         TopicPartition(row.topic, row.partition): Size(

@@ -1,8 +1,8 @@
 """A replica's times behind: from its first second behind to its first in sync, as each end saw it.
 
-DataFrame → DataFrame. They are told day by day first (`by_day`), which is what can be kept (`summaries`), and then put
-together over midnights (`whole`). Invariant: an end's times behind of a replica do not overlap, and each of its seconds
-behind is in exactly one, however the days were cut.
+DataFrame → DataFrame. They are told day by day first (`by_day`), which is what can be kept (`daily_summaries`), and
+then put together over midnights (`whole`). Invariant: an end's times behind of a replica do not overlap, and each of
+its seconds behind is in exactly one, however the days were cut.
 """
 
 from __future__ import annotations

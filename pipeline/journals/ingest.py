@@ -1,7 +1,7 @@
 """Journals to tables: each line once, whatever was fed, how often, in which order.
 
-Files that were read whole are not read again (`accounts`). A line that is no line of a journal is set aside with the
-reason; nothing else is set aside. Invariant: the tables depend on the set of lines fed, not on how they were fed.
+Files that were read whole are not read again (`file_accounts`). A line that is no line of a journal is set aside with
+the reason; nothing else is set aside. Invariant: the tables depend on the set of lines fed, not on how they were fed.
 """
 
 from __future__ import annotations

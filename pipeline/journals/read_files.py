@@ -1,7 +1,7 @@
 """Journal files to lines of text, and what each file was, so that nothing is lost to a reader's error.
 
 Spark reads the closed files together, and takes any error for the end of a file. So its lines count only for files
-whose last line says that it is the last. All others, and those still being written, are read one by one (`inflating`),
+whose last line says that it is the last. All others, and those still being written, are read one by one (`decompress`),
 where errors can be told apart: a file that ends too soon, a file that is altered, and a file system that failed. The
 last says nothing of the file: it is read again, and if it fails each time, the file counts as not read.
 

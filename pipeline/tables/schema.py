@@ -110,8 +110,8 @@ TIMES_BEHIND = StructType(
         StructField("minutes", ArrayType(StructType(_numbers("minute", "active")))),
     ]
 )
-"""Summary: one row per end of a link, replica, time behind and day (`times_behind`): `opens` says that it begins here,
-and `first_known` and `last_known` are the seconds of its first and last high watermark."""
+"""Summary: one row per end of a link, replica, time behind and day (`jobs.times_behind`): `opens` says that it begins
+here, and `first_known` and `last_known` are the seconds of its first and last high watermark."""
 
 LAG_STEPS = StructType(
     [
@@ -127,7 +127,8 @@ HELD_MINUTES = StructType(
         *_numbers("partition", "minute", "bytes"),
     ]
 )
-"""Summary: one row per replica and minute in which it was behind and held back all through (`questions.starved`)."""
+"""Summary: one row per replica and minute in which it was behind and held back all through
+(`questions.who_was_starved`)."""
 
 REPLICA_DAYS = StructType(
     [
@@ -138,8 +139,8 @@ REPLICA_DAYS = StructType(
         *_numbers("first_watermark", "last_watermark"),
     ]
 )
-"""Summary: one row per end of a replica and day (`sizes`): the seconds with news of it, its log at the last, and the
-`messages` that `told_bytes` of its bytes were brought for."""
+"""Summary: one row per end of a replica and day (`partition_sizes`): the seconds with news of it, its log at the last,
+and the `messages` that `told_bytes` of its bytes were brought for."""
 
 SUMMARIES = {"times_behind": TIMES_BEHIND, "lag_steps": LAG_STEPS, "held_minutes": HELD_MINUTES,
              "replica_days": REPLICA_DAYS}  # fmt: skip
