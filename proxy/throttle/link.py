@@ -135,7 +135,13 @@ class Link:
                 return taken
             translation = taken
         else:
-            yield from self._take_full(request, now, is_same=is_same)
+            self._reselect()
+            if is_same and self._took_one:
+                self.replicas.asked_the_same(now)
+            else:
+                self._took_one = False
+                yield from self.replicas.asked(request.entries, now)
+                self._took_one = True
         demand = Demand(frame, request, now, translation)
         self._upstream.look_back(demand, now)
         return demand
@@ -159,36 +165,17 @@ class Link:
         elif not throttle.is_auto and throttle.budget.has_spare(now):
             self.admission.rides_freely()  # producers have paused, so nothing tells how soon the follower is back now
 
-    def _take_full(self, request: FetchRequest, now: float, *, is_same: bool) -> Steps[None]:
-        self._reselect()
-        if is_same and self._took_one:
-            self.replicas.asked_the_same(now)
-        else:
-            self._took_one = False
-            yield from self.replicas.asked(request.entries, now)
-            self._took_one = True
-
     def _reselect(self) -> None:
         if self.replicas.reselect():
             self._took_one = False  # partitions that an equal request names may be listed now
 
-    def decide(self, demand: Demand, now: float, *, may_hold: bool = True) -> Steps[Decision]:
+    def decide(  # noqa: C901 - a generator within a generator costs every fetch
+        self, demand: Demand, now: float, *, may_hold: bool = True
+    ) -> Steps[Decision]:
         """Return what to do with the request at `now`. Side effects: grants are reserved, omissions counted.
 
         Without `may_hold` the request is forwarded or answered, as at its deadline, since a drain does not wait.
         """
-        decision = yield from self._decide(demand, now, may_hold=may_hold)
-        if isinstance(decision, Forward) and decision.changed is not None:
-            try:
-                decision.frame = yield from rebuild(demand, decision.changed)
-            except BaseException:  # the connection has ended
-                if decision.outlook is not None:
-                    decision.outlook.lost(now)
-                raise
-            decision.changed = None
-        return decision
-
-    def _decide(self, demand: Demand, now: float, *, may_hold: bool) -> Steps[Decision]:
         throttle, replicas = self.throttle, self.replicas
         reselects = now != demand.arrived  # `begin` went by the lists of that moment
         while True:
@@ -202,7 +189,7 @@ class Link:
             behind, new = replicas.behind, replicas.new
             if not behind and not new:
                 self.admission.want_nothing()
-                return self._upstream.as_it_is(demand, now)
+                return (yield from self._built(demand, self._upstream.as_it_is(demand, now), now))
             rides = self._goes_on_anyway(demand, now)
             enforce = throttle.enforce
             shapes = throttle.shapes and demand.request.head.api_version >= FIRST_VERSION_WITH_KIP74
@@ -215,7 +202,9 @@ class Link:
         granted = self.admission.grant(turn, now, rides=rides)
         try:
             if not enforce:
-                return self._upstream.observe(demand, granted, now)
+                return (yield from self._built(demand, self._upstream.observe(demand, granted, now), now))
+            if demand.translation is None and len(granted) == demand.partitions and self.admission.has_all:
+                return self._upstream.forward_all(demand, granted, now)
             return (yield from self._divide(demand, granted, now, may_hold=may_hold, shapes=shapes))
         except BaseException:
             self.admission.give_back(granted, now)
@@ -231,8 +220,6 @@ class Link:
         self, demand: Demand, granted: dict[PartitionKey, int], now: float, *, may_hold: bool, shapes: bool
     ) -> Steps[Decision]:
         """Forward what is granted and what must go on; hold or answer where nothing is left."""
-        if demand.translation is None and len(granted) == demand.partitions and self.admission.has_all:
-            return self._upstream.forward_all(demand, granted, now)
         behind = self.replicas.behind
         unheard: frozenset[PartitionKey] = frozenset()
         if may_hold and shapes and now - self._refresh_checked_at >= REFRESH_CHECK_SECONDS:
@@ -245,7 +232,20 @@ class Link:
                 return self._upstream.answer(demand)
         omitted, probed = self._split(demand, granted, unheard)
         yield from self._tell_withheld(omitted, now)
-        return self._upstream.forward(demand, granted, omitted, probed, unheard, now, shapes=shapes)
+        decision = self._upstream.forward(demand, granted, omitted, probed, unheard, now, shapes=shapes)
+        return (yield from self._built(demand, decision, now))
+
+    def _built(self, demand: Demand, decision: Forward | Answer, now: float) -> Steps[Forward | Answer]:
+        """Build the frame of a request that differs from the follower's."""
+        if isinstance(decision, Forward) and decision.changed is not None:
+            try:
+                decision.frame = yield from rebuild(demand, decision.changed)
+            except BaseException:  # the connection has ended
+                if decision.outlook is not None:
+                    decision.outlook.lost(now)
+                raise
+            decision.changed = None
+        return decision
 
     def _split(
         self, demand: Demand, granted: dict[PartitionKey, int], unheard: frozenset[PartitionKey]
