@@ -35,6 +35,7 @@ CONVERTED = (
     "proxy/observing",
     "proxy/process",
     "proxy/quota_files",
+    "proxy/quotas",
     "proxy/rates",
     "proxy/serving",
     "proxy/tls",

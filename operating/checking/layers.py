@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from proxy.quota_files.override_store import load, store_path
 from proxy.quotas.origins import said
-from proxy.quotas.override import layers_of
-from proxy.quotas.override_changes import active
+from proxy.quotas.override import active, layers_of
 
 from ..overriding.words import layer_name
 from ..quota_words import format_distance, format_time

@@ -15,8 +15,7 @@ import click
 from proxy.control.override_routes import PATH, UNDO_PATH
 from proxy.errors import ConfigurationError, InvalidValueError
 from proxy.quota_files.override_store import edit, store_path
-from proxy.quotas.override import Override, new_id, validated
-from proxy.quotas.override_changes import added
+from proxy.quotas.override import Override, added, new_id, validated
 
 from ..checking.rate_sources import state_of
 from ..overriding.asking import KEYS, changes, end_of

@@ -14,8 +14,7 @@ import trio
 from ..changes import Changes
 from ..errors import ConfigurationError
 from ..quota_files.override_store import edit, load
-from ..quotas.override import validated
-from ..quotas.override_changes import active, added, undone
+from ..quotas.override import active, added, undone, validated
 from ..threads import in_thread
 
 if TYPE_CHECKING:
@@ -26,8 +25,7 @@ if TYPE_CHECKING:
     from ..logs.log import Log
     from ..quota_files.reload import QuotaWatch
     from ..quotas.origins import Said
-    from ..quotas.override import Override
-    from ..quotas.override_changes import Overrides, Selector
+    from ..quotas.override import Override, Overrides, Selector
 
 IN_FORCE_SECONDS = 1.0
 """How long an answer waits for both roles to hold to a change; it takes a turn or two of the loop."""

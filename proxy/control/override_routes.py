@@ -16,8 +16,7 @@ import msgspec
 
 from ..errors import ConfigurationError
 from ..http.routing import Admit, Answer, Request, Route, json_answer
-from ..quotas.override import Override, PlacedValue, new_id
-from ..quotas.override_changes import NothingSelectedError, Selector
+from ..quotas.override import NothingSelectedError, Override, PlacedValue, Selector, new_id
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -7,15 +7,13 @@ no files (`config.quota_file` reads them).
 """
 
 from .advice import advise
-from .rate_source import Deadline, RateSource
+from .rate_source import Deadline, RateSource, RateStarts
 from .reading import hash_of, parse_quotas
 from .replicas import EVERY_PARTITION, NO_PARTITION, Partitions, ReplicaList, parse_replicas
-from .rules import METADATA_TOPIC, Quotas, RoleQuota, effective
+from .rules import METADATA_TOPIC, Change, Quotas, RoleQuota, changes_ahead, effective
 from .sections import RATE_KEYS, REPLICAS_KEYS, Layer, QuotaFile, Section
-from .spans import format_span, parse_span
-from .starts import RateStarts
+from .times import format_span, parse_span
 from .units import format_bytes, format_rate, parse_rate, parse_size, shown
-from .upcoming import Change, changes_ahead
 
 __all__ = [
     "Quotas",

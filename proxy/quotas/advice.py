@@ -1,4 +1,4 @@
-"""What is valid in quotas.toml and still hardly meant: the warnings of ``check``.
+"""Finds settings of quotas.toml that are valid and hardly meant: the warnings of ``check``.
 
 Pure; time is an argument. Invariant: a warning names the key path or role it is about and what follows from
 it.
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def about_tiny_rate(bytes_per_second: float) -> str:
-    """What to say of a rate above 0 and below `LEAST_RATE`."""
+    """Return what to say of a rate above 0 and below `LEAST_RATE`."""
     return (
         f"the rate is {format_rate(bytes_per_second)}, less than the 64 KiB that are asked for at a time: catch-up all "
         "but stands still, and comes in bursts. Was a unit forgotten? (50MiB/s; an integer is bytes per second)"
@@ -31,7 +31,7 @@ def about_tiny_rate(bytes_per_second: float) -> str:
 
 
 def advise(quota_file: QuotaFile, broker_id: int, now: datetime, *, roles: Collection[Role] = tuple(Role)) -> list[str]:
-    """Warnings for one broker; `roles` are those its proxy.toml has."""
+    """Return warnings for one broker; `roles` are those its proxy.toml has."""
     quotas = effective(quota_file, broker_id, now)
     warnings = [] if quotas.enforce else ["mode.enforce is false: quotas are observed, not enforced"]
     for section in quota_file.base.sections():
@@ -65,7 +65,7 @@ def _about_finer(role: Role, quota: RoleQuota) -> Iterator[str]:
 
 
 def _is_listed(topic: str, quota: RoleQuota) -> bool:
-    """Tell whether a list selects any partition of the topic. Of a glob this is not worked out, and counts as true: a
+    """Return True if a list selects any partition of the topic. Of a glob this is not worked out, and counts as true: a
     glob that has a rate may match topics that another glob lists."""
     return any(each in topic for each in "*?[") or bool(quota.partitions_of(topic))
 

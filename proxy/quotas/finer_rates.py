@@ -25,7 +25,7 @@ TOPIC = "topic"
 
 
 class Entity(NamedTuple):
-    """What has a rate of its own: a `kind` (PEER, RACK, TOPIC) and a `name`: a broker's id, a rack, a topic's name or
+    """The entity of an inner rate: a `kind` (PEER, RACK, TOPIC) and a `name`: a broker's id, a rack, a topic's name or
     glob."""
 
     kind: str
@@ -49,15 +49,16 @@ class FinerRates:
     """By broker.rack."""
 
     def __bool__(self) -> bool:
-        """Whether anything is bounded by them."""
+        """Return True if anything is bounded by them."""
         return any(True for _ in self.bounds())
 
     def bounds(self) -> Iterator[tuple[Entity, float]]:
-        """What is bounded, and by how many bytes per second."""
+        """Return what is bounded, and by how many bytes per second."""
         return ((entity, rate) for entity, rate in self.said() if not math.isinf(rate))
 
     def said(self) -> Iterator[tuple[Entity, float]]:
-        """The same, and with `math.inf` the topics and globs that say ``unlimited``, which keep a glob's rate away."""
+        """Yield the same, and with `math.inf` the topics and globs that say ``unlimited``, which keep a glob's rate
+        away."""
         of_kinds = (
             (RACK, self.racks.items()),
             (PEER, self.peers.items()),
@@ -100,7 +101,7 @@ class FinerRates:
         return _first_that_matches(topic, self.globs) or (topic, math.inf)
 
     def in_words(self, entity: Entity) -> str:
-        """Say what bounds it, also where no section of its own says anything: ``10.00 MiB/s (10485760 B/s)``."""
+        """Describe the bound, also where no section of its own has any: ``10.00 MiB/s (10485760 B/s)``."""
         kind, name = entity
         if kind == PEER:
             return format_rate(self.peers.get(int(name), math.inf))

@@ -91,7 +91,7 @@ class Glob:
 
 @lru_cache(maxsize=_MOST_CACHED)
 def glob_of(text: str) -> Glob:
-    """The same text makes the same glob: quotas are worked out anew more often than globs are written."""
+    """Return the same text makes the same glob: quotas are worked out anew more often than globs are written."""
     return Glob(text)
 
 

@@ -1,4 +1,4 @@
-"""How quotas.toml names things: keys with dots, topics and globs, brokers, racks.
+"""The names in quotas.toml: keys with dots, topics and globs, brokers, racks.
 
 Knows names, not what they are of. Pure. Invariant: a name that is accepted can be written in a header as it is.
 """
@@ -36,10 +36,10 @@ def flattened(
 
 
 def is_broker_id(text: str) -> bool:
-    """Whether it is an int32 of at least 0, as node.id is, written without a sign or a zero before it."""
+    """Return True if it is an int32 of at least 0, as node.id is, written without a sign or a zero before it."""
     return _BROKER.fullmatch(text) is not None and int(text) <= MOST_BROKER_ID
 
 
 def quoted(name: str) -> str:
-    """A name as TOML wants it in a key."""
+    """Return a name as TOML wants it in a key."""
     return name if _BARE.fullmatch(name) else f'"{name}"'

@@ -1,4 +1,4 @@
-"""Where an effective value comes from: which layer says it, and what that hides.
+"""Finds the layer of an effective value, and the values that it hides.
 
 Pure; time is an argument. Invariant: the first that `said` returns is what `rules.effective` makes of the same layers.
 """

@@ -1,4 +1,4 @@
-"""An override as a value: what it changes, for how long, by whom and why.
+"""An override as a value: its changes, their duration, author and reason; and how commands add and undo overrides.
 
 A place is written like a section of quotas.toml:
 
@@ -8,7 +8,8 @@ A place is written like a section of quotas.toml:
     topics.orders     a topic; topics.clicks-* is a glob
     mode              with the key `enforce`
 
-Pure. Invariant: an `Override` that `validated` returns is one that `layer_of` turns into sections.
+Pure; time is an argument. Invariants: an `Override` that `validated` returns is one that `layer_of` turns into
+sections; undoing an override leaves every other one as it is; overrides that have ended are dropped at each change.
 """
 
 from __future__ import annotations
@@ -26,8 +27,10 @@ from .units import shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+    from datetime import datetime
 
     from .sections import Layer
+
 
 BROKER, MODE = "broker", "mode"
 _NAMED = ("peers", "racks", "topics")
@@ -111,7 +114,8 @@ def _problems(override: Override) -> Iterable[str]:
 
 
 def _past_deadlines(layer: Layer, since: datetime) -> Iterable[str]:
-    """A deadline of last year is a dangerous slip of the pen: after a deadline, catch-up goes at the highest rate."""
+    """Return a deadline of last year is a dangerous slip of the pen: after a deadline, catch-up goes at the highest
+    rate."""
     for section in layer.sections():
         for role, source in section.sources.items():
             deadline = source.deadline
@@ -146,3 +150,70 @@ def _table_of(place: str, broker_id: int, document: dict[str, Any]) -> dict[str,
         raise ConfigurationError(f"place: {expected}, found {shown(place)}")
     section: dict[str, Any] = document.setdefault(kind, {}).setdefault(name, {})
     return section
+
+
+Overrides = tuple["Override", ...]
+
+
+class Selector(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The overrides to undo: exactly one of the three is given."""
+
+    id: str | None = None
+    label: str | None = None
+    last: bool = False
+    """The one that was made last."""
+    by: str | None = None
+    """Who undoes them."""
+
+    def chosen(self, overrides: Overrides) -> Overrides:
+        """Return those that it selects. Raises ConfigurationError if it says none, several, or what is not there."""
+        if (self.id is not None) + (self.label is not None) + self.last != 1:
+            raise ConfigurationError("expected one of id, label and last")
+        if self.last:
+            found = overrides[-1:]
+        elif self.id is not None:
+            found = tuple(each for each in overrides if each.id == self.id)
+        else:
+            found = tuple(each for each in overrides if each.label == self.label)
+        if not found:
+            raise NothingSelectedError(
+                f"no override {self}" if overrides else f"no override {self}: there is none at all"
+            )
+        return found
+
+    def __str__(self) -> str:
+        if self.last:
+            return "at all"
+        return f"with the id {self.id}" if self.id is not None else f"with the label {self.label}"
+
+
+class NothingSelectedError(ConfigurationError):
+    """No override is what was asked for."""
+
+
+def active(overrides: Overrides, now: datetime) -> Overrides:
+    """Return those that have not ended."""
+    return tuple(each for each in overrides if each.is_active(now))
+
+
+def added(overrides: Overrides, new: Override, now: datetime) -> Overrides:
+    """Return the overrides with `new` as the newest. The same one again, as after an answer that was lost, changes
+    nothing. Raises ConfigurationError if another one has its id, or if it ends before it begins to count."""
+    if not new.is_active(now):
+        raise ConfigurationError(f"until: expected a time to come, found {new.until:%Y-%m-%dT%H:%M:%SZ}")
+    left = active(overrides, now)
+    known = next((each for each in left if each.id == new.id), None)
+    if known is None:
+        return (*left, new)
+    if (known.changes, known.label, known.until) != (new.changes, new.label, new.until):
+        raise ConfigurationError(
+            f"id: {new.id} is another override's: {known.label or 'without a label'}, by {known.by}"
+        )
+    return overrides
+
+
+def undone(overrides: Overrides, selector: Selector, now: datetime) -> Overrides:
+    """Return the overrides without those that are selected. Raises NothingSelectedError."""
+    left = active(overrides, now)
+    gone = {each.id for each in selector.chosen(left)}
+    return tuple(each for each in left if each.id not in gone)

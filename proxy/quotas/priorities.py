@@ -35,7 +35,7 @@ _KEYS = (_ORDER, MIN_INSYNC_REPLICAS, REPLICATION_FACTOR)
 
 
 class Need(enum.StrEnum):
-    """What is missing of the partition of a replica that is behind."""
+    """The health of the partition of a replica that is behind."""
 
     UNDER_MIN_ISR = "under-min-isr"
     """Fewer replicas are in sync than min.insync.replicas: producers with acks=all are refused."""
@@ -59,7 +59,7 @@ class Priorities(NamedTuple):
 
     @property
     def asks_who_is_in_sync(self) -> bool:
-        """Whether it makes a difference how many replicas of a partition are in sync."""
+        """True if it makes a difference how many replicas of a partition are in sync."""
         needs = [each for each in self.order if isinstance(each, Need)]
         return bool(needs) and needs != [Need.MOVES] and bool(self.most_urgency)
 

@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Any
 from ..errors import InvalidValueError
 from ..files.suggestions import did_you_mean
 from .rate_source import LEAST_RATE, Deadline, RateSource
-from .spans import parse_span
+from .times import YEARS, first_moment, parse_span, parse_time, parse_zone
 from .units import parse_rate, shown
-from .wall_clock import YEARS, first_moment, parse_time, parse_zone
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -99,7 +98,7 @@ def _finish_by(value: object, zone: tzinfo | None) -> Deadline:
 
 
 def _moment(value: object) -> datetime | None:
-    """None: it is no date."""
+    """Parse a date; None if the text is none."""
     moment = value if isinstance(value, datetime) else None
     if isinstance(value, str) and _DATE.fullmatch(value.strip()):
         try:

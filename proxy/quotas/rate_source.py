@@ -1,22 +1,29 @@
-"""A rate that sets itself: what the file says of it, before anybody measures anything.
+"""The bounds and the deadline of a rate that sets itself, as quotas.toml gives them.
 
     { finish_by = "06:00", timezone = "Europe/Berlin", max = "300MiB/s" }   the least rate that ends in time
     { within = "2h", max = "300MiB/s" }
     { auto = true, min = "10MiB/s", max = "800MiB/s" }                      the rate that does not hurt
 
-A rate source says between which bounds a rate lies and when catch-up is to be over. Which rate holds in this second
-is worked out by `proxy.rates`. Reads no clock; time is an argument. Invariant: ``0 < least <= most``, both finite.
+`proxy.rates` chooses the rate of each second. ``within = "2h"`` ends two hours after the file was first read: that
+start is kept as long as the same section has the same `within`, whatever else of the file changes, and beside the last
+good quotas (`quota_files.last_good`), so that a restart does not begin it anew.
+
+Reads no clock; time is an argument. Invariants: ``0 < least <= most``, both finite; there is a start for each source
+with `within` of the file that was read last, and for no other; a start is never later than `now`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, time, timedelta, tzinfo
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from .spans import format_span
+from .times import first_moment, format_span
 from .units import format_rate
-from .wall_clock import first_moment
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
 
 LEAST_RATE = 64.0 * 1024
 """Bytes per second. No less than 64 KiB is asked for at a time, so a lower rate holds on average alone, and is usually
@@ -25,7 +32,7 @@ _DAY = timedelta(days=1)
 
 
 class Deadline(NamedTuple):
-    """When catch-up is to be over. Exactly one of `at`, `daily` and `within` is not None."""
+    """The time at which catch-up is to be over. Exactly one of `at`, `daily` and `within` is not None."""
 
     at: datetime | None = None
     """With an offset."""
@@ -80,3 +87,27 @@ class RateSource:
         ends = "" if self.deadline is None else f"what is needed to end {self.deadline}"
         what = f"what does not hurt{f', at least {ends}' if ends else ''}" if self.auto else ends
         return f"{what}, from {format_rate(self.least)} to {format_rate(self.most)}"
+
+
+class RateStarts:
+    """The starts of one file's sources."""
+
+    def __init__(self, kept: Mapping[str, float]) -> None:
+        """Begin with `kept`, as it was when the process before ended."""
+        self.kept = dict(kept)
+        """Seconds since 1970 by the source's `start_key`."""
+
+    def take(self, keys: Iterable[str], now: datetime) -> None:
+        """Put a file with these `start_keys` in force from `now` on."""
+        moment = now.timestamp()
+        self.kept = {key: min(self.kept.get(key, moment), moment) for key in keys}
+
+    def of(self, source: RateSource, now: datetime) -> datetime:
+        """Return when the source was first taken; `now` if the file does not have it, or if it has no `within`."""
+        key = source.start_key
+        if key is None or key not in self.kept:
+            return now
+        if self.kept[key] > now.timestamp():
+            # The clock has been set back since: a span that is to come has not begun yet, and would never end.
+            self.kept[key] = now.timestamp()
+        return datetime.fromtimestamp(self.kept[key], UTC)

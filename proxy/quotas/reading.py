@@ -55,7 +55,7 @@ def hash_of(content: bytes) -> str:
 
 
 def parse_quotas(content: bytes, *, source: str = "quotas.toml") -> QuotaFile:
-    """Raises ConfigurationError with every problem found, each led by `source` and the key path."""
+    """Parse quotas.toml. Raises ConfigurationError with every problem found, each led by `source` and the key path."""
     document = parse_toml(content, source=source)
     return _Reader(source, content).read(document, content)
 
@@ -69,7 +69,7 @@ def parse_layer(document: Toml, *, source: str, override: str, until: datetime |
 
 
 class _TooManyProblemsError(Exception):
-    """Nobody reads on."""
+    """Ends the reading: more problems would not be reported."""
 
 
 class _Reader:

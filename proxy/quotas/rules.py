@@ -1,9 +1,10 @@
-"""What the quotas file and the overrides mean for one broker at one moment: the snapshot the data path asks.
+"""The effective quotas of one broker at one moment, of the quotas file and the overrides: the data path's snapshot.
 
 Overrides go before the file, the newest first: what one of them says of a topic, by name, by glob or for the whole
 broker, hides what is below. Inside the file the most specific section wins, key by key: exact topic, longest glob, this
 broker, broker default. A section whose `until` has passed does not count. Time is an argument. Invariant: a `Quotas`
-never changes; a new file, an override, or an `until` that passes makes a new one.
+never changes; a new file, an override, or an `until` that passes makes a new one. The changes ahead (`upcoming`) are
+those that traffic meets: the end of a section that hides nothing is not one.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from ..roles import Role
 from .finer_rates import NO_FINER_RATES, FinerRates
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
     from .rate_source import RateSource
     from .sections import Layer, QuotaFile, Section
+
 
 MAX_TOPIC_BYTES = 249
 """The longest name of a topic (org.apache.kafka.common.internals.Topic); a longer name in a request is made up."""
@@ -74,17 +76,17 @@ class RoleQuota:
         return shared._knowing(other)
 
     def _knowing(self, other: RoleQuota) -> RoleQuota:
-        """With what was worked out of the same lists."""
+        """Return a copy that shares the lookup caches of a quota with the same lists."""
         object.__setattr__(self, "_resolved", other._resolved)
         object.__setattr__(self, "_named", other._named)
         return self
 
     def rate_in_words(self) -> str:
-        """As the file says it: ``4.00 MiB/s (4194304 B/s)``, or what a rate that sets itself is to reach."""
+        """Describe the rate as the file has it: ``4.00 MiB/s (4194304 B/s)``, or the aim of a rate that sets itself."""
         return format_rate(self.bytes_per_second) if self.source is None else str(self.source)
 
     def selects(self, topic: str, partition: int) -> bool:
-        """Whether this partition is throttled on this broker in this role. Cheap: one lookup per known
+        """Return True if this partition is throttled on this broker in this role. Cheap: one lookup per known
         topic. Memory is bounded, whatever names a peer makes up."""
         partitions = self._resolved.get(topic)
         if partitions is None:
@@ -96,7 +98,7 @@ class RoleQuota:
         return partition in partitions
 
     def partitions_of(self, topic: str) -> Partitions:
-        """Those of a topic that are listed; of a name that is too long for a topic none."""
+        """Return those of a topic that are listed; of a name that is too long for a topic none."""
         if topic == METADATA_TOPIC or len(topic) > MAX_TOPIC_BYTES:
             return NO_PARTITION
         exact = self.topics.get(topic)
@@ -122,12 +124,12 @@ class RoleQuota:
         return not (self.otherwise or self.named or any(listed for _, listed in self.globs))
 
     def listed(self) -> dict[str, str]:
-        """What is selected, for people: partitions (or ``*``) by topic or glob; ``*`` is every other
+        """Return what is selected, for people: partitions (or ``*``) by topic or glob; ``*`` is every other
         topic."""
         return {name: str(partitions) for name, partitions in self.lists().items()}
 
     def has_lists_of(self, other: RoleQuota) -> bool:
-        """The lists of both are the same objects, as after a change of the rate alone."""
+        """Return the lists of both are the same objects, as after a change of the rate alone."""
         return self.topics is other.topics and self.globs is other.globs and self.otherwise is other.otherwise
 
     def lists(self) -> dict[str, Partitions]:
@@ -163,13 +165,13 @@ class Quotas:
         return self.leader if role is Role.LEADER else self.follower
 
     def means_the_same_as(self, other: Quotas) -> bool:
-        """Whether traffic is treated alike under both."""
+        """Return True if traffic is treated alike under both."""
         mine, others = ((each.leader, each.follower, each.enforce, each.priorities) for each in (self, other))
         return mine == others
 
 
 def effective(quota_file: QuotaFile, broker_id: int, now: datetime) -> Quotas:
-    """The quotas of one broker; `now` carries an offset."""
+    """Return the quotas of one broker; `now` carries an offset."""
     found = {role: _Sought(quota_file, role, broker_id, now) for role in Role}
     mode = governing_mode(quota_file, now)
     ends = {role: _first_end([*([mode] if mode else []), *sought.ending()]) for role, sought in found.items()}
@@ -222,7 +224,7 @@ class _Sought:
         self._topics, self._globs = _by_topic(role, layers, now, rates=False)
 
     def ending(self) -> Iterator[Section]:
-        """The sections that something of this quota is from, and that end."""
+        """Yield the sections that something of this quota is from, and that end."""
         if self._rate is not None:
             yield self._rate
         for named in (self._rack_rates, self._peer_rates, self._topic_rates, self._glob_rates):
@@ -260,7 +262,7 @@ class _Sought:
 def _first_named(
     role: Role, layers: Iterable[Mapping[_Name, Section]], now: datetime, *, rates: bool = False
 ) -> dict[_Name, Section]:
-    """Of each name the section that goes first for its list, or its rate."""
+    """Return the section of each name that goes first for its list, or its rate."""
     first: dict[_Name, Section] = {}
     for named in layers:
         for name, section in named.items():
@@ -289,3 +291,29 @@ def _by_topic(
 def specificity(glob: str) -> tuple[int, str]:
     """Return the sort key of a glob: the longest first, by the number of literal characters, then by name."""
     return -len(_GLOB_WILDCARDS.sub("", glob)), glob
+
+
+MOST_MOMENTS = 100
+"""The most moments at which something could change that are looked at."""
+
+
+class Change(NamedTuple):
+    at: datetime
+    before: Quotas
+    after: Quotas
+
+
+def changes_ahead(
+    quota_file: QuotaFile, broker_id: int, now: datetime, *, moments: int = MOST_MOMENTS
+) -> Iterator[Change]:
+    """Yield the changes ahead, in order of time, worked out as they are asked for."""
+    before = effective(quota_file, broker_id, now)
+    at = before.next_change
+    for _ in range(moments):
+        if at is None:
+            return
+        after = effective(quota_file, broker_id, at)
+        if not after.means_the_same_as(before):
+            yield Change(at, before, after)
+            before = after
+        at = after.next_change

@@ -19,8 +19,8 @@ from .rate_reading import parse_rate_or_source
 from .rate_source import Deadline
 from .replicas import ReplicaList, parse_replicas
 from .sections import RATE_KEYS, REPLICAS_KEYS
+from .times import YEARS
 from .units import parse_rate, shown
-from .wall_clock import YEARS
 
 if TYPE_CHECKING:
     from ..roles import Role
@@ -32,7 +32,7 @@ _KEY_OF = {role: key for key, role in RATE_KEYS.items()}
 
 
 class Of(enum.Enum):
-    """What a section is about: a broker, a peer, a rack or a topic."""
+    """The subject of a section: a broker, a peer, a rack or a topic."""
 
     BROKER = "brokers"
     PEER = "peers"
@@ -63,7 +63,7 @@ class Draft:
     keys: set[str] = field(default_factory=set)
 
     def set(self, key: str, value: object, *, path: str) -> None:
-        """Raises InvalidValueError."""
+        """Set one key of the section. Raises InvalidValueError."""
         if key in self.keys:
             raise InvalidValueError(SET_TWICE)
         self.keys.add(key)
@@ -94,7 +94,7 @@ class Draft:
 
 
 def parse_until(value: object) -> datetime:
-    """Raises InvalidValueError."""
+    """Parse `until`. Raises InvalidValueError."""
     if isinstance(value, datetime) and value.tzinfo is not None and value.year in YEARS:
         return value
     raise InvalidValueError(f"expected a date and time with an offset, like 2026-12-01T06:00:00Z, found {shown(value)}")

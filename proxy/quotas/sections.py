@@ -72,7 +72,7 @@ class Layer:
         yield from self._of_every_broker()
 
     def sections_for(self, broker_id: int) -> Iterator[Section]:
-        """Those that can mean something to one broker."""
+        """Yield those that can mean something to one broker."""
         if broker_id in self.brokers:
             yield self.brokers[broker_id]
         yield from self._of_every_broker()

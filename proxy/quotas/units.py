@@ -41,7 +41,7 @@ _EXPECTED_SIZE = 'bytes as an integer or text like "8MiB"'
 
 
 def shown(value: object) -> str:
-    """How a value found in a file is quoted in a message: text in double quotes, true and false as TOML has
+    """Return how a value found in a file is quoted in a message: text in double quotes, true and false as TOML has
     them."""
     if isinstance(value, str) and len(value) > _MOST_SHOWN:
         return f"{json.dumps(value[:_MOST_SHOWN], ensure_ascii=False)} and {len(value) - _MOST_SHOWN} more characters"
@@ -55,7 +55,7 @@ def shown(value: object) -> str:
 
 
 def parse_rate(value: object) -> float:
-    """Bytes per second, `math.inf` if unlimited; 0 is a rate (it stops catch-up).
+    """Return bytes per second, `math.inf` if unlimited; 0 is a rate (it stops catch-up).
 
     Takes what kafka-configs takes for ``*.replication.throttled.rate`` (an integer >= 0) and, beyond that,
     text with a unit. Raises InvalidValueError.
@@ -67,7 +67,7 @@ def parse_rate(value: object) -> float:
 
 
 def parse_size(value: object) -> int:
-    """Bytes, from an integer or text with a unit. Raises InvalidValueError."""
+    """Return bytes, from an integer or text with a unit. Raises InvalidValueError."""
     return _parse_quantity(value, expected=_EXPECTED_SIZE, per_second=False)
 
 
@@ -115,14 +115,14 @@ def _unit_advice(number: Fraction, unit: str, *, per_second: bool) -> str:
 
 
 def format_size(size_bytes: int) -> str:
-    """The inverse of `parse_size`, in the largest unit of which it is a whole number: ``16MiB``."""
+    """Return the inverse of `parse_size`, in the largest unit of which it is a whole number: ``16MiB``."""
     units = ("TiB", "GiB", "MiB", "KiB")
     unit = next((unit for unit in units if size_bytes and size_bytes % _UNITS[unit] == 0), "")
     return f"{size_bytes // _UNITS[unit]}{unit}"
 
 
 def format_bytes(size_bytes: float) -> str:
-    """`4.00 MiB`; whole bytes below 1 KiB. Always powers of 1024, so that two outputs compare."""
+    """Write a size: `4.00 MiB`; whole bytes below 1 KiB. Always powers of 1024, so that two outputs compare."""
     for unit in ("TiB", "GiB", "MiB", "KiB"):
         if size_bytes >= _UNITS[unit]:
             return f"{size_bytes / _UNITS[unit]:.2f} {unit}"
@@ -130,7 +130,7 @@ def format_bytes(size_bytes: float) -> str:
 
 
 def format_rate(bytes_per_second: float) -> str:
-    """`4.00 MiB/s (4194304 B/s)`, so that nobody has to guess which mega was meant; `unlimited` for
+    """Write a rate: `4.00 MiB/s (4194304 B/s)`, so that nobody has to guess which mega was meant; `unlimited` for
     infinity."""
     if math.isinf(bytes_per_second):
         return UNLIMITED

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.quotas.spans import parse_span
+from proxy.quotas.times import parse_span
 from reassignment import (
     Capacity,
     Deadline,

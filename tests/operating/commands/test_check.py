@@ -15,8 +15,7 @@ from lab.brokers.authority import Authority
 from proxy.config.settings import load_settings
 from proxy.files import reading as answering
 from proxy.quota_files.override_store import edit, store_path
-from proxy.quotas.override import Override, PlacedValue
-from proxy.quotas.override_changes import added
+from proxy.quotas.override import Override, PlacedValue, added
 
 from ...proxy.hanging_disk import hanging_disk
 

@@ -15,8 +15,7 @@ from proxy.errors import ConfigurationError
 from proxy.http.routing import Request, Routes
 from proxy.quota_files.override_store import load, store_path
 from proxy.quota_files.reload import QuotaWatch
-from proxy.quotas.override import Override, PlacedValue
-from proxy.quotas.override_changes import Selector
+from proxy.quotas.override import Override, PlacedValue, Selector
 from tests.proxy.recorded_log import RecordedLog
 
 if TYPE_CHECKING:

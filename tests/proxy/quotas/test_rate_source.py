@@ -9,7 +9,7 @@ import pytest
 
 from proxy.errors import ConfigurationError
 from proxy.quotas import Deadline, RateSource, effective, parse_quotas
-from proxy.quotas.starts import RateStarts
+from proxy.quotas.rate_source import RateStarts
 from proxy.roles import Role
 
 KEY = "leader.replication.throttled.rate"

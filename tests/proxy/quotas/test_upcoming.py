@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from proxy.quotas.reading import parse_quotas
-from proxy.quotas.rules import effective
-from proxy.quotas.upcoming import changes_ahead
+from proxy.quotas.rules import changes_ahead, effective
 
 NOW = datetime(2026, 11, 1, 12, tzinfo=UTC)
 HOUR = timedelta(hours=1)

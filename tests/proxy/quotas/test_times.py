@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from proxy.errors import InvalidValueError
-from proxy.quotas.wall_clock import first_moment, parse_time, parse_zone
+from proxy.quotas.times import first_moment, parse_time, parse_zone
 
 
 # Berlin: 2026-03-29 02:00 -> 03:00 at 01:00 UTC; 2026-10-25 03:00 -> 02:00 at 01:00 UTC. Lord Howe moves by 30 minutes.

@@ -1,9 +1,9 @@
-"""Times of day and time zones, as deadlines are written with them.
+"""Parses spans of time (``"2h"``, ``"90m"``, ``"1d12h"``), times of day and time zones.
 
 A time of day means the first moment at which the clock there shows that time *or a later one*. If the clock skips the
 time in spring, that is when the clock jumps; if the clock shows the time twice in autumn, the first of the two counts.
 Zones are those of the system's time zone database, or of the package tzdata where there is none. Knows no file and no
-clock; time is an argument.
+clock; time is an argument. Invariant: a span is longer than nothing and no longer than `LONGEST`.
 """
 
 from __future__ import annotations
@@ -64,3 +64,24 @@ def parse_zone(value: object) -> tzinfo:
     except (ZoneInfoNotFoundError, OSError, ValueError) as error:
         alike = difflib.get_close_matches(value, available_timezones(), n=1)
         raise InvalidValueError(expected + (f" (did you mean {alike[0]}?)" if alike else "")) from error
+
+
+_SPAN = re.compile(r"(?:([0-9]{1,4})d)?(?:([0-9]{1,4})h)?(?:([0-9]{1,5})m)?(?:([0-9]{1,6})s)?", re.ASCII)
+LONGEST = timedelta(days=366)
+
+
+def parse_span(value: object) -> timedelta:
+    """Parse a span of time. Raises InvalidValueError."""
+    match = _SPAN.fullmatch(value.strip()) if isinstance(value, str) else None
+    days, hours, minutes, seconds = (int(part or 0) for part in match.groups()) if match else (0, 0, 0, 0)
+    span = timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
+    if not timedelta() < span <= LONGEST:
+        raise InvalidValueError(f"expected a time like 2h, 90m or 1d12h, of at most 366d, found {shown(value)}")
+    return span
+
+
+def format_span(span: timedelta) -> str:
+    """Write a span of time: ``1d12h``."""
+    seconds = round(span.total_seconds())
+    parts = ((seconds // 86400, "d"), (seconds // 3600 % 24, "h"), (seconds // 60 % 60, "m"), (seconds % 60, "s"))
+    return "".join(f"{count}{unit}" for count, unit in parts if count) or "0s"
