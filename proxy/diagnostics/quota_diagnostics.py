@@ -70,7 +70,7 @@ class QuotaDiagnostics:
         """Since when a quota has been in force without any connection; None: there is one, or no quota."""
 
     def is_alone(self, now: float) -> bool:
-        """Whether a quota has been in force without any connection for long."""
+        """Return True if a quota has been in force without any connection for long."""
         return self._alone_since is not None and now - self._alone_since >= ALONE_SECONDS
 
     def look(
@@ -135,7 +135,7 @@ def unknown_replicas(quota: RoleQuota, has: Mapping[str, Set[int]]) -> list[str]
 
 
 def _about_rates(quota: RoleQuota) -> Iterator[QuotaWarning]:
-    """Those about the role's rate and the rates inside it."""
+    """Return the warnings about the role's rate and the rates inside it."""
     if quota.selects_nothing:
         return
     own = 0 < quota.bytes_per_second < LEAST_RATE

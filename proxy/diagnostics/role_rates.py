@@ -1,4 +1,4 @@
-"""How many bytes a second pass in a role, in three parts: catching up, in sync, everything else.
+"""Measures the bytes per second that pass in a role, in three parts: catching up, in sync, everything else.
 
 Worked out from counters that the data path keeps anyway, once a second. Pure: time is an argument, in seconds.
 Invariant: the three rates together are what is relayed to followers.

@@ -60,7 +60,7 @@ class BlindPipe:
         self._scope = trio.CancelScope()
 
     async def run(self) -> None:
-        """Until both ends have finished sending, or one is broken. Raises nothing but Cancelled."""
+        """Pipe until both ends have finished sending, or one is broken. Raises nothing but Cancelled."""
         one, other = self._ends
         try:
             with self._scope:

@@ -56,11 +56,11 @@ def _gone(error: OSError | trio.ClosedResourceError) -> GoneError:
 
 
 class MessageTooLongError(ChannelError):
-    """Nothing of this message was sent; others may be."""
+    """A message is too long; nothing of it was sent, and others may be."""
 
 
 class Channel:
-    """One end. Owns `sock`."""
+    """One end of the socket between two processes. Owns `sock`."""
 
     def __init__(self, sock: trio.socket.SocketType) -> None:
         self._sock = sock
@@ -83,7 +83,7 @@ class Channel:
         return peer.pid
 
     async def send(self, message: Message, descriptors: Sequence[int] = ()) -> None:
-        """Cancelled, it sends nothing or the whole message. Raises ChannelError."""
+        """Send a message; if cancelled, nothing of it or all of it. Raises ChannelError."""
         encoded = msgspec.msgpack.encode(message)
         if len(encoded) > MOST_MESSAGE_BYTES:
             raise MessageTooLongError(f"expected at most {MOST_MESSAGE_BYTES} bytes to hand over, found {len(encoded)}")

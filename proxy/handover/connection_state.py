@@ -25,15 +25,15 @@ the old process, as in a drain."""
 
 
 def can_be_given(connection: Connection, *, keeps_tls: bool) -> bool:
-    """Tell whether another process could go on with the connection. `keeps_tls`: this process can keep its TLS sockets,
-    and give one end of a pair in place of each."""
+    """Return True if another process could go on with the connection. `keeps_tls`: this process can keep its TLS
+    sockets, and give one end of a pair in place of each."""
     return connection.exchange.cause is None and (
         keeps_tls or not any(isinstance(end, TlsSocket) for end in connection.ends)
     )
 
 
 def come_to_rest(connection: Connection) -> None:
-    """Have the connection begin no further request. A request that is held is answered now."""
+    """Let the connection begin no further request. A request that is held is answered now."""
     exchange = connection.exchange
     exchange.service = HANDING
     if connection.is_held:
@@ -41,7 +41,7 @@ def come_to_rest(connection: Connection) -> None:
 
 
 def is_at_rest(connection: Connection) -> bool:
-    """Tell whether nothing is owed in either direction, so that the connection can be taken now."""
+    """Return True if nothing is owed in either direction, so that the connection can be taken now."""
     exchange = connection.exchange
     asks, tells = connection.request_direction.transfer, connection.response_direction.transfer
     return (

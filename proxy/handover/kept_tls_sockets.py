@@ -37,7 +37,7 @@ back."""
 
 
 class KeptTlsSockets:
-    """Of one process.
+    """The TLS sockets that one process keeps.
 
     Args:
         poller, nursery: both outlive everything else in the process.
@@ -58,7 +58,7 @@ class KeptTlsSockets:
         return len(self._kept)
 
     def keep(self, end: Transport, pair: socket.socket) -> None:
-        """Own both sockets, and pass everything between them from now on."""
+        """Take both sockets over, and pass everything between them from now on."""
         pipe = BlindPipe(end, PlainSocket(pair), self._poller, self._failed)
         self._kept.add(pipe)
         if self._end_at is not None:
@@ -83,7 +83,7 @@ class KeptTlsSockets:
         self._log.error("connection_failed", peer="", exc_info=error)
 
     def end_soon(self) -> None:
-        """This process is told to end: close what is still kept when the grace is over."""
+        """End the process soon: close what is still kept when the grace is over."""
         if self._end_at is None:
             self._end_at = trio.current_time() + self._grace_seconds
             for pipe in self._kept:
@@ -126,6 +126,9 @@ async def _ignored(_: str) -> None:
 async def open_kept_tls_sockets(
     log: Log, *, grace_seconds: float, poller_failed: Callable[[BaseException], None]
 ) -> AsyncIterator[KeptTlsSockets | None]:
-    """While the block lasts, and until the last end that is kept is closed. None: there is no epoll to wait by."""
+    """Keep sockets while the block lasts, and until the last one that is kept is closed.
+
+    None: there is no epoll to wait by.
+    """
     async with open_poller(poller_failed) as poller, trio.open_nursery() as nursery:
         yield None if poller is None else KeptTlsSockets(poller, nursery, log, grace_seconds=grace_seconds)

@@ -1,4 +1,4 @@
-"""What a link knows, as a value, and a link that knows it again.
+"""Converts a link to a value, and restores a link from one.
 
 Knows the insides of links, replicas and fetch sessions, so that these need not know that they may be handed over. Pure:
 time is an argument. Invariant: the new link knows exactly what was taken off the old one. What a link would learn from

@@ -1,4 +1,4 @@
-"""What one process tells the other: messages as values, and what a connection is when nothing of it is in flight.
+"""The messages between the two processes of a hand-over, and the state of a connection at rest.
 
 Times are ages in seconds, since the clocks of two processes differ. Values only. Invariant: what is not written here is
 learnt anew by the new process; nothing here is ever guessed.
@@ -65,7 +65,7 @@ class Confirmed(msgspec.Struct, frozen=True, tag="confirmed"):
 
 
 class ReplicaState(msgspec.Struct, frozen=True, array_like=True):
-    """Of `proxy.throttle.replica.Replica`."""
+    """The state of a `proxy.throttle.replica.Replica`."""
 
     topic: Any
     """The topic's name, or since v13 its id: str or bytes. msgspec cannot tell the two apart in a union."""
@@ -90,7 +90,7 @@ class ReplicaState(msgspec.Struct, frozen=True, array_like=True):
 
 
 class SessionState(msgspec.Struct, frozen=True, array_like=True):
-    """Of `protocol.session.state.FetchSession`; partitions are (topic, partition)."""
+    """The state of a `protocol.session.state.FetchSession`; partitions are (topic, partition)."""
 
     session_id: int
     version: int

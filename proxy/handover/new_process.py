@@ -32,7 +32,7 @@ MOST_ATTEMPTS = 3
 
 
 class Inherited:
-    """What the old process offered. `fetch_versions`: those that its followers used."""
+    """The listeners and connections that the old process offered. `fetch_versions`: those that its followers used."""
 
     def __init__(
         self,
@@ -89,7 +89,7 @@ class Inherited:
                 yield message, _sockets(descriptors)
 
     async def serves_on(self) -> bool:
-        """Tell whether the old process still offers itself. Then it has given this one up."""
+        """Return True if the old process still offers itself. Then it has given this one up."""
         asking = Channel(trio.socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
         try:
             return await asking.connect(self._path) == self._process
@@ -136,7 +136,7 @@ async def inherit(path: Path, broker: int) -> Inherited | None:
 
 
 async def _asked(channel: Channel, path: Path, broker: int) -> Inherited:
-    """Raises OSError, ValueError, EOFError."""
+    """Ask the old process for everything. Raises OSError, ValueError, EOFError."""
     process = await channel.connect(path)
     await channel.send(Hello(SCHEMA, broker))
     offer, descriptors = _offered(*await channel.receive())
@@ -157,7 +157,7 @@ def _listening(offer: Offer, descriptors: list[int]) -> dict[tuple[str, str, int
 
 
 def _sockets(descriptors: list[int]) -> list[socket.socket]:
-    """Raises OSError, with all of them closed, if one is no socket."""
+    """Make sockets of descriptors. Raises OSError, with all of them closed, if one is no socket."""
     socks: list[socket.socket] = []
     try:
         socks.extend(socket.socket(fileno=each) for each in descriptors)

@@ -70,7 +70,7 @@ class Listener(NamedTuple):
 
 
 class Server(Protocol):
-    """What is handed over."""
+    """The server that is handed over."""
 
     broker: int
 
@@ -78,7 +78,7 @@ class Server(Protocol):
     def available_bytes(self) -> Mapping[str, float | None]: ...
     def fetch_versions(self) -> Sequence[int]: ...
     def is_ending(self) -> bool:
-        """Tell whether this process was told to end: then nothing is gained by waiting for a proof."""
+        """Return True if this process was told to end: then nothing is gained by waiting for a proof."""
 
     def hand_over(self, giving: OldProcess) -> None:
         """Accept nothing more, and have every connection `give` itself."""
@@ -201,7 +201,7 @@ class OldProcess:
         return True
 
     async def _hand_over(self, channel: Channel, process: int) -> None:
-        """Raises ChannelError, EOFError: the process has failed."""
+        """Give the connections. Raises ChannelError, EOFError: the process has failed."""
         await self._prove(channel)
         await channel.send(Begin(dict(self._server.available_bytes())))
         self._channel = channel
@@ -280,7 +280,7 @@ class OldProcess:
         return Given.TAKEN
 
     def _keep(self, connection: Connection, pairs: Pairs) -> None:
-        """Have its TLS sockets stay; takes what is theirs out of `pairs`."""
+        """Keep its TLS sockets here; takes what is theirs out of `pairs`."""
         if self.kept is not None:
             for end in list(pairs):
                 self.kept.keep(end, pairs[end][0])
@@ -289,7 +289,7 @@ class OldProcess:
 
 
 def _pairs(connection: Connection) -> Pairs:
-    """Raises OSError."""
+    """Make a pair of sockets for each TLS socket. Raises OSError."""
     pairs: Pairs = {}
     try:
         for end in connection.ends:

@@ -51,7 +51,7 @@ ALONE = frozenset({Task.HTTP, Task.CONTROL, Task.OVERRIDES})
 
 
 class HandOver:
-    """Of one server, both ways."""
+    """Hands one server over, and takes one over."""
 
     def __init__(
         self,
@@ -198,8 +198,8 @@ class HandOver:
         self._giving.kept = kept
 
     def end_soon(self) -> None:
-        """This process is told to end, before or after another one takes over: it takes nothing back, and closes its
-        TLS sockets after the grace."""
+        """End the process soon, before or after another one takes over: it takes nothing back, and closes its TLS
+        sockets after the grace."""
         self._is_told_to_end = True
         self._decided.set()
         if self._giving.kept is not None:
@@ -208,7 +208,8 @@ class HandOver:
     # What `giving` calls on a server:
 
     def listening(self) -> Sequence[Listener]:
-        """Those that are open: a drain closes all but the pages', and their descriptors may be other files by now."""
+        """Return those that are open: a drain closes all but the pages', and their descriptors may be other files by
+        now."""
         found = (Listener(key, address, sock.fileno()) for key, (address, sock) in self._listeners.items())
         return [each for each in found if each.descriptor >= 0]
 
@@ -272,7 +273,10 @@ async def go_on(
     throttles: Mapping[Role, RoleThrottle],
     relayed: Callable[..., Awaitable[None]] = relay,
 ) -> None:
-    """Relay what another process relayed before. `relayed`: `relay`, with all that every connection is given."""
+    """Relay a connection that another process relayed before.
+
+    `relayed`: `relay`, with all that every connection is given.
+    """
 
     async def dial(address: Address, *, timeout_seconds: float) -> Transport:
         del address, timeout_seconds

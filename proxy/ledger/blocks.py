@@ -46,7 +46,7 @@ class LinkKey(NamedTuple):
 
 
 class Position(NamedTuple):
-    """Where a replica stands; -1 for what is unknown."""
+    """The position of a replica; -1 for what is unknown."""
 
     fetch_offset: int
     high_watermark: int
@@ -99,7 +99,7 @@ class LinkSums:
 
 
 class Last:
-    """Where a replica stood last, whether it was in sync or behind then; None: not known."""
+    """Return the last position of a replica, and whether it was in sync or behind then; None: not known."""
 
     __slots__ = ("position",)
 

@@ -52,7 +52,7 @@ class Ledger:
         return math.floor(now - self._origin)
 
     def fetched(self, key: TrafficKey, position: Position, *, record_bytes: int, wire_bytes: int, now: float) -> None:
-        """An entry of a response is forwarded; `wire_bytes` counts the whole of it, if it has records."""
+        """Count a forwarded entry of a response; `wire_bytes` counts the whole of it, if it has records."""
         sums = self._at(key, position, now)
         slot, seconds = self._slot, sums.link.seconds
         sums.fetches += 1
@@ -68,7 +68,7 @@ class Ledger:
         sums.stands(position)
 
     def omitted(self, key: TrafficKey, position: Position, *, now: float) -> None:
-        """The quota kept a partition out of a fetch, or its records out of a response."""
+        """Count a partition that the quota kept out of a fetch, or its records out of a response."""
         sums = self._at(key, position, now)
         slot = self._slot
         sums.omitted += 1
@@ -77,7 +77,7 @@ class Ledger:
         sums.stands(position)
 
     def stands(self, key: TrafficKey, position: Position, *, now: float) -> None:
-        """A replica's request told where it stands, without an entry of an answer: it may have caught up."""
+        """Note the position that a replica's request gives without an entry of an answer: it may have caught up."""
         sums = self._at(key, position, now)
         if position != sums.position:
             sums.news(self._slot)
