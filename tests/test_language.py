@@ -40,6 +40,7 @@ CONVERTED = (
     "proxy/quota_files",
     "proxy/quotas",
     "proxy/rates",
+    "proxy/relay",
     "proxy/serving",
     "proxy/tls",
     "reassignment",

@@ -59,7 +59,7 @@ class Chunk:
         self.end = self._at = self._relayed_before = 0
 
     def begin(self, rows: Sequence[ResponseEntry], window: Window, end: int, relayed_bytes: int) -> None:
-        """The window's bytes up to `end` are about to go on, after `relayed_bytes` of answers."""
+        """Take the window's bytes up to `end`, which are about to go on after `relayed_bytes` of answers."""
         self.rows, self.buffer, self.end = rows, window.buffer, end
         self._at, self._relayed_before = window.start, relayed_bytes
 
@@ -108,7 +108,7 @@ class AnswerReader:
         knowledge (`Outlook.teaches`) it left. An equal answer in an equal state is not read again."""
 
     def begin(self, outlook: Outlook, total: int, now: float) -> None:
-        """An answer of `total` bytes, with its length prefix, begins at the window's start."""
+        """Begin an answer of `total` bytes, with its length prefix, at the window's start."""
         self._outlook = outlook
         self._total = total
         self._now = now
@@ -121,11 +121,11 @@ class AnswerReader:
         self._was_read_at: int | None = None  # where in the piece's buffer the frame begins, if it was read whole
 
     def forget(self) -> None:
-        """An answer has passed unread, so the remembered one is no longer the last answer: forget it."""
+        """Forget the remembered answer, since another one has passed unread."""
         self._last_empty = None
 
     def read(self, window: Window) -> Step:
-        """Raises ProtocolError for an answer that must be altered and cannot be read."""
+        """Return what to do next. Raises ProtocolError for an answer that must be altered and cannot be read."""
         outlook, total = self._outlook, self._total
         if self._walk is not None:
             return self._go_on(window, self._walk)
@@ -143,7 +143,8 @@ class AnswerReader:
         return self._first(window)
 
     def on_sent(self) -> bool:
-        """The bytes that were told to go on have gone: learn from their entries. True: that was the whole answer."""
+        """Return the bytes that were told to go on have gone: learn from their entries. True: that was the whole
+        answer."""
         if self._settled:
             return True
         is_all = self._passed >= self._total and not self._to_splice and not self._additions.owed
@@ -184,8 +185,11 @@ class AnswerReader:
         self._settled = True
 
     def lost(self, now: float) -> None:
-        """The connection has ended, perhaps in the middle of the answer. If some of a partition's records have gone on,
-        all are accounted for: a follower that breaks off again and again gets no bytes that no budget pays for."""
+        """End an answer whose connection has ended, perhaps in the middle of it.
+
+        If some of a partition's records have gone on, all are accounted for: a follower that breaks off again and again
+        gets no bytes that no budget pays for.
+        """
         self._unfinished.learn(self._outlook, now)
         piece = self._piece
         if piece.rows and not self._buffer.active:
@@ -282,7 +286,7 @@ class AnswerReader:
         return unseen if most is None else min(unseen, most)
 
     def _go(self, rows: Sequence[ResponseEntry], window: Window, end: int) -> None:
-        """The window's bytes up to `end` go on now, or are kept, with these entries in them."""
+        """Take entries whose bytes, up to `end` in the window, go on now or are kept."""
         self._piece.begin(rows, window, end, self._exchange.relayed.response_bytes)
         if self._outlook.throttle.counts_begun and not self._buffer.active:
             count_begun(self._outlook, rows, self._now)

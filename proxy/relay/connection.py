@@ -53,7 +53,7 @@ class Dial(Protocol):
 
 
 class Given(enum.Enum):
-    """What became of a connection that was to be handed over to another process."""
+    """The outcome of handing a connection over to another process."""
 
     TAKEN = "the other process goes on with it"
     ENDS = "it has to end here"
@@ -61,7 +61,7 @@ class Given(enum.Enum):
 
 
 class Draining:
-    """Whether the connections of this process are to end here: it was asked to stop, or another one takes over."""
+    """The signal that the connections of this process are to end here: it stops, or another one takes over."""
 
     def __init__(self) -> None:
         self.begun = trio.Event()
@@ -183,7 +183,7 @@ class Connection:
         return self.request_reader.decision.held is not None
 
     def leave(self, end: Transport) -> None:
-        """Have nothing more to do with this end, which somebody else closes. Of a connection that moves no more."""
+        """Detach this end, which somebody else closes. Of a connection that moves no more."""
         if self._poller is not None:
             self._poller.detach(end)
         self.left.append(end)
@@ -242,7 +242,7 @@ class Connection:
             self._end(Cause.INTERNAL, traceback.format_exc())
 
     def lost(self, error: Exception) -> None:
-        """The poller cannot wake this connection any more: end it."""
+        """End the connection, which the poller cannot wake any more."""
         self._end(Cause.INTERNAL, str(error))
 
     def _react(self, direction: Direction, wants: Wait) -> None:
@@ -278,7 +278,7 @@ class Connection:
             self._poller.owes_trio = True
 
     async def _drain(self, draining: Draining) -> None:
-        """Once a drain begins, close as soon as nothing is owed in either direction."""
+        """Close as soon as nothing is owed in either direction, once a drain begins."""
         exchange, given = self.exchange, Given.STAYS
         while given is Given.STAYS:
             await draining.begun.wait()
@@ -303,7 +303,7 @@ class Connection:
             self._later(direction)
 
     async def _wait_for(self, direction: Direction) -> None:
-        """What a poller does, by Trio's own waits."""
+        """Wait for the direction's sockets by Trio, as a poller does by epoll."""
         source, sink = direction.transfer.source, direction.transfer.sink
         self.advance(direction, perf_counter() + TURN_SECONDS)
         while direction.wants is not END:

@@ -45,14 +45,15 @@ class Reader(Protocol):
     """Reads the frames of one direction of one connection: no I/O, no waiting."""
 
     def read(self, window: Window) -> Step:
-        """What is to be done with what is in the window. Raises ProtocolError."""
+        """Return what is to be done with what is in the window. Raises ProtocolError."""
 
     def on_sent(self) -> bool:
-        """All bytes that were told to go on have gone; true if they ended with the end of a frame."""
+        """Return all bytes that were told to go on have gone; true if they ended with the end of a frame."""
 
 
 def rest(window: Window, *, opaque: bool) -> Step:
-    """The step where there is no frame to read: none has begun, or the connection is opaque and has no frames."""
+    """Return the step where there is no frame to read: none has begun, or the connection is opaque and has no
+    frames."""
     if window.size and (opaque or window.ended):
         return window.size
     if window.ended:
@@ -74,11 +75,11 @@ class Direction:
         self._need: Need | None = BETWEEN_FRAMES
 
     def data_available(self) -> None:
-        """The window holds bytes that the reader has not seen."""
+        """Give the reader the window, which holds bytes that it has not seen."""
         self._need = None
 
     def advance(self, turn_ends: float) -> Wait:  # noqa: C901 - every frame goes through here, and each call costs
-        """Go on as far as possible, until `turn_ends` by time.perf_counter.
+        """Advance as far as possible, until `turn_ends` by time.perf_counter.
 
         Raises OSError when either side is broken, ProtocolError when frames are.
         """

@@ -1,4 +1,4 @@
-"""What is done to a leader's response, as edits of its bytes: its head, what is added, records that are taken away.
+"""Edits a leader's response: its head, what is added, records that are taken away.
 
     edit ─▶ (at, remove, insert): at offset `at` of the frame, `insert` stands in place of `remove` bytes
 
@@ -128,7 +128,7 @@ class Additions:
         """Entries are to be added, and have not been."""
 
     def begin(self, outlook: Outlook, total: int) -> None:
-        """An answer of `total` bytes begins, to which the outlook's replays are to be added."""
+        """Begin an answer of `total` bytes, to which the outlook's replays are to be added."""
         entries, version = outlook.replays, outlook.version
         self._total, self._version = total, version
         self.owed = bool(entries)
@@ -138,18 +138,18 @@ class Additions:
             self._encoded = version, entries
 
     def edit_head(self, window: Window) -> Edit:
-        """The edit of the frame's head, which is in the window from its start on. Raises ProtocolError."""
+        """Return the edit of the frame's head, which is in the window from its start on. Raises ProtocolError."""
         size = self._total - LENGTH_PREFIX_BYTES + len(self.replays.encoded)
         frame = window.start, window.end
         return edit_of_head(self._version, window.buffer, frame, size=size, topics=self.replays.topics)
 
     def add(self, at: int) -> Edit:
-        """The edit that adds the entries, at the offset of the frame where its last topic ends."""
+        """Return the edit that adds the entries, at the offset of the frame where its last topic ends."""
         self.owed = False
         return Edit(at, 0, self.replays.encoded)
 
     def due(self, walk: FrameWalk, end: int) -> list[Edit]:
-        """That edit in a list, if it has not been made and its place is known and not behind `end`; else none."""
+        """Return that edit in a list, if it is still due and its place is known and not behind `end`; else none."""
         at = walk.topics_end
         return [self.add(at)] if self.owed and at is not None and at <= end else []
 
@@ -175,7 +175,7 @@ class ResponseBuffer:
         """An answer is being kept."""
 
     def begin(self, outlook: Outlook, total: int) -> bool:
-        """An answer of `total` bytes begins; False if there is no room for it, so that it passes as it is."""
+        """Return an answer of `total` bytes begins; False if there is no room for it, so that it passes as it is."""
         exchange, size = self._exchange, total - LENGTH_PREFIX_BYTES
         if size > self._limits.max_substitution_bytes:
             exchange.pass_undecoded(Undecoded.RESPONSE_TOO_LARGE)

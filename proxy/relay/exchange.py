@@ -1,4 +1,4 @@
-"""What the two directions of one connection share: requests in flight, and the counters of its one log line.
+"""Holds what the two directions of one connection share: requests in flight, and the counters of its one log line.
 
 No I/O of its own. Invariant: `in_flight` is false exactly when the follower is owed no response and none is being sent
 to it. Then the sidecar may send an answer of its own without cutting another answer in two.
@@ -53,7 +53,7 @@ made for each request."""
 
 
 class Full(enum.Enum):
-    """What a connection has too many of in flight; the value is the metric's label."""
+    """The limit that a connection has reached in flight; the value is the metric's label."""
 
     REQUESTS = "requests"
     FETCHES = "fetches"
@@ -61,7 +61,7 @@ class Full(enum.Enum):
 
 
 class Cause(enum.Enum):
-    """Why a connection ended; the value is the log's."""
+    """The reason why a connection ended; the value is the log's."""
 
     FOLLOWER_CLOSED = "follower_closed"
     LEADER_CLOSED = "leader_closed"
@@ -79,7 +79,7 @@ class Cause(enum.Enum):
 
 
 class Undecoded(enum.Enum):
-    """Why traffic passed without being understood; the value is the metric's label."""
+    """The reason why traffic passed without being understood; the value is the metric's label."""
 
     TLS = "tls"
     FRAMING = "framing"
@@ -127,7 +127,7 @@ class Buffers:
         return self.in_slices < MOST_IN_SLICES
 
     def keep(self, size: int) -> bool:
-        """True: a frame of `size` bytes may be kept with what was read from it, until `let_go`."""
+        """Return whether a frame of `size` bytes may be kept with what was read from it, until `let_go`."""
         if self.is_memory_short or self.kept + size > MOST_KEPT_BYTES:
             return False
         self.kept += size
@@ -137,7 +137,7 @@ class Buffers:
         self.kept -= size
 
     def reserve(self, size: int) -> bool:
-        """True: there was room for `size` bytes, which now count as held until they are released."""
+        """Return whether there was room for `size` bytes, which now count as held until they are released."""
         if self.is_memory_short or self.held + size > self.most:
             self.refused += 1
             return False
@@ -149,7 +149,7 @@ class Buffers:
 
 
 class Service(enum.Enum):
-    """Whether a connection is to go on."""
+    """The service that a connection still gets."""
 
     OPEN = "it serves"
     HANDING = "it is handed over once nothing is in flight: no new request is read, and none is held"
@@ -157,7 +157,7 @@ class Service(enum.Enum):
 
 
 class RequestState(enum.Enum):
-    """What becomes of the request that is being dealt with."""
+    """The state of the request that is being dealt with."""
 
     NONE = "none is"
     WAITING = "a long one waits for the end of an answer before it is decided"
@@ -166,7 +166,7 @@ class RequestState(enum.Enum):
 
 
 class AnswerState(enum.Enum):
-    """What is on its way to the follower."""
+    """The kind of response that is on its way to the follower."""
 
     NONE = "nothing"
     PASSING = "a response that passes as it is"
@@ -255,12 +255,12 @@ class Exchange:
         self.statistics.in_flight_pauses[full.value] += 1
 
     def decided(self) -> None:
-        """The request that was taken from the follower has been forwarded or answered."""
+        """Note that the request that was taken from the follower has been forwarded or answered."""
         self.request = RequestState.NONE
         self.settled.notify()
 
     def sent(self, head: RequestHead, *, expects_response: bool, outlook: Outlook | None = None) -> None:
-        """A request is about to go on."""
+        """Note a request that is about to go on."""
         self.frames += 1
         request = self.frames, outlook
         self.correlator.sent(head, expects_response, request)
@@ -268,7 +268,7 @@ class Exchange:
             self._fetches.append(request)
 
     def sent_whole(self, correlation_id: int, outlook: Outlook | None = None) -> None:
-        """A request of a Kafka connection that will be answered is about to go on."""
+        """Note a request of a Kafka connection that will be answered and is about to go on."""
         self.frames += 1
         request = self.frames, outlook
         self.correlator.await_answer(correlation_id, request)
@@ -294,7 +294,7 @@ class Exchange:
         return True
 
     def received(self, correlation_id: int | None, now: float) -> Outlook | None:
-        """A response begins to arrive; return what its request asked to be done with it.
+        """Return a response begins to arrive; return what its request asked to be done with it.
 
         Leaders answer in order. Requests sent before this one will therefore not be answered any more, and their grants
         are given back.
@@ -312,7 +312,7 @@ class Exchange:
         return outlook
 
     def begins_reading(self) -> None:
-        """A request that has to be whole has begun, and not all of it has come."""
+        """Note that a request that has to be whole has begun, and that not all of it has come."""
         self._reads += 1
         self.reading = self._reads
 
@@ -328,7 +328,7 @@ class Exchange:
         self.relayed.response_bytes += size
 
     def responded(self) -> None:
-        """The response is through."""
+        """Note that the response has gone on."""
         self.answer = NO_ANSWER
         self.settled.notify()
 
@@ -349,15 +349,17 @@ class Exchange:
             self.log.warning("passed_undecoded", role=link.throttle.role.value, peer=link.peer, reason=reason.value)
 
     def turn_opaque(self, reason: Undecoded) -> None:
-        """Frames cannot be told apart any more: from here on both directions pass bytes as they come. Either direction
-        may find that out, so it may be said twice."""
+        """Pass bytes as they come in both directions from here on, since frames cannot be told apart any more.
+
+        Either direction may find that out, so it may be said twice.
+        """
         self.pass_undecoded(reason)
         self.statistics.opaque_connections += self.opaque is None
         self.opaque = reason
         self.settled.notify()
 
     def end(self, cause: Cause, error: str | None = None) -> None:
-        """The first cause is the one that counts."""
+        """Note why the connection ends; the first cause is the one that counts."""
         if self.cause is None:
             self.cause, self.error = cause, error
 

@@ -66,7 +66,7 @@ def _passes_unseen(exchange: Exchange, version: int, buffer: Bytes, body: tuple[
 
 
 def passes_unseen(exchange: Exchange, head: RequestHead, buffer: Bytes, end: int, *, is_whole: bool = True) -> bool:
-    """Tell whether no partition of a Fetch may be throttled, and count the Fetch if so and if it is a replica's.
+    """Return True if no partition of a Fetch may be throttled, and count the Fetch if so and if it is a replica's.
 
     `is_whole`: the Fetch ends at `end`; from v15 on the replica id is among its last fields.
     """

@@ -125,8 +125,10 @@ class FetchDecision:
         return self._slice(work)
 
     def go_on(self) -> Step | None:
-        """Go on with the request that is in slices, or decide once more the one that is held. None: a request that
-        waited may begin now, and is to be read from the window."""
+        """Run the next slice of the request that is in slices, or decide once more the one that is held.
+
+        None: a request that waited may begin now, and is to be read from the window.
+        """
         if self._slices is not None:
             return self._slice(self._slices)
         if self._is_waiting and not self._exchange.buffers.has_room_for_slices:
@@ -156,12 +158,12 @@ class FetchDecision:
         return total if decision.frame is None else Replace(total, with_length(decision.frame))
 
     def answered(self) -> None:
-        """The request that was held has been dealt with: the next one may come."""
+        """Note that the held request has been dealt with: the next one may come."""
         self.held = None
         self._exchange.decided()
 
     def lost(self) -> None:
-        """The connection has ended: nothing is held for it any more."""
+        """Drop what is held for the connection, which has ended."""
         if self._slices is not None:
             self._slices.close()
             self._end_slices()
@@ -170,7 +172,7 @@ class FetchDecision:
 
     @property
     def _has_many_replicas(self) -> bool:
-        """Whether there are many replicas of which something is to be decided, or looked at again."""
+        """True if there are many replicas of which something is to be decided, or looked at again."""
         replicas = self._exchange.link.replicas
         return is_long(len(replicas.behind) + len(replicas.new) + len(replicas.changed))
 

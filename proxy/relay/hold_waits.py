@@ -1,4 +1,4 @@
-"""What the requests of one connection wait for, other than their sockets: time, quotas, answers to earlier requests.
+"""Waits for what the requests of one connection need besides their sockets: time, quotas, answers to earlier requests.
 
 A request that is held is decided again when its time has come or quotas have changed. One that is to be answered here
 is answered in its turn, after earlier requests. Where too many are in flight the next one waits until there is room.
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class HoldWaits:
-    """What one connection's requests wait for. `later` puts a direction in line for its next turn."""
+    """Waits for what holds up one connection's requests. `later` puts a direction in line for its next turn."""
 
     __slots__ = ("_answering", "_decision", "_exchange", "_held", "_later", "_requests", "_responses", "for_answers")
 
@@ -56,7 +56,8 @@ class HoldWaits:
         self._later = _to_nobody
 
     def begin(self) -> bool:
-        """The requests cannot go on. True: they wait until a time, which `run` looks after; False: for answers."""
+        """Return the requests cannot go on. True: they wait until a time, which `run` looks after; False: for
+        answers."""
         held = self._decision.held
         if held is not None and isinstance(held.decision, Hold) and not self._decision.due:
             self._held.set()
@@ -97,8 +98,10 @@ class HoldWaits:
         self._later(self._requests)
 
     async def run(self) -> None:
-        """For each held request, wait until its time has come or quotas have changed, and then have it decided again.
-        Runs until cancelled."""
+        """Wait for each held request until its time has come or quotas have changed, and then have it decided again.
+
+        Runs until cancelled.
+        """
         changes = self._exchange.changes
         while True:
             await self._held.wait()

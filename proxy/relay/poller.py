@@ -66,16 +66,15 @@ _WRITE_EVENTS = select.EPOLLOUT | select.EPOLLHUP | select.EPOLLERR if hasattr(s
 
 
 class CpuAccount:
-    """How much time of the poller's thread one connection has used lately, by which connections take their turns.
-     Time is shared, not bytes: a fetch of a thousand partitions costs a hundred times what a small one does, and bytes
-    that are spliced cost next to nothing. So a turn ends by the clock, and a connection that used more than
-    `FREE_SHARE` of a core lately goes on only after the connections that used less (Linux's interactive tasks, nginx's
-    and HAProxy's budgets are the same thought). No connection is refused: those above their free share take the rest of
-    the core in turns.
-     A new connection counts as one that used much, until its use is known. Otherwise each of a hundred new connections
-    a second, all with much to do, would be served before a follower in sync, which then waited for half a second. Used
-    time is time on a core, not time on the clock: a connection whose turn other processes interrupted for 20 ms did not
-    use those 20 ms.
+    """The account of the poller's time that one connection has used lately, by which connections take their turns. Time
+    is shared, not bytes: a fetch of a thousand partitions costs a hundred times what a small one does, and bytes that
+    are spliced cost next to nothing. So a turn ends by the clock, and a connection that used more than `FREE_SHARE` of
+    a core lately goes on only after the connections that used less (Linux's interactive tasks, nginx's and HAProxy's
+    budgets are the same thought). No connection is refused: those above their free share take the rest of the core in
+    turns. A new connection counts as one that used much, until its use is known. Otherwise each of a hundred new
+    connections a second, all with much to do, would be served before a follower in sync, which then waited for half a
+    second. Used time is time on a core, not time on the clock: a connection whose turn other processes interrupted for
+    20 ms did not use those 20 ms.
 
     Invariant: a connection that used less than `FREE_SHARE` lately never waits in line, except in its first moments.
     """
@@ -88,7 +87,7 @@ class CpuAccount:
         self._ended = now
 
     def used(self, began: float, ended: float, seconds: float) -> None:
-        """A turn from `began` to `ended` is over, in which the connection had a core for `seconds`."""
+        """Count a turn from `began` to `ended`, in which the connection had a core for `seconds`."""
         left = self._used - (began - self._ended) * FREE_SHARE
         used = left + seconds if left > 0.0 else seconds
         self._used = used if used < MOST_SECONDS else MOST_SECONDS
@@ -101,7 +100,7 @@ class CpuAccount:
         return self._used + self._ended * FREE_SHARE
 
     def debt(self, now: float) -> float:
-        """Seconds that the connection used lately above its free share; 0 or less: it is within its share."""
+        """Return seconds that the connection used lately above its free share; 0 or less: it is within its share."""
         return self._used - (now - self._ended) * FREE_SHARE
 
 
@@ -114,7 +113,7 @@ class Advances(Protocol):
         """Let one of its directions go on until then, by time.perf_counter; raises nothing."""
 
     def lost(self, error: Exception) -> None:
-        """Nothing wakes it any more."""
+        """End the connection, which nothing wakes any more."""
 
 
 class _End(NamedTuple):
@@ -144,7 +143,7 @@ class Poller:
         """A Trio task was made runnable: the poller lets Trio run before it waits for events again."""
 
     def attach(self, connection: Advances, transport: Transport, *, reads: Direction, writes: Direction) -> None:
-        """From now on these directions are woken by the transport, until `detach`."""
+        """Wake these directions when the transport is ready, until `detach`."""
         number = transport.fileno()
         self._ends[number] = _End(transport, reads, writes, connection)
         self._register(number)
@@ -153,7 +152,7 @@ class Poller:
         self._epoll.register(number, _ALL_EVENTS)
 
     def detach(self, transport: Transport) -> None:
-        """Raises nothing: who detaches has more to close."""
+        """Remove a transport. Raises nothing: who detaches has more to close."""
         number = transport.fileno()
         if self._ends.pop(number, None) is not None:
             # The kernel may have refused to watch it, at first or when the epoll was replaced.
@@ -290,7 +289,7 @@ class Poller:
         self._renew(error)
 
     def _look_again(self, error: Exception) -> None:
-        """Have the epoll that `run` waits for report once more whatever is ready."""
+        """Make the epoll that `run` waits for report once more whatever is ready."""
         if self._failed is not None:
             self._failed(error)
         for number, end in tuple(self._ends.items()):
@@ -321,7 +320,7 @@ class Poller:
 
 @asynccontextmanager
 async def open_poller(failed: Callable[[BaseException], None] | None = None) -> AsyncIterator[Poller | None]:
-    """A poller that runs for as long as the block; None where there is no epoll and Trio has to wait.
+    """Yield a poller that runs for as long as the block; None where there is no epoll and Trio has to wait.
 
     `failed` is told of errors of the poller's own, which it survives.
     """

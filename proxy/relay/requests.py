@@ -1,4 +1,5 @@
-"""From the follower to the leader: which frames pass as they are, and what is decided about a replica's Fetch.
+"""Reads what goes from the follower to the leader: which frames pass as they are, what is decided about a replica's
+Fetch.
 
 A Fetch that may be throttled is read whole (it is small: 16 bytes a partition in the oldest versions, 33 and more since
 v12), decided, and forwarded, held or answered here. Everything else is passed on as it arrives. While a request is held
@@ -78,7 +79,7 @@ class RequestReader:
         self.decision = FetchDecision(exchange, clock)
 
     def read(self, window: Window) -> Step:
-        """Raises ProtocolError if a request must not go on, or is none."""
+        """Return what to do next. Raises ProtocolError if a request must not go on, or is none."""
         exchange = self._exchange
         if self.decision.is_busy:
             step = self.decision.go_on()
@@ -109,7 +110,7 @@ class RequestReader:
         return self.has_begun
 
     def on_sent(self) -> bool:
-        """A request has gone on, from which nothing is learnt; true unless a request is held."""
+        """Return a request has gone on, from which nothing is learnt; true unless a request is held."""
         return self.decision.held is None
 
     def _whole_fetch(self, window: Window) -> Step | None:
@@ -142,7 +143,7 @@ class RequestReader:
         return run_through(decision.take(frame, request, correlation_id))
 
     def lost(self) -> None:
-        """The connection has ended: nothing is held for it any more."""
+        """Drop what is held for the connection, which has ended."""
         self.decision.lost()
         self._has_read()
 
@@ -190,7 +191,7 @@ class RequestReader:
         return self._pass_on(head, total, expects_response=expects is not False)
 
     def _pass_on(self, head: RequestHead, total: int, *, expects_response: bool = True) -> int:
-        """The request goes on as it comes, and nothing is to be done about its answer."""
+        """Return the request goes on as it comes, and nothing is to be done about its answer."""
         self._exchange.sent(head, expects_response=expects_response)
         return total
 

@@ -43,15 +43,18 @@ TOPICS_END = "responses_end"
 
 @functools.cache
 def header_bytes(version: int) -> int:
-    """The size of a Fetch response's header: its correlation id, and from v12 on an empty set of tagged fields."""
+    """Return the size of a Fetch response's header: its correlation id, and from v12 on an empty set of tagged
+    fields."""
     return CORRELATION_ID_BYTES + response_header_version(API_FETCH, version)
 
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """What all answers of one version have in common. `body_at`: the offset in the frame at which the body begins.
-    `least_bytes`: the length of the shortest frame that can hold the number of its topics. Both count the length
-    prefix."""
+    """The layout that all answers of one version have in common.
+
+    `body_at`: the offset in the frame at which the body begins. `least_bytes`: the length of the shortest frame that
+    can hold the number of its topics. Both count the length prefix.
+    """
 
     walk: Walk
     body_at: int
@@ -62,7 +65,7 @@ class Form:
 
 @functools.cache
 def form_of(version: int) -> Form:
-    """The form of answers; its walk makes plain tuples."""
+    """Return the form of answers; its walk makes plain tuples."""
     return Form(
         response_walker(version, tuple),
         LENGTH_PREFIX_BYTES + header_bytes(version),
@@ -72,7 +75,8 @@ def form_of(version: int) -> Form:
 
 
 def says(head: Head) -> tuple[int, int]:
-    """The error code and the session id in the head of an answer; 0 for each that the version or the head lacks."""
+    """Return the error code and the session id in the head of an answer; 0 for each that the version or the head
+    lacks."""
     return head.get("error_code", 0), head.get("session_id", 0)
 
 
@@ -181,7 +185,7 @@ class PartialEntry:
         self._records_at = 0
 
     def watch(self, batches: BatchWalk | None, records_at: int) -> None:
-        """An entry begins whose records, at `records_at` in the frame, are not all in the window."""
+        """Begin an entry whose records, at `records_at` in the frame, are not all in the window."""
         self._batches, self._records_at = batches, records_at
 
     def most(self, window: Window, passed: int) -> int | None:
@@ -204,11 +208,11 @@ class PartialEntry:
         self.ends = ends
 
     def has_gone(self, passed: int) -> bool:
-        """Tell whether the frame's first `passed` bytes have all of its records."""
+        """Return True if the frame's first `passed` bytes have all of its records."""
         return self.ends is not None and passed >= self.ends
 
     def learn(self, outlook: Outlook, now: float) -> None:
-        """Its records have gone on, or as many of them as ever will: the outlook learns from it."""
+        """Let the outlook learn from the entry: its records have gone on, or as many of them as ever will."""
         if self.ends is not None:
             self.ends = None
             outlook.forwards((self._entry,), self._head, len(self._head), now, self._batches)

@@ -1,4 +1,4 @@
-"""From the leader to the follower: each response is the leader's bytes, with the edits that its request asked for.
+"""Reads what goes from the leader to the follower: the leader's bytes, with the edits that the request asked for.
 
 Most responses pass unread. From the response to a decided request the high watermarks are learnt, its bytes are
 accounted for, and entries are added for the partitions that the request left out. Records are taken away only if they
@@ -55,7 +55,8 @@ class ResponseReader:
         """The bytes that were told to go on end with a response that passes as it is."""
 
     def read(self, window: Window) -> Step:
-        """Raises ProtocolError when an altered response cannot be finished; bad framing turns the connection opaque."""
+        """Return what to do next. Raises ProtocolError when an altered response cannot be finished; bad framing turns
+        the connection opaque."""
         exchange = self._exchange
         if exchange.request is SLICED:
             return TURN
@@ -93,7 +94,7 @@ class ResponseReader:
         return self._answers.read(window)
 
     def on_sent(self) -> bool:
-        """The bytes that were told to go on have gone: learn from them, and notify who waits for the end of a
+        """Return the bytes that were told to go on have gone: learn from them, and notify who waits for the end of a
         response."""
         if self._exchange.answer is DECIDED:
             if not self._answers.on_sent():
@@ -105,6 +106,6 @@ class ResponseReader:
         return True
 
     def lost(self, now: float) -> None:
-        """The connection has ended, perhaps in the middle of a response."""
+        """End the response, if there is one, of a connection that has ended."""
         if self._exchange.answer is DECIDED:
             self._answers.lost(now)

@@ -1,4 +1,4 @@
-"""How long the packets are that peers with small windows are sent: no wait of 200 ms in the middle of an answer.
+"""Bounds the packets that peers with small windows are sent: no wait of 200 ms in the middle of an answer.
 
 On loopback Linux sends segments of half the widest window that a peer has ever announced. What a peer announces varies
 by some percent (skb->truesize), so a fetcher with Kafka's default buffer of 64 KiB

@@ -69,7 +69,7 @@ class TlsSocket:
         return self._sock.fileno()
 
     def source(self) -> str:
-        """The peer's address without its port; nothing if it has gone."""
+        """Return the peer's address without its port; nothing if it has gone."""
         try:
             return str(self._sock.getpeername()[0])
         except OSError:
@@ -115,7 +115,7 @@ class TlsSocket:
         return received
 
     def peek_into(self, _: memoryview) -> int:
-        """Raises OSError: `splices` is false."""
+        """Raise OSError: `splices` is false."""
         raise OSError("what is encrypted cannot be looked at before it is read")
 
     def send(self, data: Bytes) -> int:
@@ -165,7 +165,7 @@ class TlsSocket:
         self._sock.close()
 
     def _hear(self) -> None:
-        """Sending has failed: if nothing was read from the peer yet, read once, since a peer that refuses the
+        """Read once after sending has failed, if nothing was read from the peer yet, since a peer that refuses the
         certificate says so before it hangs up."""
         if self._refused is not None and self._failure is None:
             with contextlib.suppress(OSError):

@@ -1,4 +1,4 @@
-"""From one transport to the other by way of a window: what was told to go goes, until the kernel says stop.
+"""Moves bytes from one transport to the other by way of a window: what was told to go goes, until the kernel says stop.
 
 How bytes go is decided here and nowhere else: records large enough from socket to socket inside the kernel, the rest
 through the window; where partitions are small but many, a copy of what has come is looked at while the bytes stay in
@@ -90,7 +90,7 @@ class Window:
         return self.memory[self.end : min(self.end + most, self.capacity)]
 
     def view(self, size: int) -> memoryview:
-        """The next `size` bytes, which are here, for as long as nothing is read into the window."""
+        """Return the next `size` bytes, which are here, for as long as nothing is read into the window."""
         return self.memory[self.start : self.start + size]
 
     def rest(self) -> None:
@@ -111,7 +111,7 @@ class Window:
 
 
 class Transfer:
-    """How the bytes of one direction go. A flush that is not done by `turn_ends` (of time.perf_counter) stops there."""
+    """Moves the bytes of one direction. A flush that is not done by `turn_ends` (of time.perf_counter) stops there."""
 
     __slots__ = (
         "_count", "_may_splice", "_peeks_left", "_pipe", "_read_little", "_to_pass", "_to_pipe", "_unsent", "owes",
@@ -166,8 +166,10 @@ class Transfer:
         return self.flush()
 
     def flush(self) -> Wait | None:
-        """Go on with what was told to go; None: all of it is through. Raises OSError, ConnectionEndedError among them,
-        if the source ends before."""
+        """Send more of what was told to go; None: all of it is through.
+
+        Raises OSError, ConnectionEndedError among them, if the source ends before.
+        """
         while self._unsent is not None:
             sent = self.sink.send(self._unsent)
             if not sent:
@@ -295,7 +297,7 @@ class Transfer:
         window.end = window.start + max(self.source.receive_into(window.view(window.size)), 0)
 
     def _open_pipe(self) -> bool:
-        """Have this direction's pipe, opened when first needed; False where bytes are to be copied."""
+        """Open this direction's pipe when it is first needed; False where bytes are to be copied."""
         if self._pipe is None and self._may_splice:
             self._pipe = open_pipe()
             self._may_splice = self._pipe is not None

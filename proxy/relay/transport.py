@@ -1,4 +1,4 @@
-"""What a direction reads from and writes to: never waits, and says instead that it would have to.
+"""Defines what a direction reads from and writes to: it never waits, and says instead that it would have to.
 
 A Trio stream costs 8-10 µs a call even when data is there, a bare non-blocking call under 1 µs (measured), so the
 byte path uses plain sockets, and somebody else waits for them (`poller`, `connection`). A socket with TLS is another
@@ -42,7 +42,7 @@ _RESET_AT_CLOSE = struct.pack("ii", 1, 0)
 
 
 class Wait(enum.Enum):
-    """What a direction needs before it can go on."""
+    """The reason why a direction is blocked."""
 
     READ = "something to read"
     WRITE = "room to write"
@@ -79,13 +79,13 @@ class Transport(Protocol):
     def fileno(self) -> int: ...
 
     def receive_into(self, view: memoryview) -> int:
-        """How many bytes came; 0 at the end, WOULD_WAIT if there is nothing yet."""
+        """Return how many bytes came; 0 at the end, WOULD_WAIT if there is nothing yet."""
 
     def peek_into(self, view: memoryview) -> int:
-        """The same, but the bytes stay in the socket, to be read later."""
+        """Return the same, but the bytes stay in the socket, to be read later."""
 
     def send(self, data: Bytes) -> int:
-        """How many bytes were taken; 0 if there is no room."""
+        """Return how many bytes were taken; 0 if there is no room."""
 
     def finish_sending(self) -> None: ...
 
@@ -182,7 +182,7 @@ class Pipe:
     __slots__ = ("_in", "_last", "_out", "holds")
 
     def __init__(self) -> None:
-        """Raises OSError where pipes of this size are not to be had."""
+        """Open the pipe. Raises OSError where pipes of this size are not to be had."""
         self.holds = 0
         self._last = b""
         """The last byte of a packet, if it is still to be sent: it counts in `holds`."""
@@ -281,7 +281,7 @@ def refuse_itself(dialled: trio.socket.SocketType) -> None:
 
 @contextlib.contextmanager
 def answer_within(seconds: float) -> Iterator[None]:
-    """Raises TimeoutError, which is an OSError as trio.TooSlowError is not, if the block takes longer."""
+    """Raise TimeoutError, which is an OSError as trio.TooSlowError is not, if the block takes longer."""
     try:
         with trio.fail_after(seconds):
             yield
