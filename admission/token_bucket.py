@@ -5,7 +5,7 @@ batch that is larger than what was left arrives whole all the same (KIP-74), and
 Pure: time is an argument, in seconds.
 
 Invariant: over any span of t seconds the bytes settled are at most `rate * t + burst` (a gate and `FLIGHT_SECONDS`, if
-that is more), plus what single batches exceeded their reservation by, plus what was `set_apart`.
+that is more), plus what single batches exceeded their reservation by, plus what was `exclude_from_burst`.
 """
 
 from __future__ import annotations
@@ -15,10 +15,6 @@ import math
 LEAST_GATE_BYTES = 64 * 1024
 """A grant of less could be too small for an ordinary producer batch of 16 KiB and its neighbours."""
 
-FLIGHT_SECONDS = 0.125
-"""An answer that comes no later than this costs no throughput: while half of a default burst is on its way, the other
-half can be asked for. At low rates the burst is no larger than the gate; then as many bytes as the rate brings in this
-time may be on their way in addition to the gate."""
 LOOK_AGAIN_SECONDS = 0.01
 """When to ask again while the bucket is shut only because of what is on its way, which may settle at any moment."""
 
@@ -32,12 +28,13 @@ class TokenBucket:
     """Tokens are bytes.
 
     `gate_seconds` and `burst_seconds` are times at the full rate: the bucket opens with `gate_bytes` in it and never
-    holds more than `burst_bytes`, what is reserved included, beside what is set apart. An unlimited bucket is always
-    open; one of rate 0 never is.
+    holds more than `burst_bytes`, what is reserved included, beside what is excluded from the burst. An unlimited
+    bucket is always open; one of rate 0 never is.
     """
 
     __slots__ = (
-        "_apart", "_burst_seconds", "_gate_seconds", "_is_unlimited", "_most_in_flight_bytes", "_reserved", "_tokens",
+        "_beside_burst", "_burst_seconds", "_gate_seconds", "_is_unlimited", "_max_in_flight_bytes", "_reserved",
+        "_tokens",
         "_updated", "burst_bytes", "gate_bytes", "piece_bytes", "rate",
     )  # fmt: skip
 
@@ -46,7 +43,7 @@ class TokenBucket:
         self._burst_seconds = burst_seconds
         self._take_rate(rate)
         self._reserved = 0.0
-        self._apart = 0.0
+        self._beside_burst = 0.0
         self._updated = now
         self._tokens = 0.0 if self._is_unlimited else self.gate_bytes
 
@@ -55,8 +52,11 @@ class TokenBucket:
         self._is_unlimited = math.isinf(rate)
         self.gate_bytes = max(rate * self._gate_seconds, LEAST_GATE_BYTES)
         self.burst_bytes = max(rate * self._burst_seconds, self.gate_bytes)
-        flight_bytes = 0.0 if self._is_unlimited else rate * FLIGHT_SECONDS
-        self._most_in_flight_bytes = max(self.gate_bytes + flight_bytes, self.burst_bytes)
+        flight_bytes = 0.0 if self._is_unlimited else rate * self._burst_seconds / 2
+        self._max_in_flight_bytes = max(self.gate_bytes + flight_bytes, self.burst_bytes)
+        """While half of a burst is on its way, the other half can be asked for, so an answer that takes no longer than
+        half a burst costs no throughput. At low rates the burst is no larger than the gate; then as many bytes may be
+        on their way in addition to it."""
         self.piece_bytes = max(self.gate_bytes / 2, LEAST_GATE_BYTES)
         """Half a gate: what a fetch takes that does not wait for the gate. Less means more fetches for the same bytes
         (100 a second instead of 70 beside 50 records a second) and no shorter latencies (measured)."""
@@ -95,23 +95,23 @@ class TokenBucket:
         """How many bytes must be there beside a gate before connections of less urgency are granted any."""
         return SPARED * (self.burst_bytes - self.gate_bytes)
 
-    def reserve(self, size: float, *, apart: float = 0.0) -> None:
-        """Reserve `size` bytes, `apart` of them set apart."""
+    def reserve(self, size: float, *, beside_burst: float = 0.0) -> None:
+        """Reserve `size` bytes, `beside_burst` of them excluded from the burst."""
         self._reserved += size
-        self._apart += apart
+        self._beside_burst += beside_burst
 
-    def set_apart(self, size: float) -> None:
+    def exclude_from_burst(self, size: float) -> None:
         """So much of what is reserved will come late, if at all. It does not count as part of the burst, which fills up
         in spite of it."""
-        self._apart += size
+        self._beside_burst += size
 
-    def settle(self, *, reserved: float, used: float, now: float, apart: float = 0.0) -> None:
-        """Give back a reservation, `apart` of it set apart, and take what was really used."""
+    def settle(self, *, reserved: float, used: float, now: float, beside_burst: float = 0.0) -> None:
+        """Give back a reservation, `beside_burst` of it excluded from the burst, and take what was really used."""
         if now > self._updated:
             self._refill(now)
-        still_reserved, still_apart = self._reserved - reserved, self._apart - apart
+        still_reserved, still_beside_burst = self._reserved - reserved, self._beside_burst - beside_burst
         self._reserved = still_reserved if still_reserved > 0.0 else 0.0
-        self._apart = still_apart if still_apart > 0.0 else 0.0
+        self._beside_burst = still_beside_burst if still_beside_burst > 0.0 else 0.0
         if not self._is_unlimited:
             tokens, most = self._tokens - used, self._most()
             self._tokens = tokens if tokens < most else most
@@ -145,5 +145,5 @@ class TokenBucket:
     def _most(self) -> float:
         """What is reserved is part of the burst: an answer that is late would otherwise come on top of what the others
         could ask for meanwhile (1.42 x the rate in the first second of a cold cluster, measured)."""
-        most, most_in_flight = self.burst_bytes + self._reserved, self._apart + self._most_in_flight_bytes
+        most, most_in_flight = self.burst_bytes + self._reserved, self._beside_burst + self._max_in_flight_bytes
         return most if most < most_in_flight else most_in_flight

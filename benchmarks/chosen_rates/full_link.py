@@ -1,7 +1,7 @@
 """A link that catch-up shares with acks=all producers, fetch by fetch, in virtual time: what a batch waits.
 
 A follower fetches what producers write to partitions in sync, and what catches up, over one connection or over two. The
-decisions are the sidecar's own: what rides along (`StrictBudget`, `Riding`), and the rate (`BrokerTimings`,
+decisions are the sidecar's own: what rides along (`StrictBudget`, `PiggybackLimit`), and the rate (`BrokerTimings`,
 `Signals`, `RoleRate`). The card is that of `scene`: a token bucket, and a queue behind it.
 
 Deterministic: the same scene and seed give the same figures.
@@ -17,12 +17,14 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
-from admission.budget import StrictBudget, Wish
+from admission.budget import StrictBudget
+from admission.path import BudgetPath
+from admission.wishes import Wish
 from proxy.quotas.rate_source import RateSource
 from proxy.rates.choice import Observed
 from proxy.rates.role_rate import RoleRate
 from proxy.rates.signals import Signals
-from proxy.throttle.riding import Riding
+from proxy.throttle.piggyback import PiggybackLimit
 from proxy.throttle.role_throttle import AUTO_GATE_SECONDS
 from proxy.throttle.timings import BrokerTimings, Times
 
@@ -88,8 +90,8 @@ class Catching:
         self._budget = StrictBudget(
             bytes_per_second=self.held, gate_seconds=AUTO_GATE_SECONDS, burst_seconds=BURST_SECONDS, now=0.0
         )
-        self._claim = self._budget.turns.join()
-        self._riding, self._timings = Riding(), BrokerTimings()
+        self._path = BudgetPath(self._budget)
+        self._piggyback, self._timings = PiggybackLimit(), BrokerTimings()
         self._signals, self._rate = Signals(), RoleRate()
         self._used = self._granted = self._carried = 0
         self._looked_at = 0.0
@@ -103,8 +105,8 @@ class Catching:
             if self._is_pressed and not self._was_pressed:
                 self._lower(now)
         if moves:
-            self._riding.came_back(seconds, self._granted, size, now)
-            self._claim.most_riding_bytes = max(self._riding.most_bytes, self._source.least * seconds)
+            self._piggyback.came_back(seconds, self._granted, size, now)
+            self._path.fetcher.max_bytes_beside_in_sync = max(self._piggyback.most_bytes, self._source.least * seconds)
 
     def carried(self, size: int) -> None:
         self._timings.carried_bytes += size
@@ -112,16 +114,16 @@ class Catching:
 
     def granted(self, now: float, *, rides: bool) -> int:
         wish = Wish(LIMIT_BYTES, MOVED_BATCH_BYTES, first_bytes=MOVED_BATCH_BYTES, batch_bytes=MOVED_BATCH_BYTES)
-        self._granted = sum(self._budget.admit(self._claim, [wish] * REPLICAS, now, rides=rides))
+        self._granted = sum(self._path.grant([wish] * REPLICAS, now, rides=rides))
         return self._granted
 
     def waits(self, now: float) -> float:
-        return min(max(self._budget.seconds_until_turn(self._claim, now), LEAST_WAIT_SECONDS), MOST_WAIT_SECONDS)
+        return min(max(self._path.seconds_until_turn(now), LEAST_WAIT_SECONDS), MOST_WAIT_SECONDS)
 
     def brought(self, asked_at: float, began: float, ended: float, granted: int) -> None:
         """Settle all of the grant. Of a part of a batch nothing is left."""
         self._timings.answered(began - asked_at)
-        self._budget.settle(self._claim, reserved=granted, used=granted, now=ended)
+        self._path.settle(reserved=granted, used=granted, now=ended)
         self._used += granted
         self.moved_bytes += granted // MOVED_BATCH_BYTES * MOVED_BATCH_BYTES
 

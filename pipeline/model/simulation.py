@@ -18,12 +18,15 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple
 
-from admission.budget import Budget, Kip73Budget, StrictBudget, Wish
+from admission.budget import Kip73Budget, StrictBudget
+from admission.path import BudgetPath
 from admission.simple_rate import QUOTA_WINDOW_NUM, QUOTA_WINDOW_SIZE_SECONDS
-from admission.stakes import Stake, Stakes
+from admission.wishes import Wish
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    from admission.turns import BudgetNode
 
     from ..jobs.inner_rates import Bound
 
@@ -81,31 +84,10 @@ class Outcome:
 
 
 class _Side(NamedTuple):
-    """One end of a flow: its claim on its broker's budget (`whole`), and on those inside it that concern the flow."""
+    """One end of a flow: its way through its broker's budget and those inside it that concern the flow."""
 
     role: str
-    whole: Stake
-    stakes: Stakes
-
-    def admit(self, wish: Wish, now: float) -> list[int]:
-        if self.stakes.own:
-            return [size for size in self.stakes.admit([wish], [None], now) if size]
-        return self.whole.budget.admit(self.whole.claim, [wish], now)
-
-    def due(self, at: float, *, held: bool = False) -> None:
-        for stake in (self.whole, *self.stakes.own):
-            stake.claim.due, stake.claim.is_held = at, held or stake.claim.is_held
-
-    def settle(self, *, reserved: int, used: int, now: float) -> None:
-        self.whole.settle(reserved=reserved, used=used, now=now)
-        self.stakes.settle(None, reserved=reserved, used=used, now=now)
-
-    def seconds_until_turn(self, now: float) -> float:
-        stakes = (self.whole, *self.stakes.own)
-        return max(stake.budget.seconds_until_turn(stake.claim, now) for stake in stakes)
-
-    def must_discard(self, asked: float, now: float) -> bool:
-        return self.whole.budget.must_discard(asked, now) or self.stakes.must_discard(asked, now)
+    path: BudgetPath
 
 
 @dataclass(slots=True)
@@ -169,7 +151,7 @@ def simulate(flows: Sequence[Flow], scenario: Scenario) -> Outcome:
     return outcome
 
 
-def _budget(scenario: Scenario, rate: float) -> Budget:
+def _budget(scenario: Scenario, rate: float) -> BudgetNode:
     if scenario.policy == "kip73":
         return Kip73Budget(bytes_per_second=rate, samples=QUOTA_WINDOW_NUM, sample_seconds=QUOTA_WINDOW_SIZE_SECONDS)
     return StrictBudget(
@@ -178,24 +160,23 @@ def _budget(scenario: Scenario, rate: float) -> Budget:
 
 
 def _sides(
-    flow: Flow, budgets: Mapping[tuple[str, str], Budget], inside: Sequence[tuple[Bound, Budget]]
+    flow: Flow, budgets: Mapping[tuple[str, str], BudgetNode], inside: Sequence[tuple[Bound, BudgetNode]]
 ) -> list[_Side]:
     sides = []
     for key in ((flow.destination, "follower"), (flow.source, "leader")):
         if key in budgets:
             own = [
-                Stake.in_budget(budget)
+                budget
                 for bound, budget in inside
                 if (bound.broker, bound.role) == key and bound.holds_for(flow.source, flow.destination)
             ]
-            whole = Stake.in_budget(budgets[key])
-            sides.append(_Side(key[1], whole, Stakes(whole, own)))
+            sides.append(_Side(key[1], BudgetPath(budgets[key], *own)))
     return sides
 
 
 def _stop(one: _Running) -> None:
     for side in one.sides:
-        side.stakes.want_nothing()
+        side.path.want_nothing()
 
 
 def _ask(one: _Running, left: float, scenario: Scenario, now: float) -> float:
@@ -207,8 +188,7 @@ def _ask(one: _Running, left: float, scenario: Scenario, now: float) -> float:
         one.deadline = math.inf
     limit = one.limit_bytes
     for side in one.sides:
-        granted = side.admit(Wish(limit, NEED_BYTES), now)
-        side.due(now)
+        granted = side.path.grant([Wish(limit, NEED_BYTES)], now)
         if not granted:
             return _wait(one, side, now)
         one.grants.append(granted[0])
@@ -225,12 +205,12 @@ def _wait(one: _Running, refuses: _Side, now: float) -> float:
     granted."""
     if math.isinf(one.deadline):
         one.deadline = now + WAIT_SECONDS
-    until_turn = refuses.seconds_until_turn(now)
+    until_turn = refuses.path.seconds_until_turn(now)
     turn = now + max(until_turn, LEAST_WAIT_SECONDS)
     due = max(min(turn, one.deadline), now + LEAST_WAIT_SECONDS)
-    refuses.due(due, held=True)
+    refuses.path.fetcher.wait(due)
     for side, granted in zip(one.sides, one.grants, strict=False):
-        side.settle(reserved=granted, used=0, now=now)
+        side.path.settle(reserved=granted, used=0, now=now)
     one.grants.clear()
     return math.inf if math.isinf(until_turn) else due - now
 
@@ -244,9 +224,9 @@ def _arrive(one: _Running, outcome: Outcome, now: float) -> None:
     for role, broker in (("leader", one.flow.source), ("follower", one.flow.destination)):
         if role in granted:
             side, reserved = granted[role]
-            if side.must_discard(one.asked, now):
+            if side.path.must_discard(one.asked, now):
                 size, one.takes_all = 0, False
-            side.settle(reserved=reserved, used=size, now=now)
+            side.path.settle(reserved=reserved, used=size, now=now)
         if size:
             outcome.moved[broker, role, int(now)] += size
     one.grants.clear()

@@ -95,7 +95,7 @@ class RackQuestion(Question["Mapping[int, str]"]):
 
     def _is_due(self, now: float) -> bool:
         age = now - self._asked_at
-        if any(throttle.names_racks for throttle in self._throttles):
+        if any(throttle.tree.has_racks for throttle in self._throttles):
             unknown = self._unknown()
             if unknown or not self._racks.is_known:
                 return age >= UNKNOWN_RACK_SECONDS or bool(unknown - self._asked_for)

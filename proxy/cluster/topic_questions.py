@@ -168,7 +168,7 @@ class ReplicaCountQuestion(Question["Mapping[Topic, Mapping[int, ReplicaCount]]"
             return found
         looked = 0
         for throttle in self._throttles:
-            limited = throttle.finer is not None or not math.isinf(throttle.quota.bytes_per_second)
+            limited = bool(throttle.tree.inner) or not math.isinf(throttle.quota.bytes_per_second)
             for link in tuple(throttle.links) if limited else ():
                 behind = tuple(link.replicas.behind)
                 found.update(topic for topic, _ in behind)

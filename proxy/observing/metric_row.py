@@ -17,6 +17,8 @@ from ..roles import Role
 from ..statistics import Histogram
 
 if TYPE_CHECKING:
+    from admission.turns import BudgetNode
+
     from ..diagnostics.partition_rates import PartitionRate
     from ..diagnostics.quota_diagnostics import QuotaWarning
     from ..diagnostics.replica_stats import ReplicaStats
@@ -29,7 +31,6 @@ if TYPE_CHECKING:
     from ..rates.choice import Choice
     from ..relay.reaper import Reaper
     from ..statistics import RoleStatistics, Statistics
-    from ..throttle.finer import Bound
     from ..tls.legs import Legs
 
 PREFIX = "replication_throttle_"
@@ -61,7 +62,7 @@ class Sources:
     """The roles that proxy.toml has. Of another there is no quota to tell of: alerts would miss its traffic."""
     limit_bytes_per_second: Callable[[Role], float] = lambda _: math.inf
     """The quota in force; of a rate that sets itself what was chosen."""
-    bounds: Callable[[Role], Iterable[Bound]] = lambda _: ()
+    bounds: Callable[[Role], Iterable[BudgetNode]] = lambda _: ()
     """The budgets of peers and topics inside a role's."""
     chosen: Callable[[Role], Choice | None] = lambda _: None
     """What was chosen last; None for a role whose rate the file says."""

@@ -20,7 +20,8 @@ from .metric_row import PREFIX, Metric, Read, Sample, Sources, one, per_role
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from ..throttle.finer import Bound
+    from admission.turns import BudgetNode
+
     from .metric_row import Sample, Sources
 
 
@@ -159,7 +160,7 @@ QUOTA_METRICS = (
 )
 
 
-def _of_each(read: Callable[[Bound], float]) -> Read:
+def _of_each(read: Callable[[BudgetNode], float]) -> Read:
     def samples(sources: Sources) -> list[tuple[tuple[str, ...], float]]:
         return [((role.value, *bound.entity), read(bound)) for role in sources.served for bound in sources.bounds(role)]
 

@@ -235,9 +235,9 @@ def _overrides(watch: QuotaWatch) -> Generator[None, None, tuple[OverrideState, 
 
 
 def _bounds(throttle: RoleThrottle, now: float) -> Iterator[BoundState]:
-    for bound in () if throttle.finer is None else throttle.finer.bounds.values():
+    for node in throttle.tree.inner.values():
         yield BoundState(
-            *bound.entity, bound.bytes_per_second, bound.rate.measure(now), throttled_bytes_total=bound.passed_bytes
+            *node.entity, node.bytes_per_second, node.rate.measure(now), throttled_bytes_total=node.passed_bytes
         )
 
 

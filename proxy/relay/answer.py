@@ -17,7 +17,7 @@ from protocol.errors import ProtocolError
 from protocol.fetch.walker import ResponseEntry, walk_whole
 from protocol.wire.framing import LENGTH_PREFIX_BYTES
 
-from ..throttle.begun import count_begun, forget_begun
+from ..throttle.charge_on_send import charge_on_send, forget_early_charges
 from . import edits
 from .direction import Replace
 from .edits import Additions, ResponseBuffer
@@ -180,8 +180,8 @@ class AnswerReader:
         if self._buffer.active:
             self._buffer.end()
         outlook.finish(self._now)
-        if outlook.throttle.counts_begun:
-            forget_begun(outlook)
+        if outlook.throttle.charges_on_send:
+            forget_early_charges(outlook)
         self._settled = True
 
     def lost(self, now: float) -> None:
@@ -288,8 +288,8 @@ class AnswerReader:
     def _go(self, rows: Sequence[ResponseEntry], window: Window, end: int) -> None:
         """Take entries whose bytes, up to `end` in the window, go on now or are kept."""
         self._piece.begin(rows, window, end, self._exchange.relayed.response_bytes)
-        if self._outlook.throttle.counts_begun and not self._buffer.active:
-            count_begun(self._outlook, rows, self._now)
+        if self._outlook.throttle.charges_on_send and not self._buffer.active:
+            charge_on_send(self._outlook, rows, self._now)
 
     def _step(self, walk: FrameWalk) -> list[ResponseEntry]:
         """Return the next entries. What cannot be read passes as it is, unless it is being altered (fail open)."""

@@ -207,7 +207,7 @@ class Sidecar:
             overrides=lambda: self._overrides.current,
             served=self._served,
             limit_bytes_per_second=lambda role: self._throttles[role].quota.bytes_per_second,
-            bounds=lambda role: () if (finer := self._throttles[role].finer) is None else finer.bounds.values(),
+            bounds=lambda role: self._throttles[role].tree.inner.values(),
             chosen=self._rate_controller.choice,
             upcoming=lambda: self._watch.upcoming,
             doubts=self.quota_checks.doubts,

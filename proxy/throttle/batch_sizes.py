@@ -16,13 +16,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from admission.wishes import WASTED_SHARE
 from protocol.fetch.batches import BATCH_HEADER_BYTES
 
 if TYPE_CHECKING:
     from protocol.fetch.batches import BatchWalk
 
-WASTED_SHARE = 1 / 25
-"""The part of the bytes that guesses may waste. With first answers, before anything is known, it stays below 5 %."""
 FORGOTTEN_SHARE = 1 / 32
 """The part of `largest` that is forgotten with each answer, since batches may become smaller."""
 

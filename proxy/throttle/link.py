@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from protocol.fetch.tables import FIRST_VERSION_WITH_SESSIONS
 
 from ..roles import Role
-from .admission import Admission
+from .connection_claim import ConnectionClaim
 from .decision import Answer, Demand, Forward, Hold
 from .link_session import LinkSession
 from .link_traffic import LinkTraffic
@@ -77,8 +77,8 @@ class Link:
         """Of answers, until the last request."""
         self._refresh_checked_at = -math.inf
         """When replicas that were left out for `REFRESH_SECONDS` were last looked for."""
-        self.admission = Admission(throttle, self.replicas, peer)
-        self._upstream = Upstream(throttle, self.replicas, self.admission, self._session, self._witness)
+        self.claim = ConnectionClaim(throttle, self.replicas, peer)
+        self._upstream = Upstream(throttle, self.replicas, self.claim, self._session, self._witness)
         throttle.links.add(self)
 
     @property
@@ -89,14 +89,14 @@ class Link:
     @peer.setter
     def peer(self, peer: str) -> None:
         self._peer = peer
-        self.admission.meets(peer)
+        self.claim.meet(peer)
         if self._witness is not None:
             self._witness.peer = peer
 
     def close(self) -> None:
         self.throttle.count_crossing(self)
         self.throttle.links.discard(self)
-        self.admission.leave()
+        self.claim.leave()
         self.translator.close()
 
     def may_pass_unseen(self, session: SessionAt | None) -> bool:
@@ -109,7 +109,7 @@ class Link:
         self.replicas.clear()
         self._took_one = False
         self._session.sent = None
-        self.admission.want_nothing()
+        self.claim.want_nothing()
 
     def begin(
         self, frame: bytes, request: FetchRequest, now: float, *, is_same: bool = False
@@ -155,15 +155,15 @@ class Link:
         size = self.relayed.response_bytes - self._relayed_bytes
         self._relayed_bytes += size
         if not self._is_timed:
-            self.admission.rides_freely()
+            self.claim.lift_piggyback_limit()
             return
         throttle.timings.carried(self, size)
         if since is not None and (in_sync or throttle.is_auto):
-            self.admission.came_back(now - since, size, now)
+            self.claim.came_back(now - since, size, now)
             if in_sync and throttle.is_auto:
                 throttle.timings.came_back(self, now - since, size, now)
         elif not throttle.is_auto and throttle.budget.has_spare(now):
-            self.admission.rides_freely()  # producers have paused, so nothing tells how soon the follower is back now
+            self.claim.lift_piggyback_limit()  # producers have paused: nothing tells how soon the follower is back
 
     def _reselect(self) -> None:
         if self.replicas.reselect():
@@ -180,6 +180,7 @@ class Link:
         reselects = now != demand.arrived  # `begin` went by the lists of that moment
         while True:
             changes = throttle.changes
+            self.claim.renew()
             if throttle.is_idle:
                 self.forget()
                 if demand.translation is None:
@@ -188,26 +189,26 @@ class Link:
                 self._reselect()
             behind, new = replicas.behind, replicas.new
             if not behind and not new:
-                self.admission.want_nothing()
+                self.claim.want_nothing()
                 return (yield from self._built(demand, self._upstream.as_it_is(demand, now), now))
             rides = self._goes_on_anyway(demand, now)
             enforce = throttle.enforce
             shapes = throttle.shapes and demand.request.head.api_version >= FIRST_VERSION_WITH_KIP74
-            turn = self.admission.in_turn(now, with_new=shapes, rides=rides)
+            turn = self.claim.in_turn(now, with_new=shapes, rides=rides)
             if is_long(len(behind)):
                 yield
             if throttle.changes == changes:
                 break
             reselects = True  # quotas have changed since: decide by those there are now
-        granted = self.admission.grant(turn, now, rides=rides)
+        granted = self.claim.grant(turn, now, rides=rides)
         try:
             if not enforce:
                 return (yield from self._built(demand, self._upstream.observe(demand, granted, now), now))
-            if demand.translation is None and len(granted) == demand.partitions and self.admission.has_all:
+            if demand.translation is None and len(granted) == demand.partitions and self.claim.has_all:
                 return self._upstream.forward_all(demand, granted, now)
             return (yield from self._divide(demand, granted, now, may_hold=may_hold, shapes=shapes))
         except BaseException:
-            self.admission.give_back(granted, now)
+            self.claim.give_back(granted, now)
             raise
 
     def _goes_on_anyway(self, demand: Demand, now: float) -> bool:
@@ -226,7 +227,7 @@ class Link:
             unheard = self._unheard_of(granted, now)
         if len(behind) == demand.partitions and not unheard and behind.keys().isdisjoint(granted):
             if may_hold and now < demand.deadline:
-                return Hold(self.admission.looks_again(now, demand.deadline))
+                return Hold(self.claim.looks_again(now, demand.deadline))
             if not demand.is_full or all(behind[key].replayable for key in behind):
                 yield from self._tell_withheld(list(behind), now)
                 return self._upstream.answer(demand)

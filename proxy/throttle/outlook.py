@@ -12,16 +12,18 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from admission.budget import is_many
+from admission.wishes import is_many
 from protocol.fetch.batches import BatchWalk, batch_size
 
 from ..roles import Role
+from .connection_claim import give_back
 from .replica import BEHIND, IN_SYNC, SERVED
+from .role_throttle import BranchTraffic
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence, Set
 
-    from admission.stakes import Stake
+    from admission.path import BudgetPath
     from admission.turns import Claim
     from protocol.fetch.request import Asked
     from protocol.fetch.response import ReplayedEntry
@@ -30,7 +32,6 @@ if TYPE_CHECKING:
     from protocol.session.translator import Translation
     from protocol.wire.buffers import Bytes
 
-    from .finer import Entered
     from .link_traffic import LinkTraffic
     from .replica import Replica
     from .replicas import Replicas
@@ -46,14 +47,14 @@ class Outlook:
     def __init__(
         self,
         throttle: RoleThrottle,
-        claim: Claim,
+        path: BudgetPath,
         replicas: Replicas,
         version: int,
         admitted_at: float,
         witness: LinkTraffic | None,
     ) -> None:
         self.throttle = throttle
-        self.claim = claim
+        self.path = path
         self.replicas = replicas
         self.version = version
         self.admitted_at = admitted_at
@@ -86,9 +87,7 @@ class Outlook:
     """The time to the first granted records has been measured."""
     catches_up = False
     """At least one replica that is behind was requested."""
-    entered: Entered | None = None
-    """The connection's part in the budgets of its peer and of topics."""
-    parts: Mapping[PartitionKey, Stake] = MappingProxyType({})
+    branches: Mapping[PartitionKey, Claim] = MappingProxyType({})
     """Of `grants` what is reserved in its topic's budget too."""
     translation: Translation[Asked] | None = None
     """The request's part in its fetch session; None before Fetch v7."""
@@ -108,10 +107,10 @@ class Outlook:
         throttle = self.throttle
         if self.catches_up and throttle.enforce:
             behind = self.replicas.behind
-            if throttle.budget.must_discard(self.admitted_at, now):
+            if self.path.must_discard(self.admitted_at, now):
                 self.confirms = behind.keys()
-            elif self.entered is not None:
-                self.confirms |= self.entered.must_discard(behind, self.admitted_at, now)
+            elif over := self.path.overloaded_branches(self.admitted_at, now):
+                self.confirms |= {key for key in behind if throttle.tree.branch(key[0]) in over}
         return bool(self.confirms)
 
     def watch(self, entry: ResponseEntry) -> BatchWalk | None:
@@ -125,6 +124,14 @@ class Outlook:
         granted."""
         granted = self.grants.get(replica.key, 0)
         return self.is_tight and 0 < granted <= size and not is_many(size, replica.batches.largest)
+
+    def branch_of(self, key: PartitionKey) -> Claim | None:
+        """Return the claim in the budget of a partition's topic, if that has one; of a grant, where it is reserved."""
+        tree = self.throttle.tree
+        if key in self.grants or not tree.has_branches:
+            return self.branches.get(key)
+        node = tree.branch(key[0])
+        return None if node is None else self.path.branch(node)
 
     def withholds(self, entry: ResponseEntry) -> bool:
         """Tell whether the records of this entry are among those that must be discarded."""
@@ -192,7 +199,9 @@ class Outlook:
         begins and where the records in it begin."""
         changed, grants, observed = self.replicas.changed, self.grants, self.observed
         leads, enforce, behind = self.throttle.role is _LEADER, self.throttle.enforce, BEHIND
-        entered, turns = self.entered, self.turns
+        turns = self.turns
+        has_branches = bool(self.branches) or self.throttle.tree.has_branches
+        of_branches: dict[Claim, BranchTraffic] = {}
         if grants and turns is None and not self.in_full:
             turns = self.turns = _turns(grants, self)
         in_sync = catching_up = reserved = taken = ungranted = withheld = 0
@@ -205,24 +214,24 @@ class Outlook:
                 catching_up += used
             else:
                 in_sync += used
+            branch = self.branch_of(key) if has_branches else None
             granted = grants.pop(key, 0)
-            if entered is not None:
-                most = used if enforce else 0 if key in observed else granted or used
-                entered.account(key, self.parts.get(key), granted, used, now, most=most)
+            # In observe mode more may come than was granted, since nothing was asked to be less.
+            charged = 0 if key in observed else used if enforce or not granted else min(used, granted)
+            if branch is not None:
+                of_branches.setdefault(branch, BranchTraffic(branch)).add(used, granted, charged)
             if granted:
                 if turns is not None:
                     replica.served = turns[key]
                 replica.used(size, granted)
                 reserved += granted
-                # In observe mode more may come than was granted, since nothing was asked to be less.
-                taken += used if enforce else min(used, granted)
-            elif key in observed:
-                withheld += used
+                taken += charged
             else:
-                ungranted += used
+                ungranted += charged
+                withheld += used - charged
         self.throttle.account(
-            self.claim, now, in_sync, catching_up,
-            reserved=reserved, granted=taken, ungranted=ungranted, observed=withheld,
+            self.path, now, in_sync, catching_up,
+            reserved=reserved, granted=taken, ungranted=ungranted, observed=withheld, branches=of_branches.values(),
         )  # fmt: skip
         if self.in_full and grants:  # otherwise all were brought records, and their order stays as it was
             self.fed += [each[0] for each in brought]
@@ -257,21 +266,17 @@ class Outlook:
                 replica.unused()
                 if key == self.first or whole_session:
                     replica.stalled(self.throttle.next_turns(1)[0], needs_more=whole_session)
-        _give_back(self, now)
+        self._give_back(now)
 
     def lost(self, now: float) -> None:
         """Give all grants back: no response comes any more, or not all of it, or it cannot be understood."""
         if self.translation is not None:
             self.translation.lost()
-        _give_back(self, now)
+        self._give_back(now)
 
-
-def _give_back(outlook: Outlook, now: float) -> None:
-    for key in tuple(outlook.grants):
-        reserved = outlook.grants.pop(key)
-        outlook.throttle.budget.settle(outlook.claim, reserved=reserved, used=0, now=now)
-        if outlook.entered is not None:
-            outlook.entered.stakes.settle(outlook.parts.get(key), reserved=reserved, used=0, now=now)
+    def _give_back(self, now: float) -> None:
+        give_back(self.path, self.grants, self.branches, now)
+        self.grants.clear()
 
 
 def _turns(grants: Mapping[PartitionKey, int], outlook: Outlook) -> dict[PartitionKey, int]:

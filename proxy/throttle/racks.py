@@ -1,6 +1,6 @@
 """In which rack each broker is, as far as a broker has told, and which bytes went from one rack to another.
 
-A broker says which racks there are (`cluster.broker_questions`); rates of racks (`finer`) and the count of bytes
+A broker says which racks there are (`cluster.broker_questions`); rates of racks (`budget_tree`) and the count of bytes
 between racks go by it. Of both roles, since it is the same cluster. Pure.
 
 Invariant: a broker whose rack nobody has told is bounded by no rack's rate, and nothing counts as going between its

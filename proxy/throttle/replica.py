@@ -19,7 +19,7 @@ import math
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
-from admission.budget import Wish
+from admission.wishes import Wish
 from protocol.fetch.response import ReplayedEntry
 
 from .batch_sizes import BatchSizes

@@ -9,11 +9,9 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Protocol
 
-from admission.budget import Budget, Kip73Budget, StrictBudget
-from admission.simple_rate import SimpleRate
 from protocol.session.registry import FetchSessions
 
-from .finer import Bound, FinerBudgets, renewed
+from .budget_tree import BudgetTree, budget_node
 from .needs import Needs
 from .racks import NO_RACK_DOUBTS, RackDoubts, Racks
 from .remembered import Remembered
@@ -22,12 +20,15 @@ from .timings import Timings
 from .topic_names import TopicNames
 
 if TYPE_CHECKING:
-    from admission.turns import Claim
+    from collections.abc import Collection
+
+    from admission.path import BudgetPath
+    from admission.simple_rate import SimpleRate
+    from admission.turns import BudgetNode, Claim
     from protocol.fetch.request import Asked
 
     from ..config.settings import QuotaSettings
     from ..ledger.ledger import Ledger
-    from ..quotas.finer_rates import Entity
     from ..quotas.rules import Quotas, RoleQuota
     from ..roles import Role
     from ..statistics import RoleStatistics
@@ -39,6 +40,31 @@ AUTO_GATE_SECONDS = 0.02
 """The longest gate of a rate with `auto`, in seconds of the rate. Records with acks=all wait for what catches up before
 them on the same connection. At 10 MB/s a gate of 100 ms puts half a megabyte before them, which takes 25 ms on a link
 of 20 MB/s."""
+
+
+class BranchTraffic:
+    """What of a response's throttled bytes is of the topics that one branch bounds; see `RoleThrottle.account`."""
+
+    __slots__ = ("claim", "granted", "passed", "reserved", "ungranted")
+
+    def __init__(self, claim: Claim) -> None:
+        self.claim = claim
+        self.passed = self.reserved = self.granted = self.ungranted = 0
+
+    def settle(self, now: float) -> None:
+        if self.reserved:
+            self.claim.budget.settle(self.claim, reserved=self.reserved, used=self.granted, now=now)
+        if self.ungranted:
+            self.claim.budget.settle(self.claim, reserved=0, used=self.ungranted, now=now)
+
+    def add(self, used: int, granted: int, charged: int) -> None:
+        """`used` bytes of one partition passed, of which `charged` are taken from its grant, or without one."""
+        self.passed += used
+        if granted:
+            self.reserved += granted
+            self.granted += charged
+        else:
+            self.ungranted += charged
 
 
 class OpenLink(Protocol):
@@ -80,27 +106,34 @@ class RoleThrottle:
         the sidecar has the leader's session forget it."""
         self.remembered = Remembered() if remembered is None else remembered
         self.links: set[OpenLink] = set()
-        self.rate = _simple_rate(settings)
         self.timings = Timings()
         self._strict = settings.policy == "strict"
-        self.counts_begun = not self._strict
-        """Budgets count records when they begin to go on. Policy `strict` has reserved them before."""
+        self.charges_on_send = not self._strict
+        """Budgets are charged when records begin to go on. Policy `strict` has reserved the bytes before."""
         self._turn = 0
         self.needs = Needs(self.selection.names) if needs is None else needs
         """Which partitions are in need; the same of both roles."""
         self.needs.apply(quotas.priorities)
         self.racks = Racks() if racks is None else racks
         """Which rack each broker is in; the same of both roles."""
-        self.budget = _budget(settings, quota.bytes_per_second, now)
         self._settings = settings
+        self.tree = BudgetTree(budget_node(settings, quota.bytes_per_second, now), self.selection.names, self.racks)
         self.floor_bytes_per_second = 0.0
         """Of a rate with `auto`: what catch-up is to have even where it hurts (its `min`, or what a deadline needs)."""
-        self.finer: FinerBudgets | None = None
-        """What racks, peers and topics may have of it; None: the quotas have no such rate."""
         self.lowered_at = now
         """Since when not more may pass than now: when this began, or the rate was lowered last, or was enforced again.
         On the clock of `now`."""
         self._put_in_force(quota, now)
+
+    @property
+    def budget(self) -> BudgetNode:
+        """The role's own budget, in which all its links have a claim."""
+        return self.tree.root
+
+    @property
+    def rate(self) -> SimpleRate:
+        """The rate at which throttled bytes passed, over KIP-73's window."""
+        return self.tree.root.rate
 
     def apply(self, quotas: Quotas, now: float) -> None:
         """Put a new snapshot of the quotas in force; requests that wait are decided again by their connection."""
@@ -129,31 +162,23 @@ class RoleThrottle:
         """The rate is the one that does not hurt."""
         gate = self._settings.gate_seconds
         self.budget.change_gate(min(gate, AUTO_GATE_SECONDS) if self.is_auto else gate, now)
-        self._renew_finer(now)
+        self.tree = self.tree.renew(quota.finer, self._settings, now)
         self._bound()
 
     def _bound(self) -> None:
-        bounded = self.finer is not None or not math.isinf(self.quota.bytes_per_second)
+        bounded = bool(self.tree.inner) or not math.isinf(self.quota.bytes_per_second)
         self.shapes = self._strict and self.enforce and bounded
         """True: partition_max_bytes is lowered to what the budget grants. Policy kip73, the broker's own, admits a
         partition with its full limit or not at all."""
         self.paces = self.is_auto or (self.shapes and not math.isinf(self.quota.bytes_per_second))
         """What catches up beside records of replicas in sync comes in smaller pieces where their follower is late."""
 
-    def _renew_finer(self, now: float) -> None:
-        settings = self._settings
-
-        def make(entity: Entity, bytes_per_second: float) -> Bound:
-            return Bound(entity, bytes_per_second, _budget(settings, bytes_per_second, now), _simple_rate(settings))
-
-        self.finer = renewed(self.finer, self.quota.finer, self.selection.names, self.racks, now, make=make)
-
     def racks_changed(self) -> bool:
         """Some brokers are in other racks than was known. From now on their connections take part in the budgets of
         these racks. Return whether any rack has a budget."""
-        if self.finer is not None and self.names_racks:
-            self.finer = self.finer.again()
-        return self.names_racks
+        if self.tree.has_racks:
+            self.tree = self.tree.reroute()
+        return self.tree.has_racks
 
     def change_rate(self, bytes_per_second: float, now: float) -> None:
         """Put a rate in force that was chosen within the bounds of the quota's source; the lists stay as they are."""
@@ -162,15 +187,10 @@ class RoleThrottle:
         self.budget.change_rate(bytes_per_second, now)
         self._bound()
 
-    @property
-    def names_racks(self) -> bool:
-        """Some rate inside the role's is of a rack."""
-        return self.finer is not None and self.finer.names_racks
-
     def rack_doubts(self) -> RackDoubts:
         """Return what keeps the rates of racks from holding: connected brokers whose rack nobody has told, and racks
         that have a rate but no broker."""
-        if not self.names_racks:
+        if not self.tree.has_racks:
             return NO_RACK_DOUBTS
         fetching = {link.peer for link in self.links if link.replicas.fetch_version is not None}
         unknown = tuple(sorted(peer for peer in fetching if self.racks.of(peer) is None))
@@ -194,7 +214,7 @@ class RoleThrottle:
 
     def account(
         self,
-        claim: Claim,
+        path: BudgetPath,
         now: float,
         in_sync: int,
         catching_up: int,
@@ -203,23 +223,30 @@ class RoleThrottle:
         granted: int,
         ungranted: int,
         observed: int,
+        branches: Collection[BranchTraffic] = (),
     ) -> None:
         """Throttled bytes of one response, or of the part of it that has come, are forwarded: count them, and take them
-        from the budget.
+        from the budgets that bound them.
 
         All of them together are `in_sync` and `catching_up`. By what pays for them: `granted` are covered by grants,
         which were of `reserved` bytes; `ungranted` had no grant and are taken from the budget all the same; `observed`
-        would have been withheld if quotas were enforced, and are not taken from it.
+        would have been withheld if quotas were enforced, and are not taken from it. `branches`: what of all that is of
+        topics with a rate of their own.
         """
         statistics = self.statistics
-        self.rate.record(in_sync + catching_up, now)
         statistics.throttled_bytes_in_sync += in_sync
         statistics.throttled_bytes_catching_up += catching_up
         statistics.withheld_bytes += observed
+        for claim in path.trunk:
+            claim.budget.count_passed(in_sync + catching_up, now)
+        for branch in branches:
+            branch.claim.budget.count_passed(branch.passed, now)
         if reserved:
-            self.budget.settle(claim, reserved=reserved, used=granted, now=now)
+            path.settle(reserved=reserved, used=granted, now=now)
         if ungranted:
-            self.budget.settle(claim, reserved=0, used=ungranted, now=now)
+            path.settle(reserved=0, used=ungranted, now=now)
+        for branch in branches:
+            branch.settle(now)
 
 
 def quota_in_force(quota: RoleQuota, before: float | None) -> RoleQuota:
@@ -233,23 +260,3 @@ def quota_in_force(quota: RoleQuota, before: float | None) -> RoleQuota:
         return quota
     started = before is None or math.isinf(before)
     return quota.at(source.least if started else min(max(before or 0.0, source.least), source.most))
-
-
-def _simple_rate(settings: QuotaSettings) -> SimpleRate:
-    return SimpleRate(samples=settings.window_num, sample_seconds=settings.window_size_seconds)
-
-
-def _budget(settings: QuotaSettings, bytes_per_second: float, now: float) -> Budget:
-    if settings.policy == "kip73":
-        return Kip73Budget(
-            bytes_per_second=bytes_per_second,
-            samples=settings.window_num,
-            sample_seconds=settings.window_size_seconds,
-        )
-    return StrictBudget(
-        bytes_per_second=bytes_per_second,
-        gate_seconds=settings.gate_seconds,
-        burst_seconds=settings.burst_seconds,
-        window_seconds=settings.window_num * settings.window_size_seconds,
-        now=now,
-    )

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from protocol.fetch.response import ReplayedEntry
     from protocol.session.requests import PartitionKey
 
-    from .admission import Admission
+    from .connection_claim import ConnectionClaim
     from .decision import Answer, Demand
     from .link_session import LinkSession
     from .link_traffic import LinkTraffic
@@ -41,19 +41,19 @@ others only the high watermark. 0 would not do: it makes a leader answer at once
 class Upstream:
     """Turns one link's decisions into requests to its leader, or into answers."""
 
-    __slots__ = ("_admission", "_beside", "_replicas", "_session", "_throttle", "_witness", "expected_at")
+    __slots__ = ("_beside", "_claim", "_replicas", "_session", "_throttle", "_witness", "expected_at")
 
     def __init__(
         self,
         throttle: RoleThrottle,
         replicas: Replicas,
-        admission: Admission,
+        claim: ConnectionClaim,
         session: LinkSession,
         witness: LinkTraffic | None,
     ) -> None:
         self._throttle = throttle
         self._replicas = replicas
-        self._admission = admission
+        self._claim = claim
         self._session = session
         self._witness = witness
         self.expected_at: float | None = None
@@ -72,11 +72,11 @@ class Upstream:
         replica = self._replicas.behind.get(outlook.first)
         if replica is None:
             return
-        claim = self._admission.claim
+        path = self._claim.path
         if demand.is_full:
-            claim.rest(now)
-        elif replica.stalls and self._throttle.budget.turns.others_want(claim):
-            claim.rest_longer(now)
+            path.fetcher.rest(now)
+        elif replica.stalls and path.others_want():
+            path.fetcher.rest_longer(now)
 
     def answer(self, demand: Demand) -> Answer:
         """Answer the follower here, since every partition that it asked for is behind and over quota."""
@@ -129,7 +129,7 @@ class Upstream:
         self._throttle.statistics.omitted_partitions += len(omitted)
         outlook = self._outlook(demand, now)
         outlook.catches_up = len(behind) > len(omitted)
-        outlook.is_tight = shapes and not self._admission.has_all
+        outlook.is_tight = shapes and not self._claim.has_all
         self._grants(outlook, granted)
         outlook.first = next((key for key in granted if key in behind), None)
         outlook.replays = self._replays(omitted) if replays else []
@@ -179,14 +179,11 @@ class Upstream:
         """The request is forwarded with these grants."""
         outlook.grants = granted
         if granted:
-            outlook.entered, outlook.parts = self._admission.granted_by, self._admission.parts
+            outlook.branches = self._claim.branches
 
     def _outlook(self, demand: Demand, now: float) -> Outlook:
-        version, claim = demand.request.head.api_version, self._admission.claim
-        made = Outlook(self._throttle, claim, self._replicas, version, now, self._witness)
-        if self._throttle.finer is not None:
-            made.entered = self._admission.entered
-        return made
+        version, path = demand.request.head.api_version, self._claim.path
+        return Outlook(self._throttle, path, self._replicas, version, now, self._witness)
 
     def _replays(self, omitted: Collection[PartitionKey]) -> list[ReplayedEntry]:
         known = self._replicas.known
@@ -198,6 +195,6 @@ class Upstream:
         granted replica has data, so its answer comes at once, or as soon as a sidecar beside the leader lets it."""
         max_wait_ms = max(int((demand.deadline - now) * 1000), 0)
         if hurries:
-            max_wait_ms = math.ceil(self._admission.hurry(max_wait_ms, now))
-            self._admission.claim.due = now + max_wait_ms / 1000
+            max_wait_ms = math.ceil(self._claim.hurry(max_wait_ms, now))
+            self._claim.path.fetcher.due = now + max_wait_ms / 1000
         return min(max_wait_ms, demand.request.max_wait_ms)

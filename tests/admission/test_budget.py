@@ -8,8 +8,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from admission.budget import MOST_SHARED, Kip73Budget, StrictBudget, Wish, share
-from admission.turns import REST_SECONDS, Claim, Turns
+from admission.budget import Kip73Budget, StrictBudget
+from admission.fetcher import REST_SECONDS
+from admission.path import BudgetPath
+from admission.turns import Claim, Turns
+from admission.wishes import MOST_SHARED, Wish, share
 
 MIB = 1024 * 1024
 KIB = 1024
@@ -43,32 +46,32 @@ def kip73(rate: float = 4 * MIB) -> Kip73Budget:
 )
 def test_strict_shares_what_is_left_in_order(wishes: list[Wish], granted: list[int]) -> None:
     budget = strict()
-    assert budget.admit(budget.turns.join(), wishes, 0.0) == granted
+    assert BudgetPath(budget).grant(wishes, 0.0) == granted
 
 
 def test_a_grant_closes_the_gate_until_it_is_settled() -> None:
     budget = strict()
-    claim = budget.turns.join()
-    (granted,) = budget.admit(claim, [Wish(MIB, 1)], 0.0)
-    assert budget.admit(claim, [Wish(MIB, 1)], 0.0) == []
-    budget.settle(claim, reserved=granted, used=0, now=0.0)
-    assert budget.admit(claim, [Wish(MIB, 1)], 0.0) == [granted]
+    path = BudgetPath(budget)
+    (granted,) = path.grant([Wish(MIB, 1)], 0.0)
+    assert path.grant([Wish(MIB, 1)], 0.0) == []
+    path.settle(reserved=granted, used=0, now=0.0)
+    assert path.grant([Wish(MIB, 1)], 0.0) == [granted]
 
 
 def test_the_second_in_line_is_told_to_wait_for_the_gate_after_the_first() -> None:
     budget = strict()
-    first, second = budget.turns.join(), budget.turns.join()
-    budget.turns.ask(second, 0.0)
-    (granted,) = budget.admit(first, [Wish(MIB, 1)], 0.0)
-    budget.settle(first, reserved=granted, used=granted, now=0.0)
-    assert budget.seconds_until_turn(second, 0.0) == pytest.approx(0.1, abs=1e-3)
-    assert budget.seconds_until_turn(first, 0.0) == pytest.approx(0.2, abs=1e-3)
+    first, second = BudgetPath(budget), BudgetPath(budget)
+    second.may_grant(0.0)
+    (granted,) = first.grant([Wish(MIB, 1)], 0.0)
+    first.settle(reserved=granted, used=granted, now=0.0)
+    assert second.seconds_until_turn(0.0) == pytest.approx(0.1, abs=1e-3)
+    assert first.seconds_until_turn(0.0) == pytest.approx(0.2, abs=1e-3)
 
 
 def test_strict_discards_only_what_a_lowered_quota_cannot_bear() -> None:
     budget = strict(100 * MIB)
-    claim = budget.turns.join()
-    assert sum(budget.admit(claim, [Wish(10 * MIB, 1)], 0.0)) == 10 * MIB
+    path = BudgetPath(budget)
+    assert sum(path.grant([Wish(10 * MIB, 1)], 0.0)) == 10 * MIB
     assert not budget.must_discard(0.0, 0.01)  # debt alone is no reason
     budget.change_rate(99 * MIB, 0.01)
     assert not budget.must_discard(0.0, 0.01)  # within a burst of the new quota
@@ -79,34 +82,34 @@ def test_strict_discards_only_what_a_lowered_quota_cannot_bear() -> None:
 
 def test_kip73_admits_everything_or_nothing() -> None:
     budget = kip73()
-    claim = budget.turns.join()
+    path = BudgetPath(budget)
     wishes = [Wish(MIB, 1)] * 8
-    assert budget.admit(claim, wishes, 0.0) == [MIB] * 8
-    budget.settle(claim, reserved=8 * MIB, used=8 * MIB, now=0.0)
-    assert budget.admit(claim, wishes, 0.0) == []
-    assert budget.seconds_until_turn(claim, 0.0) == pytest.approx(2.0)  # 8 MiB at 4 MiB/s
-    assert budget.admit(claim, wishes, 2.0) == [MIB] * 8
+    assert path.grant(wishes, 0.0) == [MIB] * 8
+    path.settle(reserved=8 * MIB, used=8 * MIB, now=0.0)
+    assert path.grant(wishes, 0.0) == []
+    assert path.seconds_until_turn(0.0) == pytest.approx(2.0)  # 8 MiB at 4 MiB/s
+    assert path.grant(wishes, 2.0) == [MIB] * 8
 
 
 def test_kip73_counts_what_has_begun_and_counts_it_once() -> None:
     """A leader records an answer before it sends it (KafkaApis)."""
     budget = kip73()
-    first, second = budget.turns.join(), budget.turns.join()
-    budget.begin(first, 5 * MIB, 0.0)
+    first, second = BudgetPath(budget), BudgetPath(budget)
+    first.charge_on_send(None, 5 * MIB, 0.0)
     assert budget.must_discard(0.0, 0.0)
-    budget.settle(second, reserved=MIB, used=MIB, now=0.0)  # one that did not tell when its records began
-    budget.settle(first, reserved=5 * MIB, used=3 * MIB, now=0.5)  # entry by entry
-    budget.settle(first, reserved=0, used=2 * MIB, now=0.5)
-    assert budget.seconds_until_turn(first, 0.5) == pytest.approx(1.0)  # 6 MiB at 4 MiB/s since 0.0
-    budget.settle(first, reserved=MIB, used=MIB, now=0.5)
-    assert budget.seconds_until_turn(first, 0.5) == pytest.approx(1.25)
+    second.settle(reserved=MIB, used=MIB, now=0.0)  # one that did not tell when its records began
+    first.settle(reserved=5 * MIB, used=3 * MIB, now=0.5)  # entry by entry
+    first.settle(reserved=0, used=2 * MIB, now=0.5)
+    assert first.seconds_until_turn(0.5) == pytest.approx(1.0)  # 6 MiB at 4 MiB/s since 0.0
+    first.settle(reserved=MIB, used=MIB, now=0.5)
+    assert first.seconds_until_turn(0.5) == pytest.approx(1.25)
 
 
 def test_kip73_forgets_empty_answers_and_keeps_its_samples_when_the_quota_changes() -> None:
     budget = kip73()
-    claim = budget.turns.join()
-    budget.settle(claim, reserved=MIB, used=0, now=0.0)  # recorded, it would keep the window warm: KAFKA-16635
-    budget.settle(claim, reserved=0, used=8 * MIB, now=20.0)
+    path = BudgetPath(budget)
+    path.settle(reserved=MIB, used=0, now=0.0)  # recorded, it would keep the window warm: KAFKA-16635
+    path.settle(reserved=0, used=8 * MIB, now=20.0)
     assert budget.is_exceeded(20.0)
     budget.change_rate(9 * MIB, 20.0)
     assert not budget.is_exceeded(20.0)
@@ -115,7 +118,7 @@ def test_kip73_forgets_empty_answers_and_keeps_its_samples_when_the_quota_change
 
 def test_at_quota_0_nobody_is_told_to_come_back() -> None:
     budget = strict(0)
-    assert budget.seconds_until_turn(budget.turns.join(), 0.0) == math.inf
+    assert BudgetPath(budget).seconds_until_turn(0.0) == math.inf
 
 
 @given(
@@ -128,11 +131,11 @@ def test_strict_over_any_span_keeps_to_rate_and_burst_but_for_first_batches(
 ) -> None:
     """A fetcher that always wants everything and gets all it was granted."""
     budget = strict(rate)
-    claim, now, taken = budget.turns.join(), 0.0, 0
+    path, now, taken = BudgetPath(budget), 0.0, 0
     burst, wishes = max(rate * 0.25, 64 * KIB), [Wish(2 * MIB, need) for need in needs]
     for pause in pauses:
-        granted = sum(budget.admit(claim, wishes, now))
-        budget.settle(claim, reserved=granted, used=granted, now=now)
+        granted = sum(path.grant(wishes, now))
+        path.settle(reserved=granted, used=granted, now=now)
         taken += granted
         assert taken <= rate * now + burst + max(needs)
         now += pause
@@ -141,95 +144,95 @@ def test_strict_over_any_span_keeps_to_rate_and_burst_but_for_first_batches(
 @pytest.mark.parametrize("settled", ["before", "after"])
 def test_a_lowered_rate_leaves_nobody_behind_by_a_grant_of_the_old_one(settled: str) -> None:
     budget = strict(40 * MIB)
-    ahead, behind = budget.turns.join(), budget.turns.join()
-    budget.turns.ask(behind, 0.0)
-    (grant,) = budget.admit(ahead, [Wish(10 * MIB, 1)], 0.0)
+    ahead, behind = BudgetPath(budget), BudgetPath(budget)
+    behind.may_grant(0.0)
+    (grant,) = ahead.grant([Wish(10 * MIB, 1)], 0.0)
     if settled == "before":
-        budget.settle(ahead, reserved=grant, used=grant, now=0.0)
+        ahead.settle(reserved=grant, used=grant, now=0.0)
     budget.change_rate(4 * MIB, 0.0)
     if settled == "after":
-        budget.settle(ahead, reserved=grant, used=grant // 2, now=0.0)
+        ahead.settle(reserved=grant, used=grant // 2, now=0.0)
     got = {ahead: 0, behind: 0}
     for tick in range(300):
         now = tick / 100
-        ahead.due = behind.due = now
-        for claim in (ahead, behind):
-            for size in budget.admit(claim, [Wish(10 * MIB, 1)], now):
-                got[claim] += size
-                budget.settle(claim, reserved=size, used=size, now=now)
+        ahead.fetcher.due = behind.fetcher.due = now
+        for path in (ahead, behind):
+            for size in path.grant([Wish(10 * MIB, 1)], now):
+                got[path] += size
+                path.settle(reserved=size, used=size, now=now)
     assert sum(got.values()) >= 10 * MIB
     assert abs(got[ahead] - got[behind]) <= 1.1 * GATE
 
 
 def test_one_that_rests_is_granted_nothing_for_a_moment_and_keeps_nobody_else_from_it() -> None:
     budget = strict()
-    resting, other = budget.turns.join(), budget.turns.join()
-    resting.rest(0.0)
+    resting, other = BudgetPath(budget), BudgetPath(budget)
+    resting.fetcher.rest(0.0)
     wishes = [Wish(100 * KIB, 64 * KIB)]
-    assert budget.admit(resting, wishes, 0.0) == []
-    assert budget.seconds_until_turn(resting, 0.05) == pytest.approx(REST_SECONDS - 0.05)
-    assert budget.admit(other, wishes, 0.05) == [100 * KIB]
-    assert budget.admit(resting, wishes, REST_SECONDS) == [100 * KIB]
+    assert resting.grant(wishes, 0.0) == []
+    assert resting.seconds_until_turn(0.05) == pytest.approx(REST_SECONDS - 0.05)
+    assert other.grant(wishes, 0.05) == [100 * KIB]
+    assert resting.grant(wishes, REST_SECONDS) == [100 * KIB]
 
 
 def test_what_one_had_less_is_kept_for_it_while_it_is_away() -> None:
     """The gate opens for the others later, so that it finds what is its own when it is back, and still opens."""
     budget = strict()
-    near, far = budget.turns.join(), budget.turns.join()
+    near, far = BudgetPath(budget), BudgetPath(budget)
     wishes = [Wish(2 * MIB, 1)]
     got = {near: 0, far: 0}
     for tick in range(1, 2000):
         now = tick / 100
-        for claim, every in ((near, 1), (far, 24)):
+        for path, every in ((near, 1), (far, 24)):
             if tick % every == 0:
-                for size in budget.admit(claim, wishes, now):
-                    got[claim] += size
-                    budget.settle(claim, reserved=size, used=size, now=now)
+                for size in path.grant(wishes, now):
+                    got[path] += size
+                    path.settle(reserved=size, used=size, now=now)
     assert sum(got.values()) >= 0.97 * 4 * MIB * 20
     assert abs(got[near] - got[far]) <= 1.1 * MIB  # a burst
 
 
 def test_nothing_is_kept_for_one_that_does_not_come_back() -> None:
     budget = strict()
-    here, gone = budget.turns.join(), budget.turns.join()
+    here, gone = BudgetPath(budget), BudgetPath(budget)
     wishes = [Wish(2 * MIB, 1)]
-    assert not budget.may_admit(gone, 0.0) or budget.admit(gone, wishes, 0.0)
-    taken = sum(sum(budget.admit(here, wishes, 1 + tick / 100)) for tick in range(25))
+    assert not gone.may_grant(0.0) or gone.grant(wishes, 0.0)
+    taken = sum(sum(here.grant(wishes, 1 + tick / 100)) for tick in range(25))
     assert taken >= MIB - GATE
 
 
 def test_without_a_limit_nobody_rests() -> None:
     budget = strict(math.inf)
-    claim = budget.turns.join()
-    claim.rest(0.0)
-    assert budget.admit(claim, [Wish(MIB, 64 * KIB)], 0.0) == [MIB]
+    path = BudgetPath(budget)
+    path.fetcher.rest(0.0)
+    assert path.grant([Wish(MIB, 64 * KIB)], 0.0) == [MIB]
 
 
 def test_leaders_that_do_not_answer_hold_nobody_else_up_for_long() -> None:
     """Two of them have the whole burst. What they bring after all is on top of what the others had meanwhile."""
     budget = strict()
-    dead = [budget.turns.join(), budget.turns.join()]
-    alive = budget.turns.join()
-    granted = [sum(budget.admit(claim, [Wish(size, 1)], 10.0)) for claim, size in zip(dead, (GATE, MIB), strict=True)]
+    dead = [BudgetPath(budget), BudgetPath(budget)]
+    alive = BudgetPath(budget)
+    granted = [sum(path.grant([Wish(size, 1)], 10.0)) for path, size in zip(dead, (GATE, MIB), strict=True)]
     assert sum(granted) == MIB
-    assert budget.admit(alive, [Wish(MIB, 1)], 10.19) == []
-    assert budget.admit(alive, [Wish(MIB, 1)], 10.21) == []
-    assert sum(budget.admit(alive, [Wish(MIB, 1)], 10.32)) >= GATE
+    assert alive.grant([Wish(MIB, 1)], 10.19) == []
+    assert alive.grant([Wish(MIB, 1)], 10.21) == []
+    assert sum(alive.grant([Wish(MIB, 1)], 10.32)) >= GATE
 
 
 def test_a_leader_that_is_always_late_costs_nobody_the_burst() -> None:
     """Once known as late, what it may bring is no part of it from the beginning, for a while."""
     budget = strict()
-    late, other = budget.turns.join(), budget.turns.join()
-    (granted,) = budget.admit(late, [Wish(GATE, 1)], 0.0)
-    budget.settle(late, reserved=granted, used=granted, now=0.2)
-    (granted,) = budget.admit(late, [Wish(GATE, 1)], 5.0)
-    assert sum(budget.admit(other, [Wish(2 * MIB, 1)], 5.2)) == MIB
-    for claim, size in ((late, granted), (other, MIB)):
-        budget.settle(claim, reserved=size, used=size, now=5.2)
-    (granted,) = budget.admit(late, [Wish(GATE, 1)], 20.0)
-    late.attained_bytes = other.attained_bytes  # nothing is kept for it
-    assert sum(budget.admit(other, [Wish(2 * MIB, 1)], 20.05)) == MIB - GATE
+    late, other = BudgetPath(budget), BudgetPath(budget)
+    (granted,) = late.grant([Wish(GATE, 1)], 0.0)
+    late.settle(reserved=granted, used=granted, now=0.2)
+    (granted,) = late.grant([Wish(GATE, 1)], 5.0)
+    assert sum(other.grant([Wish(2 * MIB, 1)], 5.2)) == MIB
+    for path, size in ((late, granted), (other, MIB)):
+        path.settle(reserved=size, used=size, now=5.2)
+    (granted,) = late.grant([Wish(GATE, 1)], 20.0)
+    late.trunk[0].attained_service = other.trunk[0].attained_service  # nothing is kept for it
+    assert sum(other.grant([Wish(2 * MIB, 1)], 20.05)) == MIB - GATE
 
 
 class KeepsAll(Turns):
@@ -245,8 +248,8 @@ def test_a_full_bucket_opens_whatever_is_kept_for_others(rate: float) -> None:
     """Of a difference of what it holds and what is kept a rounding error would be missing, at some rates for ever."""
     budget = strict(rate)
     budget.turns = KeepsAll()
-    claim = budget.turns.join()
-    assert budget.room(claim, 10.0) >= 0.1 * rate
+    path = BudgetPath(budget)
+    assert budget.room(path.trunk[0], 10.0) >= 0.1 * rate
 
 
 WISHES = st.builds(
@@ -313,8 +316,8 @@ BATCHES = Wish(MIB, 60_012, first_bytes=60_012, batch_bytes=60_000)
 )
 def test_grants_end_where_batches_do(wishes: list[Wish], grants: list[int]) -> None:
     budget = strict(4 * MIB)
-    claim = budget.turns.join()
-    assert budget.admit(claim, wishes, 0.0) == grants
+    path = BudgetPath(budget)
+    assert path.grant(wishes, 0.0) == grants
     assert budget._bucket.available(0.0) == pytest.approx(0.4 * MIB - sum(grants)), "the remainder is carried over"
 
 
@@ -322,6 +325,6 @@ def test_what_would_be_lost_is_granted_whatever_it_wastes() -> None:
     """The bucket is full, or will be before the connection is back."""
     sure = BATCHES._replace(sure_bytes=60_012)
     budget = strict(4 * MIB)
-    claim = budget.turns.join()
-    assert budget.admit(claim, [sure], 1.0) == [MIB]
-    assert strict(math.inf).admit(claim, [sure] * 3, 0.0) == [MIB] * 3
+    path = BudgetPath(budget)
+    assert path.grant([sure], 1.0) == [MIB]
+    assert BudgetPath(strict(math.inf)).grant([sure] * 3, 0.0) == [MIB] * 3

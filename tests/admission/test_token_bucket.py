@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from admission.token_bucket import FLIGHT_SECONDS, LEAST_GATE_BYTES, LOOK_AGAIN_SECONDS, TokenBucket
+from admission.token_bucket import LEAST_GATE_BYTES, LOOK_AGAIN_SECONDS, TokenBucket
 
 MIB = 1024 * 1024
 
@@ -112,13 +112,13 @@ def test_one_that_waits_for_answers_does_not_look_again_all_the_time() -> None:
 
 @pytest.mark.parametrize("rate", [256 * 1024, 1 << 20, 4 << 20, 100 << 20])
 def test_answers_as_late_as_half_a_burst_cost_no_throughput(rate: int) -> None:
-    """One taker asks as soon as it may; each answer takes `FLIGHT_SECONDS`."""
+    """One taker asks as soon as it may; each answer takes 125 ms of the burst's 250."""
     subject, now, came = bucket(rate), 0.0, 0.0
     while now < 100.0:
         now += subject.seconds_until(subject.gate_bytes, now) + 1e-6
         size = subject.available(now)
         subject.reserve(size)
-        now += FLIGHT_SECONDS
+        now += 0.125
         subject.settle(reserved=size, used=size, now=now)
         came += size
     assert came / now / rate == pytest.approx(1.0, abs=0.01)
@@ -145,7 +145,7 @@ def test_however_late_answers_come_no_span_has_more_than_a_burst_too_many(
             size = subject.available(now)
             subject.reserve(size)
             due.append((now + flight, size, size * part))
-    most = max(subject.burst_bytes, subject.gate_bytes + rate * FLIGHT_SECONDS)
+    most = max(subject.burst_bytes, subject.gate_bytes + rate * 0.125)
     for first, (began, _) in enumerate(came):
         total = 0.0
         for at, used in came[first:]:

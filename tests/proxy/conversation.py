@@ -17,7 +17,7 @@ from proxy.config.settings import Policy, QuotaSettings
 from proxy.quotas import Quotas, RoleQuota
 from proxy.roles import Role
 from proxy.statistics import RoleStatistics
-from proxy.throttle.begun import count_begun, forget_begun
+from proxy.throttle.charge_on_send import charge_on_send, forget_early_charges
 from proxy.throttle.decision import Decision, Forward
 from proxy.throttle.link import Link
 from proxy.throttle.role_throttle import RoleThrottle
@@ -146,13 +146,13 @@ class Conversation:
         for topic, partition in self.asked_for(decision):
             size = (records or {}).get((topic, partition), 0)
             entry = response_entry(topic, partition, size, high_watermark=high_watermark, error=error)
-            if self.throttle.counts_begun:
-                count_begun(outlook, [entry], self.now)
+            if self.throttle.charges_on_send:
+                charge_on_send(outlook, [entry], self.now)
             outlook.forwards([entry], b"", 0, self.now)
             self.offsets[topic, partition] += size // 1000
         outlook.finish(self.now)
-        if self.throttle.counts_begun:
-            forget_begun(outlook)
+        if self.throttle.charges_on_send:
+            forget_early_charges(outlook)
         return outlook
 
     def meet(self, *, high_watermark: int = 1_000_000) -> None:

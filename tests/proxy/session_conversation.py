@@ -24,7 +24,7 @@ from protocol.wire.headers import request_header, request_header_version, respon
 from protocol.wire.layout import TAGS, bare, member
 from proxy.quotas import Quotas, RoleQuota
 from proxy.quotas.replicas import EVERY_PARTITION, Partitions
-from proxy.throttle.begun import count_begun, forget_begun
+from proxy.throttle.charge_on_send import charge_on_send, forget_early_charges
 from proxy.throttle.decision import Answer, Decision, Demand, Forward, Hold
 from proxy.throttle.link import Link
 from proxy.throttle.steps import Steps, run_through
@@ -237,13 +237,13 @@ def through(response: SessionResponse, outlook: Outlook, now: float) -> SessionR
             outlook.discards(row, now)
             entries[key] = read._replace(records_size=0)
         else:
-            if outlook.throttle.counts_begun and not discards:
-                count_begun(outlook, (row,), now)
+            if outlook.throttle.charges_on_send and not discards:
+                charge_on_send(outlook, (row,), now)
             outlook.forwards((row,), records, len(records), now)
     for replay in outlook.replays:
         assert (replay.topic, replay.partition) not in entries
         entries[replay.topic, replay.partition] = Read(replay.high_watermark, replay.log_start_offset)
     outlook.finish(now)
-    if outlook.throttle.counts_begun:
-        forget_begun(outlook)
+    if outlook.throttle.charges_on_send:
+        forget_early_charges(outlook)
     return SessionResponse(response.session_id, entries, response.error_code)

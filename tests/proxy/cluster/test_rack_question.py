@@ -18,6 +18,7 @@ from proxy.config.settings import Address
 from proxy.quotas import Quotas, RoleQuota
 from proxy.quotas.finer_rates import Entity, FinerRates
 from proxy.quotas.replicas import EVERY_PARTITION
+from proxy.throttle.budget_tree import BudgetTree
 from proxy.throttle.racks import Racks
 from tests.proxy.conversation import MIB, Conversation, throttle
 
@@ -49,6 +50,7 @@ class Scene:
         self.racks = Racks(101)
         self.throttle = throttle(40 * MIB)
         self.throttle.racks = self.racks
+        self.throttle.tree = BudgetTree(self.throttle.budget, self.throttle.selection.names, self.racks)
         quota = RoleQuota(40 * MIB, otherwise=EVERY_PARTITION, finer=self.finer)
         self.throttle.apply(Quotas(leader=quota, follower=quota), 0.0)
         if self.connected:
@@ -97,8 +99,7 @@ async def test_a_rate_of_a_rack_holds_as_soon_as_racks_are_told(
         await trio.sleep(0.5)
         assert scene.changes == 1
         assert not scene.throttle.rack_doubts().unknown
-        assert scene.throttle.finer is not None
-        assert scene.throttle.finer.of_peer("102") == [scene.throttle.finer.bounds[Entity("rack", "b")]]
+        assert scene.throttle.tree.trunk("102")[1:] == [scene.throttle.tree.inner[Entity("rack", "b")]]
         assert sum(scene.talk.asked_for(scene.talk.decide()).values()) == MIB // 4
         await trio.sleep(RACKS_SECONDS + 1)
     assert broker.asked == [[], []]

@@ -77,8 +77,7 @@ def test_what_was_forwarded_is_replayed_by_the_other_process() -> None:
 
 def test_a_debt_is_handed_over() -> None:
     old, new = throttle(4 * MIB), throttle(4 * MIB)
-    claim = Link(old, "peer").admission.claim
-    old.budget.settle(claim, reserved=0, used=8 * MIB, now=0.0)
+    Link(old, "peer").claim.path.settle(reserved=0, used=8 * MIB, now=0.0)
     available = available_bytes(old, 0.0)
     assert available is not None
     assert available < -7 * MIB

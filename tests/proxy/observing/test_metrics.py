@@ -10,7 +10,6 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 
 from admission.budget import Kip73Budget
-from admission.simple_rate import SimpleRate
 from proxy.diagnostics.quota_diagnostics import QuotaWarning, Reason
 from proxy.diagnostics.replica_stats import ReplicaStats
 from proxy.observing.exposition import Exposition
@@ -25,7 +24,6 @@ from proxy.rates.role_rate import RoleRate
 from proxy.rates.signals import Signal
 from proxy.roles import Role
 from proxy.statistics import RoleStatistics, Statistics
-from proxy.throttle.finer import Bound
 from tests.proxy.conversation import MIB
 
 if TYPE_CHECKING:
@@ -90,7 +88,7 @@ def sources(*, partition_rates: list[PartitionRate] | None = None) -> Sources:
     )
 
 
-BOUND = Bound(Entity("peer", "102"), 9.0, Kip73Budget(bytes_per_second=9.0, samples=1, sample_seconds=1), SimpleRate())
+BOUND = Kip73Budget(bytes_per_second=9.0, entity=Entity("peer", "102"))
 BOUND.passed_bytes = 77
 
 

@@ -15,6 +15,7 @@ import pytest
 import trio
 import trio.testing
 
+from admission.path import BudgetPath
 from protocol.wire.framing import with_length
 from proxy.changes import Changes
 from proxy.config.settings import Address
@@ -254,12 +255,12 @@ async def test_a_drain_takes_nothing_from_the_future_of_the_budget(clock: MockCl
     of = throttle(MIB)
     async with relayed(of) as wire:
         await meet(wire)
-        of.budget.settle(of.budget.turns.join(), reserved=1, used=2 * MIB // 5, now=0.0)
+        BudgetPath(of.budget).settle(reserved=1, used=2 * MIB // 5, now=0.0)
         await hold_again(wire)
-        before = of.budget.seconds_until_turn(of.budget.turns.join(), 0.0)
+        before = BudgetPath(of.budget).seconds_until_turn(0.0)
         wire.draining.begun.set()
         assert [size for *_, size in parsed(await read_frame(wire.follower))] == [0, 0]
-        assert of.budget.seconds_until_turn(of.budget.turns.join(), 0.0) == before
+        assert BudgetPath(of.budget).seconds_until_turn(0.0) == before
 
 
 async def hold_again(wire: Wire) -> None:

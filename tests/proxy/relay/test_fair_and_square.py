@@ -207,6 +207,6 @@ def test_the_clock_may_stand_still_or_step_back() -> None:
 def test_without_a_wait_the_answer_comes_at_once(policy: Policy) -> None:
     talk = behind(partitions=1, bytes_per_second=0, policy=policy)
     talk.throttle.rate.record(1, 0.0)
-    talk.throttle.account(talk.link.admission.claim, 0.0, 100, 0, reserved=0, granted=0, ungranted=100, observed=0)
+    talk.throttle.account(talk.link.claim.path, 0.0, 100, 0, reserved=0, granted=0, ungranted=100, observed=0)
     assert isinstance(talk.ask(max_wait_ms=0), Answer)
     assert isinstance(talk.ask(max_wait_ms=-5), Answer)

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from admission.budget import Kip73Budget
+from admission.path import BudgetPath
 from protocol.wire.framing import with_length
 from proxy.changes import Changes
 from proxy.config.settings import Policy
@@ -178,7 +179,7 @@ async def test_kip73_discards_what_arrives_over_quota(clock: trio.testing.MockCl
         await wire.ask({BEHIND: 0, IN_SYNC: HIGH})
         await wire.asked()
         of.rate.record(1, trio.current_time())
-        of.budget.settle(of.budget.turns.join(), reserved=0, used=2 * MIB, now=trio.current_time())
+        BudgetPath(of.budget).settle(reserved=0, used=2 * MIB, now=trio.current_time())
         await wire.leader.send_all(with_length(answer([entry(0, batch(5000)), entry(2, batch(70))])))
         assert parsed(await read_frame(wire.follower)) == [(BEHIND, 0, HIGH, 0), (IN_SYNC, 0, HIGH, 70)]
 
@@ -188,7 +189,7 @@ async def test_kip73_counts_an_answer_that_has_begun(beside: int, clock: trio.te
     """Two fetches are admitted at once. When the second answer begins, half of the first one has come: the quota is
     used up by all of it, as it is at a leader, which records an answer before it sends it. What has begun goes on."""
     of, beside_it = throttle(300 * 1024, policy=Policy.KIP73), throttle(300 * 1024, policy=Policy.KIP73)
-    beside_it.budget = of.budget
+    beside_it.tree = of.tree
     first_offsets = {BEHIND: 0, IN_SYNC: HIGH}
     first_answer = answer([entry(0, batch(MIB)), entry(2, batch(beside) if beside else b"")])
     async with relayed(of) as first, relayed(beside_it) as second:
@@ -208,7 +209,7 @@ async def test_kip73_counts_an_answer_that_has_begun(beside: int, clock: trio.te
         passed = of.statistics.throttled_bytes_catching_up, of.statistics.throttled_bytes_in_sync
         assert passed == (MIB + ENTRY_BYTES[3], beside + ENTRY_BYTES[3] if beside else 0)
         assert isinstance(of.budget, Kip73Budget)
-        assert of.budget._rate.measure(trio.current_time()) == sum(passed)  # once, within the first second
+        assert of.budget._charged.measure(trio.current_time()) == sum(passed)  # once, within the first second
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import pytest
 
+from admission.path import BudgetPath
 from proxy.config.settings import Policy
 from proxy.throttle.decision import Forward, Hold
 from tests.proxy.conversation import MIB, Conversation, throttle
@@ -23,8 +24,7 @@ def follower(policy: Policy, *, in_sync: bool) -> Conversation:
 
 def spend(conversation: Conversation) -> None:
     """Exceed the quota for a second or two, as other connections' traffic does."""
-    claim = conversation.throttle.budget.turns.join()
-    conversation.throttle.budget.settle(claim, reserved=0, used=8 * MIB, now=conversation.now)
+    BudgetPath(conversation.throttle.budget).settle(reserved=0, used=8 * MIB, now=conversation.now)
 
 
 @pytest.mark.parametrize("policy", list(Policy))

@@ -123,7 +123,7 @@ def test_in_sync_replicas_are_counted_against_the_quota() -> None:
     conversation.meet(high_watermark=0)
     conversation.answer(conversation.ask(), {T0: 8 * MIB}, high_watermark=0)
     assert conversation.throttle.statistics.throttled_bytes_in_sync == 8 * MIB + 18
-    assert conversation.throttle.budget.seconds_until_turn(conversation.link.admission.claim, 0.0) > 1.9
+    assert conversation.link.claim.path.seconds_until_turn(0.0) > 1.9
 
 
 def test_a_burst_of_in_sync_traffic_is_forgotten_after_the_window_of_kip73() -> None:
@@ -131,8 +131,7 @@ def test_a_burst_of_in_sync_traffic_is_forgotten_after_the_window_of_kip73() -> 
     conversation = Conversation(throttle(), offsets={T0: 0})
     conversation.meet(high_watermark=0)
     conversation.answer(conversation.ask(), {T0: 10_000 * MIB}, high_watermark=0)
-    claim = conversation.link.admission.claim
-    assert conversation.throttle.budget.seconds_until_turn(claim, 0.0) == pytest.approx(11.1)
+    assert conversation.link.claim.path.seconds_until_turn(0.0) == pytest.approx(11.1)
 
 
 def test_when_fetch_offset_goes_back_the_replica_goes_on_with_its_own_partition_max_bytes() -> None:

@@ -79,7 +79,7 @@ def test_only_records_of_one_that_is_behind_are_withheld() -> None:
     assert not outlook.must_discard(0.0)
     assert not outlook.withholds(response_entry(*KEY, 700))
     conversation.throttle.apply(quotas(0.01 * MIB), 1.0)
-    conversation.throttle.account(outlook.claim, 1.0, 0, 0, reserved=0, granted=0, ungranted=MIB, observed=0)
+    conversation.throttle.account(outlook.path, 1.0, 0, 0, reserved=0, granted=0, ungranted=MIB, observed=0)
     assert outlook.must_discard(1.0)
     assert outlook.withholds(response_entry(*KEY, 700))
     assert not outlook.withholds(response_entry(*KEY, 700, error=6))

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from admission.budget import Wish
+from admission.wishes import Wish
 from protocol.fetch.batches import BATCH_HEADER_BYTES
 from protocol.fetch.walker import RequestEntry
 from proxy.throttle.replica import LEAST_NEED_BYTES, UNKNOWN, Replica, Standing

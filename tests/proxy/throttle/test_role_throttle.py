@@ -6,6 +6,7 @@ import math
 
 import pytest
 
+from admission.fetcher import Fetcher
 from proxy.quotas import Quotas, RoleQuota
 from proxy.quotas.rate_source import RateSource
 from proxy.throttle.role_throttle import AUTO_GATE_SECONDS
@@ -47,9 +48,10 @@ def test_a_rate_with_auto_is_granted_in_small_portions() -> None:
     """acks=all records on the same connection wait for what catches up before them."""
     fixed, auto = RoleQuota(100.0 * MIB), RoleQuota(source=RateSource(400.0 * MIB, 100.0 * MIB, auto=True))
     subject, riding = throttle(), []
-    claim = subject.budget.turns.join()
+    claim = subject.budget.join(Fetcher())
     for now, quota in enumerate((fixed, auto, fixed), 1):
         subject.apply(Quotas(leader=quota), float(now))
+        claim.fetcher.ask(now + 0.9)
         riding.append(subject.budget.room(claim, now + 0.9, rides=True) / MIB)
     before, meanwhile, after = riding
     assert meanwhile == pytest.approx(100 * AUTO_GATE_SECONDS)

@@ -31,8 +31,8 @@ BEST_KEPT_SECONDS = 60.0
 for good, its times no longer count as long."""
 
 
-class Riding:
-    """Of one connection."""
+class PiggybackLimit:
+    """How much may catch up beside records in sync, on one connection."""
 
     __slots__ = ("_best_before", "_best_seconds", "_per_byte", "_since", "most_bytes")
 

@@ -6,13 +6,14 @@ import math
 
 import pytest
 
+from admission.turns import Want
 from proxy.quotas import Partitions, Quotas, RoleQuota
 from proxy.quotas.rate_source import RateSource
 from proxy.roles import Role
 from proxy.statistics import RoleStatistics
-from proxy.throttle.admission import LEAST_FIXED_BYTES
+from proxy.throttle.connection_claim import LEAST_FIXED_BYTES
+from proxy.throttle.piggyback import GROWTH, LEAST_BYTES, PiggybackLimit
 from proxy.throttle.replica import LEAST_NEED_BYTES
-from proxy.throttle.riding import GROWTH, LEAST_BYTES, Riding
 from proxy.throttle.role_throttle import RoleThrottle
 from proxy.throttle.timings import LIVE_SECONDS, BrokerTimings
 from tests.proxy.conversation import MIB, Conversation, settings
@@ -25,72 +26,78 @@ LIVE = ("live", 0)
 
 
 def turnarounds(
-    riding: Riding, live: float, seconds: float, link: float = LINK, *, best: float = BEST_SECONDS, began: float = 0.0
+    limit: PiggybackLimit,
+    live: float,
+    seconds: float,
+    link: float = LINK,
+    *,
+    best: float = BEST_SECONDS,
+    began: float = 0.0,
 ) -> tuple[list[float], float]:
     """Of a follower that fetches again and again while producers write `live` bytes a second, after a first answer
     without anything else; and the bytes a second that caught up."""
     found, caught_up, waiting, granted = [best], 0.0, 0.0, 0.0
-    riding.came_back(best, 0, 1, began)
+    limit.came_back(best, 0, 1, began)
     while sum(found) < seconds:
-        granted = riding.most_bytes
+        granted = limit.most_bytes
         took = best + (granted + waiting) / link
         waiting = live * took
         caught_up += granted
-        riding.came_back(took, granted, granted + waiting, began + sum(found))
+        limit.came_back(took, granted, granted + waiting, began + sum(found))
         found.append(took)
     return found, caught_up / sum(found)
 
 
 @pytest.mark.parametrize("live", [0.0, 8 * MB, 16 * MB])
 def test_as_much_rides_along_as_lets_the_follower_come_back_in_time(live: float) -> None:
-    found, caught_up = turnarounds(Riding(), live, 10.0)
+    found, caught_up = turnarounds(PiggybackLimit(), live, 10.0)
     late = sum(took > TOLERATED_SECONDS for took in found) / len(found)
     assert late < 0.01
     assert caught_up > 0.4 * (LINK - live)
 
 
 def test_a_faster_link_carries_more() -> None:
-    _, slow = turnarounds(Riding(), 4 * MB, 10.0)
-    found, fast = turnarounds(Riding(), 4 * MB, 10.0, link=100 * LINK)
+    _, slow = turnarounds(PiggybackLimit(), 4 * MB, 10.0)
+    found, fast = turnarounds(PiggybackLimit(), 4 * MB, 10.0, link=100 * LINK)
     assert fast > 50 * slow
     assert max(found) <= TOLERATED_SECONDS
 
 
 def test_a_link_that_becomes_ten_times_slower_is_noticed_by_its_first_answers() -> None:
-    riding = Riding()
-    turnarounds(riding, 4 * MB, 10.0, link=200 * MB)
-    found, _ = turnarounds(riding, 4 * MB, 1.0)
+    limit = PiggybackLimit()
+    turnarounds(limit, 4 * MB, 10.0, link=200 * MB)
+    found, _ = turnarounds(limit, 4 * MB, 1.0)
     assert max(found[10:]) <= TOLERATED_SECONDS
 
 
 def test_a_route_that_becomes_longer_for_good_counts_as_slow_for_two_minutes_at_most() -> None:
-    riding = Riding()
-    turnarounds(riding, 4 * MB, 10.0)
+    limit = PiggybackLimit()
+    turnarounds(limit, 4 * MB, 10.0)
     longer = 20 * BEST_SECONDS
-    _, at_first = turnarounds(riding, 4 * MB, 30.0, best=longer, began=10.0)
-    turnarounds(riding, 4 * MB, 95.0, best=longer, began=40.0)
-    _, then = turnarounds(riding, 4 * MB, 10.0, best=longer, began=135.0)
+    _, at_first = turnarounds(limit, 4 * MB, 30.0, best=longer, began=10.0)
+    turnarounds(limit, 4 * MB, 95.0, best=longer, began=40.0)
+    _, then = turnarounds(limit, 4 * MB, 10.0, best=longer, began=135.0)
     assert at_first < 4 * MB < then
 
 
 def test_two_late_answers_take_no_more_than_half_and_there_is_always_some() -> None:
-    riding = Riding()
-    turnarounds(riding, 4 * MB, 10.0, link=200 * MB)
-    before = riding.most_bytes
-    riding.came_back(5.0, before, before, 10.0)
-    assert riding.most_bytes >= before  # one may be late by chance
-    riding.came_back(5.0, before, before, 10.0)
-    assert before / 2 <= riding.most_bytes < 0.6 * before
+    limit = PiggybackLimit()
+    turnarounds(limit, 4 * MB, 10.0, link=200 * MB)
+    before = limit.most_bytes
+    limit.came_back(5.0, before, before, 10.0)
+    assert limit.most_bytes >= before  # one may be late by chance
+    limit.came_back(5.0, before, before, 10.0)
+    assert before / 2 <= limit.most_bytes < 0.6 * before
     for _ in range(50):
-        riding.came_back(5.0, before, before, 10.0)
-    assert riding.most_bytes == LEAST_BYTES
+        limit.came_back(5.0, before, before, 10.0)
+    assert limit.most_bytes == LEAST_BYTES
 
 
 def test_what_was_not_used_is_no_reason_for_more() -> None:
-    riding = Riding()
+    limit = PiggybackLimit()
     for _ in range(50):
-        riding.came_back(BEST_SECONDS, LEAST_BYTES / 4, LEAST_BYTES, 10.0)
-    assert riding.most_bytes == LEAST_BYTES
+        limit.came_back(BEST_SECONDS, LEAST_BYTES / 4, LEAST_BYTES, 10.0)
+    assert limit.most_bytes == LEAST_BYTES
 
 
 def moving(*, auto: bool, enforce: bool = True, partitions: int = 1, rate: float = 100.0 * MIB) -> Conversation:
@@ -130,7 +137,7 @@ def test_a_rate_that_does_not_hurt_goes_by_it_and_a_fixed_one_that_is_not_reache
     """100 MiB/s: half a gate is 1 MiB, or 5 MiB where the rate is fixed."""
     conversation = moving(auto=auto)
     assert min(asked_every_tenth(conversation)[1:]) == (LEAST_BYTES * GROWTH // 1 if auto else MIB)
-    assert math.isinf(conversation.link.admission.claim.most_riding_bytes) is not auto
+    assert math.isinf(conversation.link.claim.path.fetcher.max_bytes_beside_in_sync) is not auto
 
 
 def test_a_floor_is_kept_however_long_the_follower_takes() -> None:
@@ -146,7 +153,7 @@ def test_a_pause_of_producers_does_not_bring_a_whole_burst() -> None:
     conversation.link.replicas.known["t", 0].saw_batch(16_200)
     conversation.answer(conversation.ask(), {LIVE: 5_000})
     conversation.now += 0.001
-    conversation.link.admission.claim.rest(conversation.now)
+    conversation.link.claim.path.fetcher.rest(conversation.now)
     waiting = conversation.ask(max_wait_ms=100)
     assert ("t", 0) not in conversation.asked_for(waiting)
     conversation.now += 0.2
@@ -178,7 +185,7 @@ def test_who_may_have_little_at_once_goes_on_wanting_the_rest() -> None:
     conversation = moving(auto=True)
     conversation.link.replicas.known["t", 0].saw_batch(16_200)
     assert asked_beside_late_answers(conversation) < MIB
-    assert conversation.link.admission.claim.wants
+    assert conversation.link.claim.path.trunk[0].want is Want.BYTES
 
 
 def test_after_an_answer_without_records_it_is_asked_for_more() -> None:

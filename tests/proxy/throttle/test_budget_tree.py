@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from admission.budget import Budget, Kip73Budget, StrictBudget
+from admission.budget import Kip73Budget, StrictBudget
+from admission.turns import ROLE, BudgetNode
 from proxy.config.settings import Policy
 from proxy.quotas import Quotas, RoleQuota
 from proxy.quotas.finer_rates import FinerRates
 from proxy.quotas.replicas import EVERY_PARTITION
 from proxy.roles import Role
 from proxy.statistics import RoleStatistics
-from proxy.throttle.begun import count_begun, forget_begun
+from proxy.throttle.charge_on_send import charge_on_send, forget_early_charges
 from proxy.throttle.decision import Answer, Hold
 from proxy.throttle.link import Link
 from proxy.throttle.role_throttle import RoleThrottle
@@ -45,14 +46,13 @@ def granted(subject: Conversation) -> dict[str, int]:
     return {topic: size for (topic, _), size in subject.asked_for(subject.ask()).items()}
 
 
-def reserved(budget: Budget) -> float:
+def reserved(budget: BudgetNode) -> float:
     assert isinstance(budget, StrictBudget)
     return budget._bucket._reserved
 
 
 def passed(subject: Conversation) -> dict[str, int]:
-    assert subject.throttle.finer is not None
-    return {str(entity): bound.passed_bytes for entity, bound in subject.throttle.finer.bounds.items()}
+    return {str(entity): node.passed_bytes for entity, node in subject.throttle.tree.inner.items()}
 
 
 @pytest.mark.parametrize("role", Role)
@@ -82,8 +82,7 @@ def test_brokers_of_a_rack_share_its_rate_and_keep_to_their_own() -> None:
     other.offsets = {("x", 0): 0}
     other.meet()
     other.link.peer = "103"
-    assert other.throttle.finer is not None
-    assert [str(bound.entity) for bound in other.throttle.finer.of_peer("103")] == ["rack b", "peer 103"]
+    assert [node.entity for node in other.throttle.tree.trunk("103")] == [ROLE, ("rack", "b"), ("peer", "103")]
     decision = subject.ask()
     asked_for = subject.asked_for(decision)
     assert sum(asked_for.values()) == int(0.2 * MIB)
@@ -105,8 +104,7 @@ def test_a_rack_that_becomes_known_bounds_what_waits_and_what_was_granted_before
     subject.now = 2.0
     assert sum(granted(subject).values()) == 3 * MIB
     subject.link.close()
-    assert subject.throttle.finer is not None
-    assert all(not bound.budget.turns._claims for bound in subject.throttle.finer.bounds.values())
+    assert all(not node.turns._claims for node in subject.throttle.tree.inner.values())
 
 
 def test_a_rack_that_changes_while_a_long_request_is_decided_leaves_nothing_reserved() -> None:
@@ -125,9 +123,8 @@ def test_a_rack_that_changes_while_a_long_request_is_decided_leaves_nothing_rese
     decision = in_pieces(subject.ask_in_steps(), moves)
     assert subject.throttle.racks.brokers_in("c") == [102]
     subject.answer(decision, dict.fromkeys(list(subject.offsets)[:2], 1000))
-    assert subject.throttle.finer is not None
-    bounds = subject.throttle.finer.bounds.values()
-    assert [reserved(budget) for budget in (subject.throttle.budget, *(bound.budget for bound in bounds))] == [0, 0, 0]
+    inner = subject.throttle.tree.inner.values()
+    assert [reserved(budget) for budget in (subject.throttle.budget, *inner)] == [0, 0, 0]
 
 
 @pytest.mark.parametrize(("told", "held"), [({}, False), ({102: ""}, False), ({102: "b"}, True)])
@@ -173,7 +170,7 @@ def test_what_was_granted_and_did_not_come_goes_back_to_every_budget() -> None:
     for _ in range(3):
         decision = subject.ask()
         assert sum(subject.asked_for(decision).values()) == GATE
-        subject.link.admission.claim.rest(-1.0)
+        subject.link.claim.path.fetcher.rest(-1.0)
         outlook = subject.answer(decision)
         assert not outlook.grants
     assert passed(subject) == {"peer 102": 0, "topic x": 0}
@@ -198,12 +195,12 @@ def test_rates_change_while_answers_are_on_their_way() -> None:
     on_its_way = subject.ask()
     assert sum(subject.asked_for(on_its_way).values()) == int(0.5 * MIB)
     subject.throttle.apply(quotas(NONE), 1.0)
-    assert subject.throttle.finer is None
+    assert not subject.throttle.tree.inner
     subject.answer(on_its_way, dict.fromkeys([("y", 0), ("z", 0)], GATE))
     assert set(granted(subject).values()) == {MIB}
     subject.throttle.apply(quotas(FinerRates(topics={"x": 1.0 * MIB})), 2.0)
     subject.link.close()
-    assert all(not bound.budget.turns._claims for bound in subject.throttle.finer.bounds.values())
+    assert all(not node.turns._claims for node in subject.throttle.tree.inner.values())
 
 
 def test_records_that_a_lowered_rate_cannot_bear_are_discarded() -> None:
@@ -237,15 +234,14 @@ def test_kip73_counts_in_each_what_has_begun(finer: FinerRates) -> None:
     assert first is not None
     assert second is not None
     assert not first.must_discard(0.0)
-    count_begun(first, [response_entry("x", 0, 12 * MIB)], 0.0)
+    charge_on_send(first, [response_entry("x", 0, 12 * MIB)], 0.0)
     assert second.must_discard(0.0)
     assert second.withholds(response_entry("x", 0, MIB))
     assert second.withholds(response_entry("y", 0, MIB)) == bool(finer.peers)
     first.forwards([response_entry("x", 0, 12 * MIB)], b"", 0, 0.0)
-    assert subject.throttle.finer is not None
-    (bound,) = subject.throttle.finer.bounds.values()
-    assert isinstance(bound.budget, Kip73Budget)
-    assert bound.budget._rate.measure(0.0) == bound.passed_bytes == 12 * MIB + ENTRY_BYTES
+    (node,) = subject.throttle.tree.inner.values()
+    assert isinstance(node, Kip73Budget)
+    assert node._charged.measure(0.0) == node.passed_bytes == 12 * MIB + ENTRY_BYTES
 
 
 @pytest.mark.parametrize("finer", [FinerRates(peers={102: 1.0 * MIB}), FinerRates(topics={"x": 1.0 * MIB})])
@@ -253,12 +249,11 @@ def test_what_had_begun_is_forgotten_in_each_at_the_end_of_the_answer(finer: Fin
     subject = conversation(finer, policy=Policy.KIP73)
     outlook = subject.ask().outlook  # type: ignore[union-attr]
     assert outlook is not None
-    count_begun(outlook, [response_entry("x", 0, MIB)], 0.0)
-    assert subject.throttle.finer is not None
-    (bound,) = subject.throttle.finer.bounds.values()
-    assert [claim.begun_bytes for claim in bound.budget.turns._claims] == [MIB + ENTRY_BYTES]
-    forget_begun(outlook)
-    assert [claim.begun_bytes for claim in bound.budget.turns._claims] == [0]
+    charge_on_send(outlook, [response_entry("x", 0, MIB)], 0.0)
+    (node,) = subject.throttle.tree.inner.values()
+    assert [claim.charged_early_bytes for claim in node.turns._claims] == [MIB + ENTRY_BYTES]
+    forget_early_charges(outlook)
+    assert [claim.charged_early_bytes for claim in node.turns._claims] == [0]
 
 
 def test_observed_rates_hold_nothing_back() -> None:
@@ -272,10 +267,8 @@ def test_observed_rates_hold_nothing_back() -> None:
 
 def test_without_such_rates_there_are_no_such_budgets() -> None:
     subject = conversation(NONE)
-    assert subject.throttle.finer is None
-    assert subject.link.admission.entered is None
-    decision = subject.ask()
-    assert decision.outlook.entered is None  # type: ignore[union-attr]
+    assert not subject.throttle.tree.inner
+    assert [claim.budget for claim in subject.link.claim.path.trunk] == [subject.throttle.budget]
 
 
 def test_a_topic_is_bounded_once_its_name_is_known() -> None:
@@ -284,10 +277,9 @@ def test_a_topic_is_bounded_once_its_name_is_known() -> None:
         Role.LEADER, settings(), quotas=quotas(FinerRates(topics={"x": 1.0})), statistics=RoleStatistics(), now=0.0,
         names=names,
     )  # fmt: skip
-    entered = Link(subject, "102").admission.entered
-    assert entered is not None
-    assert entered.parts_of([(topic_id, 0)]) == [None]
+    path = Link(subject, "102").claim.path
+    assert subject.tree.branches([(topic_id, 0)], path) == [None]
     assert names.wanted(0.0) == [topic_id]
     names.learn({topic_id: "x"}, [topic_id], 0.0)
-    assert entered.parts_of([(topic_id, 0), ("y", 0)])[0] is not None
-    assert entered.parts_of([(topic_id, 0), ("y", 0)])[1] is None
+    branch, none = subject.tree.branches([(topic_id, 0), ("y", 0)], path)
+    assert (branch is not None, none) == (True, None)

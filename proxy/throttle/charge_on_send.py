@@ -3,7 +3,7 @@
 A leader records an answer before it sends it. If bytes counted only once they have gone, of several answers that come
 at once each would begin within the quota. Policy `strict` has reserved its bytes before.
 
-Pure. Invariant: what `count_begun` was told of counts once, whether `Outlook.forwards` settles it or not (the
+Pure. Invariant: what `charge_on_send` was told of counts once, whether `Outlook.forwards` settles it or not (the
 connection ended, or the follower has stopped asking for the partition), and counts for nothing that comes later.
 """
 
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from .outlook import Outlook
 
 
-def count_begun(outlook: Outlook, entries: Collection[ResponseEntry], now: float) -> None:
-    """Entries are about to go on as they are: have all budgets that bound their records count these. For
-    `RoleThrottle.counts_begun`."""
-    known, grants, budget, entered = outlook.replicas.known, outlook.grants, outlook.throttle.budget, outlook.entered
+def charge_on_send(outlook: Outlook, entries: Collection[ResponseEntry], now: float) -> None:
+    """Entries are about to go on as they are: charge their records to all budgets that bound them. For
+    `RoleThrottle.charges_on_send`."""
+    known, grants, path = outlook.replicas.known, outlook.grants, outlook.path
     leads, enforce = outlook.throttle.role is Role.LEADER, outlook.throttle.enforce
     for topic, partition, error_code, _, _, entry_at, records_at, size in entries:
         key = (topic, partition)
@@ -32,13 +32,9 @@ def count_begun(outlook: Outlook, entries: Collection[ResponseEntry], now: float
             continue
         used = size + records_at - entry_at if leads else size
         charged = used if enforce else min(used, grants.get(key, used))
-        budget.begin(outlook.claim, charged, now)
-        if entered is not None:
-            entered.begin(key, charged, now)
+        path.charge_on_send(outlook.branch_of(key), charged, now)
 
 
-def forget_begun(outlook: Outlook) -> None:
+def forget_early_charges(outlook: Outlook) -> None:
     """The answer is over, and what has gone of it is settled. What is left over must not pay for the next answer."""
-    outlook.claim.begun_bytes = 0
-    if outlook.entered is not None:
-        outlook.entered.forget_begun()
+    outlook.path.forget_early_charges()

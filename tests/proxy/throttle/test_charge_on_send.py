@@ -7,7 +7,7 @@ import pytest
 from admission.budget import Kip73Budget
 from proxy.config.settings import Policy
 from proxy.roles import Role
-from proxy.throttle.begun import count_begun, forget_begun
+from proxy.throttle.charge_on_send import charge_on_send, forget_early_charges
 from proxy.throttle.decision import Forward
 from tests.proxy.conversation import ENTRY_BYTES, MIB, behind, response_entry
 
@@ -37,7 +37,7 @@ def test_kip73_counts_when_records_begin_what_it_would_count_when_they_have_gone
         conversation = behind(role=role, policy=Policy.KIP73, enforce=enforce)
         conversation.offsets[KEY] = offset
         conversation.throttle.account(
-            conversation.link.admission.claim, 0.0, 0, 0, reserved=0, granted=0, ungranted=used_up, observed=0
+            conversation.link.claim.path, 0.0, 0, 0, reserved=0, granted=0, ungranted=used_up, observed=0
         )
         decision = conversation.ask()
         assert isinstance(decision, Forward)
@@ -47,11 +47,11 @@ def test_kip73_counts_when_records_begin_what_it_would_count_when_they_have_gone
         assert isinstance(budget, Kip73Budget)
         entry = response_entry(*KEY, record_bytes, error=error)
         if begins:
-            count_begun(outlook, [entry], 0.0)
-        begun = budget._rate.measure(0.0)
+            charge_on_send(outlook, [entry], 0.0)
+        begun = budget._charged.measure(0.0)
         outlook.forwards([entry], b"", 0, 0.0)
         outlook.finish(0.0)
-        return begun, budget._rate.measure(0.0), outlook.claim.begun_bytes
+        return begun, budget._charged.measure(0.0), outlook.path.trunk[0].charged_early_bytes
 
     _, expected, _ = measured(begins=False)
     assert measured(begins=True) == (expected, expected, 0)
@@ -64,14 +64,14 @@ def test_what_was_begun_and_is_asked_for_no_more_does_not_pay_for_the_next_answe
     first = conversation.ask()
     assert isinstance(first, Forward)
     assert first.outlook is not None
-    count_begun(first.outlook, [response_entry("t", 0, MIB)], 0.0)
+    charge_on_send(first.outlook, [response_entry("t", 0, MIB)], 0.0)
     del conversation.offsets["t", 0]
     second = conversation.ask()
     first.outlook.forwards([response_entry("t", 0, MIB)], b"", 0, 0.0)
     first.outlook.finish(0.0)
-    assert first.outlook.claim.begun_bytes == MIB + ENTRY_BYTES
-    forget_begun(first.outlook)
+    assert first.outlook.path.trunk[0].charged_early_bytes == MIB + ENTRY_BYTES
+    forget_early_charges(first.outlook)
     conversation.answer(second, {("t", 1): MIB})
     budget = conversation.throttle.budget
     assert isinstance(budget, Kip73Budget)
-    assert budget._rate.measure(0.0) == 2 * (MIB + ENTRY_BYTES)
+    assert budget._charged.measure(0.0) == 2 * (MIB + ENTRY_BYTES)

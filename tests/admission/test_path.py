@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import heapq
-import itertools
 import math
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -11,9 +10,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from admission.budget import Budget, Kip73Budget, StrictBudget, Wish
-from admission.stakes import Stake, Stakes
-from admission.token_bucket import FLIGHT_SECONDS
+from admission.budget import Kip73Budget, StrictBudget
+from admission.path import BudgetPath
+from admission.turns import BudgetNode, Want
+from admission.wishes import Wish
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,7 +53,7 @@ class Run:
     """Fetchers that always want more, in virtual time. `rates`: of racks, peers and topics that have one."""
 
     def __init__(self, role: float, rates: dict[str, float], fetchers: tuple[Fetcher, ...], seconds: float) -> None:
-        self.budgets: dict[str, Budget] = {name: strict(rate) for name, rate in rates.items()}
+        self.budgets: dict[str, BudgetNode] = {name: strict(rate) for name, rate in rates.items()}
         self.role = strict(role)
         self.fetchers = fetchers
         self.grants: list[Grant] = []
@@ -65,25 +65,24 @@ class Run:
 
     def _fetches(self, number: int):  # type: ignore[no-untyped-def]
         fetcher = self.fetchers[number]
-        own = [Stake.in_budget(self.budgets[name]) for name in (fetcher.rack, fetcher.peer) if name in self.budgets]
-        role = Stake.in_budget(self.role)
-        stakes = Stakes(role, own)
-        of_topics = {t: Stake.in_budget(self.budgets[t]) for t in fetcher.topics if t is not None and t in self.budgets}
+        names = (fetcher.rack, fetcher.peer)
+        path = BudgetPath(self.role, *(self.budgets[name] for name in names if name in self.budgets))
+        of_topics = {t: path.branch(self.budgets[t]) for t in fetcher.topics if t is not None and t in self.budgets}
         order = list(fetcher.topics)
         while True:
-            parts = [None if topic is None else of_topics.get(topic) for topic in order]
-            sizes = stakes.admit([WISH] * len(order), parts, self.now)
-            granted = [each for each in zip(order, parts, sizes, strict=False) if each[2]]
+            branches = [None if topic is None else of_topics.get(topic) for topic in order]
+            sizes = path.grant([WISH] * len(order), self.now, branches=branches if of_topics else ())
+            granted = [each for each in zip(order, branches, sizes, strict=False) if each[2]]
             if not granted:
-                again = self.now + min(max(stakes.seconds_until_turn(self.now), 0.002), 0.5)
-                stakes.waits(again)
+                again = self.now + min(max(path.seconds_until_turn(self.now), 0.002), 0.5)
+                path.fetcher.wait(again)
                 yield again
                 continue
             self.grants += [Grant(self.now, number, topic, size) for topic, _, size in granted]
             yield self.now + fetcher.seconds
-            for _, part, size in granted:
-                self.role.settle(role.claim, reserved=size, used=size, now=self.now)
-                stakes.settle(part, reserved=size, used=size, now=self.now)
+            for _, branch, size in granted:
+                bounded = [] if branch is None else [(branch, size, size)]
+                path.settle(reserved=size, used=size, now=self.now, branches=bounded)
             served = sorted(granted, key=lambda each: each[2] == MIB)
             last = [topic for topic, _, _ in served]  # who had less than it wished for goes before who had all of it
             order = [topic for topic in order if topic not in last] + last
@@ -105,8 +104,7 @@ def most_over(grants: list[Grant], rate: float) -> float:
 
 def burst(rate: float) -> float:
     """What a window may have beyond its rate: the bucket's burst, and one first batch."""
-    gate = max(rate * 0.1, 64 * KIB)
-    return max(rate * 0.25, gate + rate * FLIGHT_SECONDS) + NEED
+    return max(rate * 0.25, 64 * KIB + rate * 0.125) + NEED
 
 
 def fair(role: float, rates: dict[str, float], fetchers: tuple[Fetcher, ...]) -> float:
@@ -195,28 +193,22 @@ def test_nobody_starves_and_what_one_leaves_the_others_have(
 
 
 @pytest.mark.parametrize("make", [strict, kip73])
-def test_what_a_peer_may_not_have_the_others_have(make: Callable[[float], Budget]) -> None:
+def test_what_a_peer_may_not_have_the_others_have(make: Callable[[float], BudgetNode]) -> None:
     role, peer = make(20 * MIB), make(0)
-    held = Stakes(Stake.in_budget(role), [Stake.in_budget(peer)])
-    free = Stakes(Stake.in_budget(role), [])
+    held, free = BudgetPath(role, peer), BudgetPath(role)
     if make is kip73:
-        peer.settle(held.own[0].claim, reserved=0, used=1, now=0.0)
-    assert held.admit([WISH], [None], 0.0) == []
+        peer.settle(held.trunk[1], reserved=0, used=1, now=0.0)
+    assert held.grant([WISH], 0.0) == []
     assert held.seconds_until_turn(0.0) > 1
-    assert free.admit([WISH], [None], 0.0) == [MIB]
+    assert free.grant([WISH], 0.0) == [MIB]
 
 
 def test_a_grant_is_the_least_of_its_path() -> None:
     role, peer, topic = strict(40 * MIB), strict(8 * MIB), strict(4 * MIB)
-    stakes = Stakes(Stake.in_budget(role), [Stake.in_budget(peer)])
-    part = Stake.in_budget(topic)
-    wishes = [WISH] * 4
-    assert stakes.admit(wishes, [part, part, None, None], 0.0) == [
-        int(0.4 * MIB),
-        0,
-        int(0.8 * MIB) - int(0.4 * MIB),
-        0,
-    ]
+    path = BudgetPath(role, peer)
+    branch = path.branch(topic)
+    granted = path.grant([WISH] * 4, 0.0, branches=[branch, branch, None, None])
+    assert granted == [int(0.4 * MIB), 0, int(0.8 * MIB) - int(0.4 * MIB)]
 
 
 def test_a_rack_holds_its_peers_together_and_each_peer_keeps_to_its_own() -> None:
@@ -229,82 +221,111 @@ def test_a_rack_holds_its_peers_together_and_each_peer_keeps_to_its_own() -> Non
 
 
 def test_unlimited_everywhere_else_the_peers_rate_holds() -> None:
-    stakes = Stakes(Stake.in_budget(strict(math.inf)), [Stake.in_budget(strict(8 * MIB))])
-    assert sum(stakes.admit([WISH] * 4, [None] * 4, 0.0)) == int(0.8 * MIB)
-    assert stakes.admit([WISH] * 4, [None] * 4, 0.0) == []
+    path = BudgetPath(strict(math.inf), strict(8 * MIB))
+    assert sum(path.grant([WISH] * 4, 0.0)) == int(0.8 * MIB)
+    assert path.grant([WISH] * 4, 0.0) == []
 
 
 def test_a_first_batch_that_is_larger_than_a_topics_room_comes_and_is_repaid() -> None:
-    topic = strict(MIB)
-    stakes, part = Stakes(Stake.in_budget(strict(40 * MIB)), []), Stake.in_budget(topic)
+    path, topic = BudgetPath(strict(40 * MIB)), strict(MIB)
+    branch = path.branch(topic)
+    assert branch is not None
     large = Wish(MIB, 900 * KIB)
-    assert stakes.admit([large, large], [part, part], 0.0) == [900 * KIB, 0]
-    stakes.settle(part, reserved=900 * KIB, used=900 * KIB, now=0.0)
-    assert stakes.seconds_until_turn(0.0) == pytest.approx(0.9, abs=0.05)
+    assert path.grant([large, large], 0.0, branches=[branch, branch]) == [900 * KIB, 0]
+    path.settle(reserved=900 * KIB, used=900 * KIB, now=0.0, branches=[(branch, 900 * KIB, 900 * KIB)])
+    assert path.seconds_until_turn(0.0) == pytest.approx(0.9, abs=0.05)
 
 
 def test_who_needs_less_does_not_go_before_who_needs_more() -> None:
-    topic = strict(4 * MIB)
-    stakes, part = Stakes(Stake.in_budget(strict(40 * MIB)), []), Stake.in_budget(topic)
+    path = BudgetPath(strict(40 * MIB))
+    branch = path.branch(strict(4 * MIB))
     wishes = [Wish(300 * KIB, 1), Wish(MIB, 300 * KIB), Wish(50 * KIB, 1)]
-    assert stakes.admit(wishes, [part] * 3, 0.0)[1:] == [0, 0]
+    assert path.grant(wishes, 0.0, branches=[branch] * 3)[1:] == [0, 0]
+
+
+def grant_and_settle(path: BudgetPath, wishes: list[Wish], now: float, topic: BudgetNode | None = None) -> int:
+    """Have the connection ask, be granted, and be brought all of it at once."""
+    branch = None if topic is None else path.branch(topic)
+    total = sum(path.grant(wishes, now, branches=() if branch is None else [branch] * len(wishes)))
+    if total:
+        path.settle(reserved=total, used=total, now=now, branches=() if branch is None else [(branch, total, total)])
+    return total
 
 
 def test_one_that_a_topic_holds_up_keeps_nobody_from_the_roles_bytes() -> None:
     """It had less than the other for long, and is not waited for while its topic has nothing for it."""
     role, topic = strict(10 * MIB), strict(MIB)
-    slow, part = Stakes(Stake.in_budget(role), []), Stake.in_budget(topic)
-    other = Stakes(Stake.in_budget(role), [])
+    slow, other = BudgetPath(role), BudgetPath(role)
     got = 0
     for tick in range(1000):
-        now = tick / 100
-        for size in slow.admit([WISH], [part], now):
-            role.settle(slow.role.claim, reserved=size, used=size, now=now)
-            slow.settle(part, reserved=size, used=size, now=now)
-        for size in other.admit([WISH, WISH], [None, None], now):
-            role.settle(other.role.claim, reserved=size, used=size, now=now)
-            got += size
+        grant_and_settle(slow, [WISH], tick / 100, topic)
+        got += grant_and_settle(other, [WISH, WISH], tick / 100)
     assert got >= 0.97 * 9 * MIB * 10
 
 
 def test_two_that_are_first_in_different_budgets_do_not_wait_for_each_other() -> None:
     role, topic = strict(4 * MIB), strict(4 * MIB)
-    one, two = (Stakes(Stake.in_budget(role), []) for _ in range(2))
-    one_part, two_part = (Stake.in_budget(topic) for _ in range(2))
-    one.role.claim.attained_bytes = two_part.claim.attained_bytes = 5 * MIB
+    one, two = BudgetPath(role), BudgetPath(role)
+    branch = two.branch(topic)
+    assert branch is not None
+    one.trunk[0].attained_service = branch.attained_service = 5 * MIB
     got = {one: 0, two: 0}
     for tick in range(200):
-        now = tick / 100
-        for stakes, part in ((one, one_part), (two, two_part)):
-            for size in stakes.admit([WISH], [part], now):
-                role.settle(stakes.role.claim, reserved=size, used=size, now=now)
-                stakes.settle(part, reserved=size, used=size, now=now)
-                got[stakes] += size
+        for path in (one, two):
+            got[path] += grant_and_settle(path, [WISH], tick / 100, topic)
     assert min(got.values()) > MIB
     assert sum(got.values()) > 7 * MIB
 
 
-def test_a_part_that_is_wanted_no_more_keeps_nobody_else_waiting() -> None:
+def test_a_branch_that_is_wanted_no_more_keeps_nobody_else_waiting() -> None:
     """Other connections left bytes in the topic's budget for it, until the connection ended."""
-    role, left, kept = strict(1e6), Stake.in_budget(strict(1e6)), Stake.in_budget(strict(1e6))
-    stakes = Stakes(Stake.in_budget(role), [])
-    stakes.place(2)
+    path = BudgetPath(strict(1e8))
+    left, kept = path.branch(strict(1e6)), path.branch(strict(1e6))
+    assert left is not None
+    assert kept is not None
     wish = Wish(1 << 20, 65536)
-    stakes.admit([wish, wish], [left, kept], 1.0)
-    assert (left.claim.wants, left.claim.urgency) == (True, 2)
-    stakes.admit([wish], [kept], 2.0)
-    assert (left.claim.wants, left.claim.urgency, left.budget.turns.urgent) == (False, 0, 0)
-    assert kept.claim.urgency == 2
+    path.grant([wish, wish], 1.0, branches=[left, kept])
+    assert left.want is Want.BYTES
+    path.grant([wish], 2.0, branches=[kept])
+    assert (left.want, kept.want) == (Want.NOTHING, Want.BYTES)
+
+
+def test_a_priority_holds_in_every_budget_of_the_path() -> None:
+    role, topic, later = strict(1e6), strict(1e6), strict(1e6)
+    path = BudgetPath(role)
+    path.branch(topic)
+    path.place(2)
+    path.branch(later)
+    assert [node.turns.has_priorities for node in (role, topic, later)] == [True] * 3
+    path.place(0)
+    assert [node.turns.has_priorities for node in (role, topic, later)] == [False] * 3
 
 
 def test_a_reservation_is_settled_in_each_budget_once() -> None:
-    budgets = [strict(rate * MIB) for rate in (40, 20, 10)]
-    role, peer, topic = (Stake.in_budget(each) for each in budgets)
-    stakes = Stakes(role, [peer])
+    role, peer, topic = (strict(rate * MIB) for rate in (40, 20, 10))
+    budgets = (role, peer, topic)
+    path = BudgetPath(role, peer)
+    branch = path.branch(topic)
+    assert branch is not None
     before = [each._bucket.available(0.0) for each in budgets]
-    (size,) = stakes.admit([WISH], [topic], 0.0)
+    (size,) = path.grant([WISH], 0.0, branches=[branch])
     assert [each._bucket.available(0.0) for each in budgets] == [each - size for each in before]
-    role.settle(reserved=size, used=0, now=0.0)
-    stakes.settle(topic, reserved=size, used=0, now=0.0)
+    path.settle(reserved=size, used=0, now=0.0, branches=[(branch, size, 0)])
     assert [each._bucket.available(0.0) for each in budgets] == before
-    assert list(itertools.chain(*(each.turns._claims for each in budgets))) == [role.claim, peer.claim, topic.claim]
+    assert [each.turns._claims for each in budgets] == [[path.trunk[0]], [path.trunk[1]], [branch]]
+
+
+def test_a_connection_that_is_rerouted_keeps_its_place_where_it_still_passes() -> None:
+    """What is on its way is settled on the path that it was granted on."""
+    role, old, new = (strict(10.0 * MIB) for _ in range(3))
+    path = BudgetPath(role, old)
+    path.trunk[0].attained_service = 7.0
+    (size,) = path.grant([WISH], 0.0)
+    rerouted = path.reroute(role, new)
+    assert (rerouted.trunk[0], rerouted.fetcher) == (path.trunk[0], path.fetcher)
+    assert [each.turns._claims for each in (role, old, new)] == [[path.trunk[0]], [], [rerouted.trunk[1]]]
+    path.settle(reserved=size, used=size, now=0.0)
+    assert [each._bucket._reserved for each in (role, old, new)] == [0, 0, 0]
+    assert path.branch(new) is None
+    rerouted.leave()
+    assert not role.turns._claims

@@ -65,10 +65,10 @@ def test_without_a_quota_all_have_everything() -> None:
 def test_once_nothing_is_in_need_all_are_alike() -> None:
     subject = conversation()
     rounds(subject, 3)
-    assert subject.link.admission.claim.urgency == 2
+    assert subject.link.claim.path.fetcher.priority == 2
     subject.throttle.needs.look([])
     got = rounds(subject, 300)
-    assert subject.link.admission.claim.urgency == 0
+    assert subject.link.claim.path.fetcher.priority == 0
     assert min(got.values()) >= 0.9 * max(got.values())
 
 
@@ -76,6 +76,6 @@ def test_a_connection_that_ends_leaves_no_urgency_behind() -> None:
     subject = conversation()
     rounds(subject, 1)
     turns = subject.throttle.budget.turns
-    assert turns.urgent == 1
+    assert turns.has_priorities
     subject.link.close()
-    assert turns.urgent == 0
+    assert not turns.has_priorities

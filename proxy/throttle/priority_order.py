@@ -20,67 +20,67 @@ from admission.turns import FIRST_SHARE
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from admission.budget import Wish
+    from admission.wishes import Wish
     from protocol.session.requests import PartitionKey
 
     from .needs import Needs
     from .replica import Replica
 
-MOST_OWED_BYTES = 4 * 2**20
+MAX_DEFICIT_BYTES = 4 * 2**20
 """The most bytes that one connection owes to one class: a class that could use nothing for a long time must not get all
 of its share at once."""
 
 
-class Arranged(NamedTuple):
+class Ordered(NamedTuple):
     """Which replicas may be granted something now. `keys` and `wishes`: these replicas in order, and what each wishes
-    for. `urgency`: the greatest of their urgencies. `left`: how many others there are, which are granted nothing."""
+    for. `priority`: the greatest of theirs. `left`: how many others there are, which are granted nothing."""
 
     keys: Sequence[PartitionKey]
     wishes: Sequence[Wish]
-    urgency: int
+    priority: int
     left: int
 
 
-class Precedence:
-    """Of one connection."""
+class PriorityOrder:
+    """What each class of one connection's replicas has had less than its share."""
 
-    __slots__ = ("_below", "_owed", "_urgency_of")
+    __slots__ = ("_below", "_deficit", "_urgency_of")
 
     def __init__(self) -> None:
-        self._owed: dict[int, float] = {}
+        self._deficit: dict[int, float] = {}
         """How many bytes are owed to each class that was ever met, by its urgency."""
         self._below: Sequence[int] = ()
         """The classes of the last request, by urgency, but for the most urgent one."""
         self._urgency_of: dict[PartitionKey, int] = {}
         """The urgency of each replica of the last request."""
 
-    def arrange(self, order: Sequence[Replica], needs: Needs, *, has_spare: bool) -> Arranged:
-        """Put the replicas of a request in order. `order`: those that are behind or new, the one served longest ago
+    def order(self, replicas: Sequence[Replica], needs: Needs, *, has_spare: bool) -> Ordered:
+        """Put the replicas of a request in order. `replicas`: those that are behind or new, the one served longest ago
         first. `has_spare`: so much is left in the budget that replicas of every class may be granted something."""
-        urgency_of = self._urgency_of = {replica.key: needs.urgency_of(replica.key) for replica in order}
+        urgency_of = self._urgency_of = {replica.key: needs.urgency_of(replica.key) for replica in replicas}
         classes: dict[int, list[Replica]] = {}
-        for replica in order:
+        for replica in replicas:
             classes.setdefault(urgency_of[replica.key], []).append(replica)
         ranks = sorted(classes, reverse=True)
         if not ranks:
-            return Arranged((), (), 0, 0)
+            return Ordered((), (), 0, 0)
         first, *rest = ranks
         self._below = rest
         for urgency in ranks:
-            self._owed.setdefault(urgency, 0.0)
+            self._deficit.setdefault(urgency, 0.0)
         found = [(each.key, each.wish) for each in classes[first]]
-        owed = [self._owed_wish(classes[urgency], urgency) for urgency in rest]
+        owed = [self._deficit_wish(classes[urgency], urgency) for urgency in rest]
         found = [each for each in owed if each is not None] + found
         if has_spare:
             named = {key for key, _ in found}
             found += [(each.key, each.wish) for urgency in rest for each in classes[urgency] if each.key not in named]
         keys, wishes = zip(*found, strict=True)
-        return Arranged(keys, wishes, first, len(order) - len(found))
+        return Ordered(keys, wishes, first, len(replicas) - len(found))
 
-    def _owed_wish(self, replicas: list[Replica], urgency: int) -> tuple[PartitionKey, Wish] | None:
+    def _deficit_wish(self, replicas: list[Replica], urgency: int) -> tuple[PartitionKey, Wish] | None:
         """Return the wish of the replica whose turn it is in this class, cut down to what the class is owed; None if it
         is owed less than that replica needs."""
-        replica, owed = replicas[0], self._owed[urgency]
+        replica, owed = replicas[0], self._deficit[urgency]
         wish = replica.wish
         if owed < min(wish.need_bytes, wish.limit_bytes, wish.likely_bytes):
             return None
@@ -93,12 +93,12 @@ class Precedence:
         for key, size in grants.items():
             urgency = urgency_of[key]
             if urgency in self._below:
-                self._owed[urgency] = max(self._owed[urgency] - size, 0.0)
+                self._deficit[urgency] = max(self._deficit[urgency] - size, 0.0)
             else:
                 first, total = urgency, total + size
         share = (1 - FIRST_SHARE) / FIRST_SHARE
         present = total
-        for urgency in sorted(self._owed, reverse=True) if total else ():
+        for urgency in sorted(self._deficit, reverse=True) if total else ():
             if urgency in self._below:
                 present *= share
                 self._owe(urgency, present)
@@ -106,4 +106,4 @@ class Precedence:
                 self._owe(urgency, total * share)
 
     def _owe(self, urgency: int, size: float) -> None:
-        self._owed[urgency] = min(self._owed[urgency] + size, MOST_OWED_BYTES)
+        self._deficit[urgency] = min(self._deficit[urgency] + size, MAX_DEFICIT_BYTES)
