@@ -46,7 +46,7 @@ from ..relay.connection import Draining
 from ..relay.exchange import Buffers, Undecoded
 from ..relay.reaper import Reaper
 from ..roles import Role
-from ..throttle.needs import Needs
+from ..throttle.partition_health import PartitionHealth
 from ..throttle.racks import Racks
 from ..throttle.remembered import Remembered
 from ..throttle.role_throttle import RoleThrottle
@@ -98,7 +98,7 @@ class Sidecar:
         quota_watch.observe(self.history.reloaded)
         self.legs = open_legs(settings.tls, limits=limits, log=log)
         self._names = TopicNames()
-        self._needs, self._racks = Needs(self._names), Racks(settings.broker.id)
+        self._needs, self._racks = PartitionHealth(self._names), Racks(settings.broker.id)
         self._brokers = KnownBrokers(settings, self.legs)
         connection_setup = ConnectionSetup(
             settings, self.legs, Redirected(), meet=self._brokers.meet, refused=statistics.follower, log=log

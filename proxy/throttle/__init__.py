@@ -8,8 +8,8 @@
 - **Demand** and **decision** (`decision`): a request that is being decided, and those three.
 - **Outlook** (`outlook`): what a forwarded request makes the sidecar do with its response.
 - **BudgetTree** (`budget_tree`): the role's budget and those of racks, peers and topics beneath it.
-- **Needs** (`needs`) and **PriorityOrder** (`priority_order`): which partitions lack replicas in sync, and who goes
-  first.
+- **PartitionHealth** (`partition_health`) and **PriorityOrder** (`priority_order`): which partitions lack replicas in
+  sync, and who goes first.
 - **RoleThrottle** (`role_throttle`): the quota in force for a role, its budget and its links.
 
 Nothing in here imports trio, opens a socket, reads a clock or writes a log.

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 from protocol.session.registry import FetchSessions
 
 from .budget_tree import BudgetTree, budget_node
-from .needs import Needs
+from .partition_health import PartitionHealth
 from .racks import NO_RACK_DOUBTS, RackDoubts, Racks
 from .remembered import Remembered
 from .selection import Selection
@@ -89,7 +89,7 @@ class RoleThrottle:
         ledger: Ledger | None = None,
         names: TopicNames | None = None,
         remembered: Remembered | None = None,
-        needs: Needs | None = None,
+        needs: PartitionHealth | None = None,
         racks: Racks | None = None,
     ) -> None:
         self.role = role
@@ -111,7 +111,7 @@ class RoleThrottle:
         self.charges_on_send = not self._strict
         """Budgets are charged when records begin to go on. Policy `strict` has reserved the bytes before."""
         self._turn = 0
-        self.needs = Needs(self.selection.names) if needs is None else needs
+        self.needs = PartitionHealth(self.selection.names) if needs is None else needs
         """Which partitions are in need; the same of both roles."""
         self.needs.apply(quotas.priorities)
         self.racks = Racks() if racks is None else racks

@@ -30,8 +30,8 @@ MOST_PARTITIONS = 100_000
 """The most partitions in need that are remembered."""
 
 
-class Needs:
-    """Of one process."""
+class PartitionHealth:
+    """Which partitions lack replicas in sync; one per process, for both roles."""
 
     def __init__(self, names: TopicNames) -> None:
         self._names = names
