@@ -83,10 +83,10 @@ class StrictBudget(BudgetNode):
         return self.turns.ahead_of(claim, now, of_equals=of_equals) > 0
 
     def _max_bytes_beside_in_sync(self, claim: Claim) -> float:
-        """As many bytes as the bucket gains until this connection is back, but at least half a gate and at most a gate:
-        a record with acks=all that comes behind a whole gate's worth of catch-up in the same answer would have to wait
-        for all of that. When it was always half a gate, two connections that are 130 ms away had half a gate each in a
-        round trip, and a third of the rate went to nobody."""
+        """Return as many bytes as the bucket gains until this connection is back, but at least half a gate and at most
+        a gate: a record with acks=all that comes behind a whole gate's worth of catch-up in the same answer would have
+        to wait for all of that. When it was always half a gate, two connections that are 130 ms away had half a gate
+        each in a round trip, and a third of the rate went to nobody."""
         bucket = self._bucket
         return max(bucket.piece_bytes, min(bucket.rate * claim.fetcher.absence_seconds, bucket.gate_bytes))
 
@@ -95,9 +95,11 @@ class StrictBudget(BudgetNode):
         self._bucket.reserve(granted, beside_burst=granted - self.turns.serve(claim, granted))
 
     def _kept(self, claim: Claim, now: float) -> float:
-        """How many bytes stay in the bucket for connections that have had less. It is at most what the bucket holds
-        beyond a gate: so the bucket opens for this connection when it is full at the latest, and nothing of the rate is
-        lost."""
+        """Return how many bytes stay in the bucket for connections that have had less.
+
+        It is at most what the bucket holds beyond a gate: so the bucket opens for this connection when it is full at
+        the latest, and nothing of the rate is lost.
+        """
         bucket = self._bucket
         if self.turns.yields(claim):
             return bucket.spared_bytes
@@ -133,8 +135,11 @@ class StrictBudget(BudgetNode):
         return bucket.holds(bucket.gate_bytes + bucket.spared_bytes, now)
 
     def settle(self, claim: Claim, *, reserved: int, used: int, now: float) -> None:
-        """What was granted is repaid to the last byte. In-sync traffic is charged too, but a burst of it is forgotten
-        after KIP-73's window, as it is by the broker: it must not freeze catch-up for minutes."""
+        """Repay what was granted to the last byte.
+
+        In-sync traffic is charged too, but a burst of it is forgotten after KIP-73's window, as it is by the broker: it
+        must not freeze catch-up for minutes.
+        """
         if reserved:
             expected = claim.settle(reserved, used)
             self._bucket.settle(reserved=reserved, used=used, now=now, beside_burst=reserved - expected)
@@ -142,7 +147,7 @@ class StrictBudget(BudgetNode):
             self._bucket.charge(used, now, most_debt_seconds=self._window_seconds)
 
     def must_discard(self, admitted_at: float, now: float) -> bool:
-        """Only when the quota fell meanwhile and the debt would be more than a burst of the new one."""
+        """Return true only when the quota fell meanwhile and the debt would be more than a burst of the new one."""
         bucket = self._bucket
         return admitted_at < self._lowered_at and bucket.available(now) < -bucket.burst_bytes
 
@@ -176,31 +181,36 @@ class Kip73Budget(BudgetNode):
         return 0.0 if self.is_exceeded(now) else math.inf
 
     def is_ample(self, claim: Claim, now: float) -> bool:
-        """It saves nothing up."""
+        """Return true: the policy saves nothing up."""
         del claim, now
         return True
 
     def take(self, claim: Claim, granted: int, now: float) -> None:
-        """The broker's arithmetic reserves nothing."""
+        """Reserve nothing, as the broker does not either."""
 
     def seconds_until_turn(self, claim: Claim, now: float) -> float:
         del claim
         return self._charged.seconds_until(self.bytes_per_second, now)
 
     def has_spare(self, now: float) -> bool:
-        """It saves nothing up: all or nothing is let through, whoever it is for."""
+        """Return true: all or nothing is let through, whoever it is for."""
         del now
         return True
 
     def charge_on_send(self, claim: Claim, size: int, now: float) -> None:
-        """A leader records an answer before it sends it (KafkaApis). So of two fetches that were admitted at once, the
-        second is over quota when its answer begins, however long the first one's answer is on its way."""
+        """Record the answer before it is sent, as a leader does (KafkaApis).
+
+        So of two fetches that were admitted at once, the second is over quota when its answer begins, however long the
+        first one's answer is on its way.
+        """
         claim.charged_early_bytes += size
         self._charged.record(size, now)
 
     def settle(self, claim: Claim, *, reserved: int, used: int, now: float) -> None:
-        """What was counted when it began is not counted again. Answers without records are not recorded: they would
-        keep the window warm and let a burst through."""
+        """Record what was not counted when it began.
+
+        Answers without records are not recorded: they would keep the window warm and let a burst through.
+        """
         del reserved
         if used:
             claim.attained_service += used
@@ -210,6 +220,6 @@ class Kip73Budget(BudgetNode):
                 self._charged.record(used - early, now)
 
     def must_discard(self, admitted_at: float, now: float) -> bool:
-        """The broker evaluates its quota again when it answers; so does this."""
+        """Evaluate the quota again, as the broker does when it answers."""
         del admitted_at
         return self.is_exceeded(now)

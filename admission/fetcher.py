@@ -33,7 +33,7 @@ within a few fetches, once its leader brings more."""
 
 
 class Request(enum.Enum):
-    """Where a connection's fetch is."""
+    """The place of a connection's fetch."""
 
     HERE = "it is being decided, or goes on without a grant"
     HELD = "it waits in the sidecar for its turn"
@@ -41,7 +41,7 @@ class Request(enum.Enum):
 
 
 class Fetcher:
-    """What is known of one connection, and where its request is."""
+    """A connection's request and the record of its grants."""
 
     __slots__ = (
         "_brought_bytes", "_distrusted_until", "_granted_at", "_granted_bytes", "_next_rest_seconds", "_uses_grants",
@@ -88,7 +88,7 @@ class Fetcher:
         return self.request is not Request.AWAY or math.isinf(self.max_grant_bytes) or self._uses_grants
 
     def ask(self, now: float) -> None:
-        """Its request is here and is decided now."""
+        """Note that its request is here and is decided now."""
         if self.request is not Request.HELD and now > self.asked_at:
             absence, longest = now - self.asked_at, ABSENCE_GROWTH * self.absence_seconds
             if longest < GRACE_SECONDS:
@@ -97,7 +97,7 @@ class Fetcher:
         self.request, self.asked_at, self.due = Request.HERE, now, now
 
     def wait(self, due: float) -> None:
-        """Its request is held and decided again at `due`."""
+        """Hold its request, to be decided again at `due`."""
         self.request, self.due = Request.HELD, due
 
     def rest(self, now: float) -> None:
@@ -123,7 +123,7 @@ class Fetcher:
         return 0.0 if self.request is Request.HELD else max(self.asked_at + self.absence_seconds - now, 0.0)
 
     def granted(self, size: float, now: float) -> None:
-        """`size` bytes are granted, and its request goes to the leader."""
+        """Note that `size` bytes are granted, and that its request goes to the leader."""
         self._granted_at = now
         self._uses_grants = self._brought_bytes >= self._granted_bytes / 2
         self._granted_bytes, self._brought_bytes = size, 0.0
@@ -140,5 +140,5 @@ class Fetcher:
         self.max_grant_bytes = MAX_GRANT_GROWTH * max(brought, 1) if late else math.inf
 
     def is_overdue(self, now: float) -> bool:
-        """Whether its last grant should have been answered by now."""
+        """Return whether its last grant should have been answered by now."""
         return now - self._granted_at > 2 * LATE_SECONDS

@@ -110,7 +110,8 @@ class BudgetPath:
         self._only_branches = bool(asked) and None not in branches
 
     def _bound_deficit(self) -> None:
-        """What the connection has had less than others is kept for it no further than its other budgets let it go."""
+        """Bound what is kept for the connection, where it had less than others, by what its other budgets let it
+        have."""
         bursts = [claim.budget.burst_bytes for claim in self.trunk[1:]]
         if self._only_branches:
             bursts.append(sum(claim.budget.burst_bytes for claim in self._asked))
@@ -167,8 +168,10 @@ class BudgetPath:
             branch.budget.take(branch, size, now)
 
     def settle(self, *, reserved: int, used: int, now: float, branches: Iterable[tuple[Claim, int, int]] = ()) -> None:
-        """Grants of `reserved` bytes moved `used`; 0 reserved for traffic that needs no grant. `branches`: the same for
-        those of it that a branch bounds."""
+        """Settle grants of `reserved` bytes that moved `used`; 0 reserved for traffic that needs no grant.
+
+        `branches`: the same for those of it that a branch bounds.
+        """
         for claim in self.trunk:
             claim.budget.settle(claim, reserved=reserved, used=used, now=now)
         for claim, of_reserved, of_used in branches:
@@ -177,12 +180,12 @@ class BudgetPath:
             self.fetcher.brought(used, now)
 
     def charge_on_send(self, branch: Claim | None, size: int, now: float) -> None:
-        """Records of `size` bytes are about to go on."""
+        """Charge records of `size` bytes that are about to go on."""
         for claim in self.trunk if branch is None else (*self.trunk, branch):
             claim.budget.charge_on_send(claim, size, now)
 
     def forget_early_charges(self) -> None:
-        """What was charged early and is not settled by now never will be."""
+        """Forget what was charged early and is not settled by now, since it never will be."""
         for claim in (*self.trunk, *self._branches.values()):
             claim.charged_early_bytes = 0
 
@@ -206,14 +209,14 @@ class BudgetPath:
         return all(claim.budget.has_spare(now) for claim in self.trunk)
 
     def place(self, priority: int) -> None:
-        """What is wished for is of this priority from now on."""
+        """Give what is wished for this priority from now on."""
         if priority != self.fetcher.priority:
             self.fetcher.priority = priority
             for claim in (*self.trunk, *self._branches.values()):
                 claim.budget.turns.look_again()
 
     def want_nothing(self) -> None:
-        """Everything that was wished for is granted, or nothing is wished for."""
+        """Note that everything that was wished for is granted, or that nothing is wished for."""
         for claim in (*self.trunk, *self._asked):
             claim.want = Want.NOTHING
 

@@ -101,8 +101,10 @@ class TokenBucket:
         self._beside_burst += beside_burst
 
     def exclude_from_burst(self, size: float) -> None:
-        """So much of what is reserved will come late, if at all. It does not count as part of the burst, which fills up
-        in spite of it."""
+        """Leave so much of what is reserved out of the burst, since it will come late, if at all.
+
+        It does not count as part of the burst, which fills up in spite of it.
+        """
         self._beside_burst += size
 
     def settle(self, *, reserved: float, used: float, now: float, beside_burst: float = 0.0) -> None:
@@ -143,7 +145,8 @@ class TokenBucket:
             self._updated = now
 
     def _most(self) -> float:
-        """What is reserved is part of the burst: an answer that is late would otherwise come on top of what the others
-        could ask for meanwhile (1.42 x the rate in the first second of a cold cluster, measured)."""
+        """Return the most tokens the bucket holds. What is reserved is part of the burst: an answer that is late would
+        otherwise come on top of what the others could ask for meanwhile (1.42 x the rate in the first second of a cold
+        cluster, measured)."""
         most, most_in_flight = self.burst_bytes + self._reserved, self._beside_burst + self._max_in_flight_bytes
         return most if most < most_in_flight else most_in_flight

@@ -1,4 +1,4 @@
-"""Whose turn it is: fairness between the connections that share one budget.
+"""Turns are fairness between the connections that share one budget.
 
 Least attained service first: of the connections that want throttled bytes, the one that has had the fewest goes next.
 A connection is *away* while its fetch is at the leader, or is on its way to a follower in another region. It keeps its
@@ -37,7 +37,7 @@ ROLE = ("role", "")
 
 
 class Want(enum.Enum):
-    """What a connection wants of one budget."""
+    """A connection's demand on one budget."""
 
     NOTHING = "all that it wished for is granted, or it wishes for nothing"
     BYTES = "it wants bytes: others that had more wait for it"
@@ -109,14 +109,14 @@ class Turns:
         self.look_again()
 
     def look_again(self) -> None:
-        """A connection came, went, or has another priority."""
+        """Look again at the claims: a connection came, went, or has another priority."""
         self.is_one = len(self._claims) < 2
         self.has_priorities = any(claim.fetcher.priority for claim in self._claims)
 
     def _weight(self, claim: Claim) -> float:
-        """The connections of one priority have `FIRST_SHARE` of what they and all of less have together, and among
-        themselves equal parts. A byte of a connection that may have n times as many as one of the least priority weighs
-        1/n."""
+        """Return how much a byte of `claim` weighs. The connections of one priority have `FIRST_SHARE` of what they and
+        all of less have together, and among themselves equal parts. A byte of a connection that may have n times as
+        many as one of the least priority weighs 1/n."""
         waiting: dict[int, int] = {}
         for each in self._claims:
             if each.want is Want.BYTES or each is claim:
@@ -139,10 +139,12 @@ class Turns:
             claim.asked_at = -math.inf  # nothing was kept for it at this rate
 
     def ask(self, claim: Claim, now: float, *, max_deficit: float = 0.0) -> None:
-        """`claim` wants bytes. A connection that has wanted none for long starts level with those that wait or were
-        served. One that has been waiting counts as behind by at most one grant. One that asked lately may count as
-        behind by up to `max_deficit`, since the others have kept these bytes for it in the bucket; it cannot catch up
-        on bytes that nobody kept."""
+        """Note that `claim` wants bytes.
+
+        A connection that has wanted none for long starts level with those that wait or were served. One that has been
+        waiting counts as behind by at most one grant. One that asked lately may count as behind by up to `max_deficit`,
+        since the others have kept these bytes for it in the bucket; it cannot catch up on bytes that nobody kept.
+        """
         if now - claim.asked_at <= AWAY_SECONDS:
             last, most = self._last_grant_bytes, claim.fetcher.max_deficit
             deficit = last if last > max_deficit else max_deficit
@@ -169,7 +171,7 @@ class Turns:
         return kept
 
     def serve(self, claim: Claim, size: float) -> float:
-        """`claim` is granted `size` bytes; return how many of them are expected in time."""
+        """Grant `claim` `size` bytes; return how many of them are expected in time."""
         if claim.attained_service > self._level:
             self._level = claim.attained_service
         claim.weight = self._weight(claim) if self.has_priorities else 1.0
@@ -199,7 +201,8 @@ class Turns:
         )
 
     def yields(self, claim: Claim) -> bool:
-        """Whether a connection of greater priority goes before `claim`: it is left all but what it cannot use."""
+        """Return whether a connection of greater priority goes before `claim`: it is left all but what it cannot
+        use."""
         return self.has_priorities and any(
             other.fetcher.priority > claim.fetcher.priority for other in self._less_served(claim)
         )
@@ -214,7 +217,7 @@ class Turns:
         )
 
     def others_want(self, claim: Claim) -> bool:
-        """Whether any other connection wants bytes."""
+        """Return whether any other connection wants bytes."""
         return any(other.want is Want.BYTES for other in self._claims if other is not claim)
 
     def _less_served(self, claim: Claim) -> Iterator[Claim]:
@@ -243,7 +246,7 @@ class BudgetNode(ABC):
         """How many bytes of throttled replicas, in sync or not, have passed since this began."""
 
     def count_passed(self, size: int, now: float) -> None:
-        """`size` bytes passed under this rate, whatever paid for them."""
+        """Count `size` bytes that passed under this rate, whatever paid for them."""
         self.passed_bytes += size
         self.rate.record(size, now)
 
@@ -273,7 +276,7 @@ class BudgetNode(ABC):
 
     @abstractmethod
     def take(self, claim: Claim, granted: int, now: float) -> None:
-        """`granted` bytes of the room are granted, to be settled."""
+        """Reserve `granted` bytes of the room, to be settled."""
 
     @abstractmethod
     def seconds_until_turn(self, claim: Claim, now: float) -> float:
@@ -285,7 +288,7 @@ class BudgetNode(ABC):
 
     @abstractmethod
     def settle(self, claim: Claim, *, reserved: int, used: int, now: float) -> None:
-        """A grant of `reserved` bytes moved `used`; 0 reserved for traffic that needs no grant."""
+        """Settle a grant of `reserved` bytes that moved `used`; 0 reserved for traffic that needs no grant."""
 
     @abstractmethod
     def must_discard(self, admitted_at: float, now: float) -> bool:
@@ -295,5 +298,8 @@ class BudgetNode(ABC):
         """Grant in portions worth so long at the quota from now on, where the policy has portions."""
 
     def charge_on_send(self, claim: Claim, size: int, now: float) -> None:  # noqa: B027 - `StrictBudget` has reserved
-        """Records of `size` bytes are about to go on; they are settled when they have gone. A connection may leave it
-        out: then they count when they are settled. No-op where what is granted is reserved already."""
+        """Charge records of `size` bytes that are about to go on; they are settled when they have gone.
+
+        A connection may leave it out: then they count when they are settled. No-op where what is granted is reserved
+        already.
+        """

@@ -1,4 +1,4 @@
-"""What replicas ask of a budget, and how the bytes that it has are shared out among them.
+"""Wishes are what replicas ask of a budget, and are shared out from the bytes that it has.
 
 Pure. Knows bytes and batches, not connections or rates. Invariant: no more is handed out than there is, except that the
 first batch of all, and the first of each branch of the budget tree, comes whole (KIP-74).
@@ -94,8 +94,10 @@ def share(
 def _fit(
     wishes: Sequence[Wish], available: float, branches: Sequence[Claim | None], room: Mapping[Claim, float] | None
 ) -> bool:
-    """Whether there are bytes for everything that anybody can use. Of thousands of replicas the first few tell already
-    that there are not."""
+    """Return whether there are bytes for everything that anybody can use.
+
+    Of thousands of replicas the first few tell already that there are not.
+    """
     if len(wishes) > MOST_SHARED and sum(map(_LIMIT, wishes[:MOST_SHARED])) > available:
         return False
     if sum(map(_LIMIT, wishes)) > available:

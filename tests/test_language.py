@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[1]
 CONVERTED = (
+    "admission",
     "benchmarks",
     "deploy",
     "fuzz",
