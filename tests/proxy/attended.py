@@ -25,6 +25,7 @@ from protocol.wire.apis import API_METADATA, API_VERSIONS
 from protocol.wire.framing import with_length
 from protocol.wire.headers import peek_request
 from proxy.config.settings import load_settings
+from proxy.control.directory import control_path, short_path
 from proxy.quota_files.reload import QuotaWatch
 from proxy.serving.serve import serve
 from proxy.statistics import Statistics
@@ -60,6 +61,8 @@ file = "quotas.toml"
 [http]
 listen = "127.0.0.1:0"
 token_file = "token"
+[control]
+directory = "control"
 [journal]
 directory = "journal"
 [limits]
@@ -145,7 +148,15 @@ class Uses:
         return trio.SocketStream(sock)
 
     async def once(self) -> None:
-        acts = (self._come_and_go, self._be_held, self._name_nobody_knows, self._visit, self._put, self._edit)
+        acts = (
+            self._come_and_go,
+            self._be_held,
+            self._name_nobody_knows,
+            self._visit,
+            self._ask_privately,
+            self._put,
+            self._edit,
+        )
         async with trio.open_nursery() as nursery:
             for act in acts:
                 nursery.start_soon(self._try, act)
@@ -185,6 +196,15 @@ class Uses:
         ):  # fmt: skip
             said = await self._ask(method, path)
             assert said[9:12] == b"200", f"{method} {path}: {said[:200]!r}"
+
+    async def _ask_privately(self) -> None:
+        """As a command on the same host does, at control.sock."""
+        with short_path(control_path(self._folder / "control")) as path:
+            stream = await trio.open_unix_socket(path)  # connected: the short name is not needed any more
+        async with stream:
+            await stream.send_all(b"GET /overrides HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+            said = await read_all(stream)
+        assert said[9:12] == b"200", said[:200]
 
     async def _put(self) -> None:
         rate = {"place": "broker", "key": "follower.replication.throttled.rate", "value": next(self._numbers)}

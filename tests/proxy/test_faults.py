@@ -43,9 +43,8 @@ LONGEST_SECONDS = 600.0
 LEAST_AWAITS = 80
 """There were 90 when this was written; fewer would mean that something is not used any more. For some there is no
 occasion: they go on only when they are cancelled."""
-NOT_KEPT_HERE = {Task.POLLER, Task.TLS_FILES, Task.HANDOVER, Task.CONTROL}
-"""The poller starts again by itself, there is no TLS and no control socket, no other process takes over, and no signal
-is asked for."""
+NOT_KEPT_HERE = {Task.POLLER, Task.TLS_FILES, Task.HANDOVER}
+"""The poller starts again by itself, there is no TLS, and no other process takes over."""
 
 pytestmark = pytest.mark.timeout(600, method="thread")  # the other method's signal is taken by the sidecar
 
@@ -91,7 +90,7 @@ async def works_again(of: Attended) -> bool:
     of.uses.served.clear()
     for _ in range(MOST_TRIES):
         await of.uses.once()
-        if of.uses.served.keys() >= {"_come_and_go", "_visit", "_put", "_edit"}:
+        if of.uses.served.keys() >= {"_come_and_go", "_visit", "_ask_privately", "_put", "_edit"}:
             return True
     return False
 
