@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from ..config.settings import LimitSettings
-    from ..throttle.outlook import Outlook
+    from ..throttle.pending_fetch import PendingFetch
     from .direction import Step
     from .edits import Edit
     from .exchange import Exchange
@@ -85,8 +85,8 @@ class AnswerReader:
         "_form",
         "_last_empty",
         "_now",
-        "_outlook",
         "_passed",
+        "_pending",
         "_piece",
         "_settled",
         "_to_splice",
@@ -105,11 +105,11 @@ class AnswerReader:
         self._piece = Chunk()
         self._last_empty: tuple[int, bytes, int | None] | None = None
         """The last answer, if it had no records: its version, its bytes after the correlation id, and the state of
-        knowledge (`Outlook.teaches`) it left. An equal answer in an equal state is not read again."""
+        knowledge (`PendingFetch.teaches`) it left. An equal answer in an equal state is not read again."""
 
-    def begin(self, outlook: Outlook, total: int, now: float) -> None:
+    def begin(self, pending: PendingFetch, total: int, now: float) -> None:
         """Begin an answer of `total` bytes, with its length prefix, at the window's start."""
-        self._outlook = outlook
+        self._pending = pending
         self._total = total
         self._now = now
         self._walk: FrameWalk | None = None
@@ -126,17 +126,17 @@ class AnswerReader:
 
     def read(self, window: Window) -> Step:
         """Return what to do next. Raises ProtocolError for an answer that must be altered and cannot be read."""
-        outlook, total = self._outlook, self._total
+        pending, total = self._pending, self._total
         if self._walk is not None:
             return self._go_on(window, self._walk)
-        form = self._form = form_of(outlook.version)
+        form = self._form = form_of(pending.version)
         least = form.least_bytes
         if window.end - window.start < total and total >= least:
             wanted = min(least + MOST_COUNT_BYTES, total)
             if window.size < wanted:
                 return self._as_it_comes() if window.ended else Need(wanted, total - window.size)
         if total < least or (form.is_flexible and window.buffer[window.start + FIXED_HEAD_BYTES] != 0):
-            if outlook.replays:
+            if pending.replays:
                 raise ProtocolError("the leader's response ends within its header")
             self._exchange.pass_undecoded(Undecoded.MALFORMED_RESPONSE)
             return self._as_it_comes()
@@ -157,7 +157,7 @@ class AnswerReader:
         unfinished, piece, walk = self._unfinished, self._piece, self._walk
         if unfinished.ends is not None and unfinished.has_gone(self._passed):
             self._now = self._clock()
-            unfinished.learn(self._outlook, self._now)
+            unfinished.learn(self._pending, self._now)
         if not piece.rows:
             return
         rows = piece.take()
@@ -167,21 +167,21 @@ class AnswerReader:
         if walk is not None and walk.unseen(self._passed) > 0:
             unfinished.keep(rows[-1], piece.buffer, piece.end, ends=walk.unseen(0))
             rows = rows[:-1]
-        self._outlook.forwards(rows, piece.buffer, piece.end, self._now)
+        self._pending.forwards(rows, piece.buffer, piece.end, self._now)
 
     def _settle(self) -> None:
-        outlook, piece, read_at = self._outlook, self._piece, self._was_read_at
-        if read_at is not None and not outlook.has_news and (teaches := outlook.teaches()) is not None:
+        pending, piece, read_at = self._pending, self._piece, self._was_read_at
+        if read_at is not None and not pending.has_news and (teaches := pending.teaches()) is not None:
             self._last_empty = (
-                outlook.version,
+                pending.version,
                 piece.buffer[read_at + FIXED_HEAD_BYTES : read_at + self._total],
                 teaches,
             )
         if self._buffer.active:
             self._buffer.end()
-        outlook.finish(self._now)
-        if outlook.throttle.charges_on_send:
-            forget_early_charges(outlook)
+        pending.finish(self._now)
+        if pending.throttle.charges_on_send:
+            forget_early_charges(pending)
         self._settled = True
 
     def lost(self, now: float) -> None:
@@ -190,27 +190,27 @@ class AnswerReader:
         If some of a partition's records have gone on, all are accounted for: a follower that breaks off again and again
         gets no bytes that no budget pays for.
         """
-        self._unfinished.learn(self._outlook, now)
+        self._unfinished.learn(self._pending, now)
         piece = self._piece
         if piece.rows and not self._buffer.active:
             begun = piece.begun(self._exchange.relayed.response_bytes)
-            self._outlook.forwards(begun, piece.buffer, piece.end, now)
+            self._pending.forwards(begun, piece.buffer, piece.end, now)
         self._buffer.end()
-        self._outlook.lost(now)
+        self._pending.lost(now)
 
     def _as_it_comes(self) -> int:
         """Pass the answer on unread, since it cannot be understood, and learn nothing from it."""
-        self._outlook.lost(self._now)
+        self._pending.lost(self._now)
         self._last_empty = None
         self._passed = self._total
         return self._total
 
     def _first(self, window: Window) -> Step:
         """Begin to read, with everything before the topics in the window and nothing gone on yet."""
-        outlook, total, version = self._outlook, self._total, self._outlook.version
+        pending, total, version = self._pending, self._total, self._pending.version
         last, self._last_empty = self._last_empty, None
-        self._additions.begin(outlook, total)
-        discards = outlook.must_discard(self._now) and self._buffer.begin(outlook, total)
+        self._additions.begin(pending, total)
+        discards = pending.must_discard(self._now) and self._buffer.begin(pending, total)
         if not discards and window.end - window.start >= total:
             step = self._whole(window, last)
             if step is not None:
@@ -223,8 +223,8 @@ class AnswerReader:
     def _whole(self, window: Window, last: tuple[int, bytes, int | None] | None) -> Step | None:
         """Read an answer that is whole in the window, as most are, and let it go on; None if it is long or cannot be
         read."""
-        outlook, start, end, version = self._outlook, window.start, window.start + self._total, self._outlook.version
-        if last is not None and last == (version, window.buffer[start + FIXED_HEAD_BYTES : end], outlook.teaches()):
+        pending, start, end, version = self._pending, window.start, window.start + self._total, self._pending.version
+        if last is not None and last == (version, window.buffer[start + FIXED_HEAD_BYTES : end], pending.teaches()):
             self._last_empty, topics_end = last, end  # what has no session has nothing behind its topics
         elif self._total > LONG_ANSWER_BYTES:
             return None
@@ -234,8 +234,8 @@ class AnswerReader:
                 rows, head = walk_whole(form.walk, window.buffer, start + form.body_at, end)
             except ProtocolError:
                 return None
-            if outlook.translation is not None:
-                outlook.answered(*says(head))
+            if pending.translation is not None:
+                pending.answered(*says(head))
             self._go(rows, window, end)
             topics_end, self._was_read_at = head[TOPICS_END], start
         self._passed = self._total
@@ -281,28 +281,28 @@ class AnswerReader:
             return unseen
         if rows and unseen > window.size:
             entry = ResponseEntry(*rows[-1])
-            unfinished.watch(self._outlook.watch(entry), entry.records_at - window.start + passed)
+            unfinished.watch(self._pending.watch(entry), entry.records_at - window.start + passed)
         most = unfinished.most(window, passed)
         return unseen if most is None else min(unseen, most)
 
     def _go(self, rows: Sequence[ResponseEntry], window: Window, end: int) -> None:
         """Take entries whose bytes, up to `end` in the window, go on now or are kept."""
         self._piece.begin(rows, window, end, self._exchange.relayed.response_bytes)
-        if self._outlook.throttle.charges_on_send and not self._buffer.active:
-            charge_on_send(self._outlook, rows, self._now)
+        if self._pending.throttle.charges_on_send and not self._buffer.active:
+            charge_on_send(self._pending, rows, self._now)
 
     def _step(self, walk: FrameWalk) -> list[ResponseEntry]:
         """Return the next entries. What cannot be read passes as it is, unless it is being altered (fail open)."""
         try:
             rows = walk.step(self._passed)
         except ProtocolError:
-            if self._outlook.replays or self._buffer.active:
+            if self._pending.replays or self._buffer.active:
                 raise
             self._exchange.pass_undecoded(Undecoded.MALFORMED_RESPONSE)
-            self._outlook.lost(self._now)  # it opens no session either
+            self._pending.lost(self._now)  # it opens no session either
             return walk.give_up()
         if not self._passed:
-            self._outlook.answered(*walk.says)
+            self._pending.answered(*walk.says)
         return rows
 
 

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from protocol.wire.buffers import Bytes
 
     from ..config.settings import LimitSettings
-    from ..throttle.outlook import Outlook
+    from ..throttle.pending_fetch import PendingFetch
     from .exchange import Exchange
     from .response_walk import FrameWalk
     from .transfer import Window
@@ -127,9 +127,9 @@ class Additions:
         self.owed = False
         """Entries are to be added, and have not been."""
 
-    def begin(self, outlook: Outlook, total: int) -> None:
-        """Begin an answer of `total` bytes, to which the outlook's replays are to be added."""
-        entries, version = outlook.replays, outlook.version
+    def begin(self, pending: PendingFetch, total: int) -> None:
+        """Begin an answer of `total` bytes, to which the pending fetch's replays are to be added."""
+        entries, version = pending.replays, pending.version
         self._total, self._version = total, version
         self.owed = bool(entries)
         encoded = self._encoded
@@ -161,7 +161,7 @@ class ResponseBuffer:
     bytes kept are the bytes that the follower will get.
     """
 
-    __slots__ = ("_additions", "_exchange", "_kept", "_kept_to", "_limits", "_outlook", "_reserved", "_total", "active")
+    __slots__ = ("_additions", "_exchange", "_kept", "_kept_to", "_limits", "_pending", "_reserved", "_total", "active")
 
     def __init__(self, exchange: Exchange, limits: LimitSettings, additions: Additions) -> None:
         self._exchange = exchange
@@ -174,7 +174,7 @@ class ResponseBuffer:
         self.active = False
         """An answer is being kept."""
 
-    def begin(self, outlook: Outlook, total: int) -> bool:
+    def begin(self, pending: PendingFetch, total: int) -> bool:
         """Return an answer of `total` bytes begins; False if there is no room for it, so that it passes as it is."""
         exchange, size = self._exchange, total - LENGTH_PREFIX_BYTES
         if size > self._limits.max_substitution_bytes:
@@ -184,7 +184,7 @@ class ResponseBuffer:
             exchange.pass_undecoded(Undecoded.MEMORY)
             return False
         self._reserved = size
-        self._outlook, self._total = outlook, total
+        self._pending, self._total = pending, total
         self._kept, self._kept_to, self.active = bytearray(), 0, True
         return True
 
@@ -201,12 +201,12 @@ class ResponseBuffer:
 
         Raises ProtocolError if the frame would become too long, or ends within its header.
         """
-        version, (start, end) = self._outlook.version, piece
+        version, (start, end) = self._pending.version, piece
         origin = window.start - start
         changes = [
             emptied(version, window.buffer, row, start=window.start, origin=origin)
             for row in rows
-            if self._outlook.withholds(row)
+            if self._pending.withholds(row)
         ]
         changes += self._additions.due(walk, end)
         data, at = applied(window.memory, origin, (max(start, self._kept_to), end), changes)
@@ -223,9 +223,9 @@ class ResponseBuffer:
     def learn(self, rows: Sequence[ResponseEntry], buffer: Bytes, end: int, now: float) -> None:
         """Learn from entries that were kept. Positions in them are offsets in `buffer`, which holds nothing from `end`
         on."""
-        outlook = self._outlook
+        pending = self._pending
         for row in rows:
-            if outlook.withholds(row):
-                outlook.discards(row, now)
+            if pending.withholds(row):
+                pending.discards(row, now)
             else:
-                outlook.forwards((row,), buffer, end, now)
+                pending.forwards((row,), buffer, end, now)

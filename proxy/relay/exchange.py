@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ..logs.log import Log
     from ..statistics import RoleStatistics
     from ..throttle.link import Link
-    from ..throttle.outlook import Outlook
+    from ..throttle.pending_fetch import PendingFetch
     from ..throttle.racks import Relayed
 
 
@@ -46,10 +46,10 @@ fetcher has one (KIP-227's sessions allow no more). Each takes up to some megaby
 that are to be added to its answer."""
 
 
-_Sent: TypeAlias = "tuple[int, Outlook | None]"
-"""A request in flight: its number among its connection's requests, counted from 1, and the outlook that says what is to
-be done with its response; None if the response passes as it is. It is a plain tuple, which costs less to make: one is
-made for each request."""
+_Sent: TypeAlias = "tuple[int, PendingFetch | None]"
+"""A request in flight: its number among its connection's requests, counted from 1, and the pending fetch that says what
+is to be done with its response; None if the response passes as it is. It is a plain tuple, which costs less to make:
+one is made for each request."""
 
 
 class Full(enum.Enum):
@@ -259,20 +259,20 @@ class Exchange:
         self.request = RequestState.NONE
         self.settled.notify()
 
-    def sent(self, head: RequestHead, *, expects_response: bool, outlook: Outlook | None = None) -> None:
+    def sent(self, head: RequestHead, *, expects_response: bool, pending: PendingFetch | None = None) -> None:
         """Note a request that is about to go on."""
         self.frames += 1
-        request = self.frames, outlook
+        request = self.frames, pending
         self.correlator.sent(head, expects_response, request)
-        if outlook is not None:
+        if pending is not None:
             self._fetches.append(request)
 
-    def sent_whole(self, correlation_id: int, outlook: Outlook | None = None) -> None:
+    def sent_whole(self, correlation_id: int, pending: PendingFetch | None = None) -> None:
         """Note a request of a Kafka connection that will be answered and is about to go on."""
         self.frames += 1
-        request = self.frames, outlook
+        request = self.frames, pending
         self.correlator.await_answer(correlation_id, request)
-        if outlook is not None:
+        if pending is not None:
             self._fetches.append(request)
 
     def fetched(self, api_version: int) -> None:
@@ -293,8 +293,8 @@ class Exchange:
         self.correlator.take_oldest()
         return True
 
-    def received(self, correlation_id: int | None, now: float) -> Outlook | None:
-        """Return a response begins to arrive; return what its request asked to be done with it.
+    def received(self, correlation_id: int | None, now: float) -> PendingFetch | None:
+        """Take a response that begins to arrive; return what its request asked to be done with it.
 
         Leaders answer in order. Requests sent before this one will therefore not be answered any more, and their grants
         are given back.
@@ -303,13 +303,13 @@ class Exchange:
         request = self.correlator.received(correlation_id)
         if request is None:
             return None
-        number, outlook = request
+        number, pending = request
         while self._fetches and self._fetches[0][0] < number:
             _give_back(self._fetches.popleft(), now)
-        if outlook is not None:
+        if pending is not None:
             self._fetches.popleft()
             self.answer = DECIDED
-        return outlook
+        return pending
 
     def begins_reading(self) -> None:
         """Note that a request that has to be whole has begun, and that not all of it has come."""
@@ -365,6 +365,6 @@ class Exchange:
 
 
 def _give_back(request: _Sent, now: float) -> None:
-    _, outlook = request
-    if outlook is not None:
-        outlook.lost(now)
+    _, pending = request
+    if pending is not None:
+        pending.lost(now)

@@ -154,7 +154,7 @@ class FetchDecision:
         decision: Decision = yield from link.decide(demand, now, may_hold=exchange.service is OPEN)
         if not isinstance(decision, Forward):
             return self._hold(Held(demand, decision, changes), total)
-        exchange.sent_whole(correlation_id, decision.outlook)
+        exchange.sent_whole(correlation_id, decision.pending)
         return total if decision.frame is None else Replace(total, with_length(decision.frame))
 
     def answered(self) -> None:
@@ -211,7 +211,7 @@ class FetchDecision:
                 self._held_long_enough()
             return HELD
         self._held_long_enough()
-        exchange.sent_whole(demand.correlation_id, decision.outlook)
+        exchange.sent_whole(demand.correlation_id, decision.pending)
         self.answered()
         return Replace(0, with_length(demand.frame if decision.frame is None else decision.frame))
 

@@ -110,7 +110,7 @@ class RequestReader:
         return self.has_begun
 
     def on_sent(self) -> bool:
-        """Return a request has gone on, from which nothing is learnt; true unless a request is held."""
+        """Learn nothing from a request that has gone on; true unless a request is held."""
         return self.decision.held is None
 
     def _whole_fetch(self, window: Window) -> Step | None:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from protocol.fetch.batches import BatchWalk
     from protocol.wire.buffers import Bytes
 
-    from ..throttle.outlook import Outlook
+    from ..throttle.pending_fetch import PendingFetch
     from .transfer import Window
 
 CORRELATION_ID_BYTES = 4
@@ -211,8 +211,8 @@ class PartialEntry:
         """Return True if the frame's first `passed` bytes have all of its records."""
         return self.ends is not None and passed >= self.ends
 
-    def learn(self, outlook: Outlook, now: float) -> None:
-        """Let the outlook learn from the entry: its records have gone on, or as many of them as ever will."""
+    def learn(self, pending: PendingFetch, now: float) -> None:
+        """Let the pending fetch learn from the entry: its records have gone on, or as many of them as ever will."""
         if self.ends is not None:
             self.ends = None
-            outlook.forwards((self._entry,), self._head, len(self._head), now, self._batches)
+            pending.forwards((self._entry,), self._head, len(self._head), now, self._batches)

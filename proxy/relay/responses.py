@@ -85,12 +85,12 @@ class ResponseReader:
 
     def _frame(self, window: Window, total: int, correlation_id: int | None) -> Step:
         now = self._clock()
-        outlook = self._exchange.received(correlation_id, now)
-        if outlook is None:
+        pending = self._exchange.received(correlation_id, now)
+        if pending is None:
             self._answers.forget()
             self._passes = True
             return total
-        self._answers.begin(outlook, total, now)
+        self._answers.begin(pending, total, now)
         return self._answers.read(window)
 
     def on_sent(self) -> bool:

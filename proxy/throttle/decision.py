@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from protocol.session.requests import PartitionKey
     from protocol.session.translator import Translation
 
-    from .outlook import Outlook
+    from .pending_fetch import PendingFetch
 
 
 class Changed(NamedTuple):
@@ -35,12 +35,12 @@ class Changed(NamedTuple):
 
 @dataclass(slots=True)
 class Forward:
-    """Send `frame`, without its length prefix (None: the request as it came), and treat the response as `outlook` says
+    """Send `frame`, without its length prefix (None: the request as it came), and treat the response as `pending` says
     (None: pass it unread). `changed`: what the frame is still to be built from. A dataclass, since a NamedTuple takes
     half as long again to make, and one is made for each fetch."""
 
     frame: bytes | None
-    outlook: Outlook | None
+    pending: PendingFetch | None
     changed: Changed | None = None
 
 

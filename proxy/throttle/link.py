@@ -1,6 +1,6 @@
 """One replica fetcher's connection as a state machine: a Fetch request and the time in, a decision out.
 
-    request ─▶ begin ─▶ Demand ─▶ decide ─┬─▶ Forward(frame, outlook)   something may be fetched now
+    request ─▶ begin ─▶ Demand ─▶ decide ─┬─▶ Forward(frame, pending)   something may be fetched now
                           ▲               ├─▶ Hold(until) ──┐           everything is over quota
                           └───────────────┼─────────────────┘           (again at `until`, or when quotas change)
                                           └─▶ Answer(frame)             held for max_wait_ms: nothing to give yet
@@ -27,8 +27,8 @@ from .link_traffic import LinkTraffic
 from .racks import Relayed
 from .replicas import Replicas
 from .replies import rebuild
+from .request_builder import RequestBuilder
 from .steps import is_long, parts
-from .upstream import Upstream
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
@@ -62,7 +62,7 @@ class Link:
         self.relayed = Relayed()
         self.replicas = Replicas(throttle.selection, throttle.remembered)
         ledger = throttle.ledger
-        self._witness = None if ledger is None else LinkTraffic(ledger, throttle, self.replicas, peer)
+        self._traffic = None if ledger is None else LinkTraffic(ledger, throttle, self.replicas, peer)
         """What tells the journal of this link's traffic; None: no journal is kept."""
         self._session = LinkSession(throttle, self.replicas, leader)
         self.translator = self._session.translator
@@ -78,7 +78,7 @@ class Link:
         self._refresh_checked_at = -math.inf
         """When replicas that were left out for `REFRESH_SECONDS` were last looked for."""
         self.claim = ConnectionClaim(throttle, self.replicas, peer)
-        self._upstream = Upstream(throttle, self.replicas, self.claim, self._session, self._witness)
+        self._builder = RequestBuilder(throttle, self.replicas, self.claim, self._session, self._traffic)
         throttle.links.add(self)
 
     @property
@@ -90,8 +90,8 @@ class Link:
     def peer(self, peer: str) -> None:
         self._peer = peer
         self.claim.meet(peer)
-        if self._witness is not None:
-            self._witness.peer = peer
+        if self._traffic is not None:
+            self._traffic.peer = peer
 
     def close(self) -> None:
         self.throttle.count_crossing(self)
@@ -121,12 +121,12 @@ class Link:
             self.peer = str(request.replica_id)
         if self.throttle.paces or self._is_timed:
             self._look_at_return(now)
-        expected_at = self._upstream.expected_at
+        expected_at = self._builder.expected_at
         if expected_at is not None:
             self._is_live = now < expected_at
-        if self._witness is not None:
+        if self._traffic is not None:
             for part in parts(request.entries):
-                self._witness.asked(part, now)
+                self._traffic.asked(part, now)
                 yield
         translation = None
         if request.head.api_version >= FIRST_VERSION_WITH_SESSIONS:
@@ -143,7 +143,7 @@ class Link:
                 yield from self.replicas.asked(request.entries, now)
                 self._took_one = True
         demand = Demand(frame, request, now, translation)
-        self._upstream.look_back(demand, now)
+        self._builder.look_back(demand, now)
         return demand
 
     def _look_at_return(self, now: float) -> None:
@@ -190,7 +190,7 @@ class Link:
             behind, new = replicas.behind, replicas.new
             if not behind and not new:
                 self.claim.want_nothing()
-                return (yield from self._built(demand, self._upstream.as_it_is(demand, now), now))
+                return (yield from self._built(demand, self._builder.as_it_is(demand, now), now))
             rides = self._goes_on_anyway(demand, now)
             enforce = throttle.enforce
             shapes = throttle.shapes and demand.request.head.api_version >= FIRST_VERSION_WITH_KIP74
@@ -203,9 +203,9 @@ class Link:
         granted = self.claim.grant(turn, now, rides=rides)
         try:
             if not enforce:
-                return (yield from self._built(demand, self._upstream.observe(demand, granted, now), now))
+                return (yield from self._built(demand, self._builder.observe(demand, granted, now), now))
             if demand.translation is None and len(granted) == demand.partitions and self.claim.has_all:
-                return self._upstream.forward_all(demand, granted, now)
+                return self._builder.forward_all(demand, granted, now)
             return (yield from self._divide(demand, granted, now, may_hold=may_hold, shapes=shapes))
         except BaseException:
             self.claim.give_back(granted, now)
@@ -230,10 +230,10 @@ class Link:
                 return Hold(self.claim.looks_again(now, demand.deadline))
             if not demand.is_full or all(behind[key].replayable for key in behind):
                 yield from self._tell_withheld(list(behind), now)
-                return self._upstream.answer(demand)
+                return self._builder.answer(demand)
         omitted, probed = self._split(demand, granted, unheard)
         yield from self._tell_withheld(omitted, now)
-        decision = self._upstream.forward(demand, granted, omitted, probed, unheard, now, shapes=shapes)
+        decision = self._builder.forward(demand, granted, omitted, probed, unheard, now, shapes=shapes)
         return (yield from self._built(demand, decision, now))
 
     def _built(self, demand: Demand, decision: Forward | Answer, now: float) -> Steps[Forward | Answer]:
@@ -242,8 +242,8 @@ class Link:
             try:
                 decision.frame = yield from rebuild(demand, decision.changed)
             except BaseException:  # the connection has ended
-                if decision.outlook is not None:
-                    decision.outlook.lost(now)
+                if decision.pending is not None:
+                    decision.pending.lost(now)
                 raise
             decision.changed = None
         return decision
@@ -263,9 +263,9 @@ class Link:
         return omitted, probed
 
     def _tell_withheld(self, keys: Sequence[PartitionKey], now: float) -> Steps[None]:
-        if self._witness is not None:
+        if self._traffic is not None:
             for part in parts(keys):
-                self._witness.withheld(part, now)
+                self._traffic.withheld(part, now)
                 yield
 
     def _unheard_of(self, granted: dict[PartitionKey, int], now: float) -> frozenset[PartitionKey]:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from protocol.session.requests import Choice, Upstream
 
     from .decision import Demand
-    from .outlook import Outlook
+    from .pending_fetch import PendingFetch
     from .steps import Steps
 
 
@@ -42,24 +42,24 @@ def without_records(demand: Demand, replays: Sequence[ReplayedEntry], session_id
     return Answer(empty_fetch_response(version, demand.correlation_id, replays, session_id=session_id))
 
 
-def without_session(demand: Demand, choice: Choice, outlook: Outlook, max_wait_ms: int) -> Forward:
+def without_session(demand: Demand, choice: Choice, pending: PendingFetch, max_wait_ms: int) -> Forward:
     """Forward a request outside of fetch sessions, without what is omitted and with the limits that were chosen."""
     request, left_out = demand.request, choice.omitted
     kept = {key: e for e in request.entries if (key := (e.topic, e.partition)) not in left_out}
     asks = full_upstream(SessionRequest(request.head.api_version, kept), choice, NO_SESSION_ID)
     if asks.as_it_came and not left_out:
-        return Forward(None, outlook)
+        return Forward(None, pending)
     limited = [(entry, limit_bytes) for _, entry, limit_bytes in asks.listed]
-    return Forward(None, outlook, Changed(max_wait_ms, entries=limited))
+    return Forward(None, pending, Changed(max_wait_ms, entries=limited))
 
 
-def in_session(demand: Demand, asks: Upstream[Asked], outlook: Outlook, max_wait_ms: int) -> Forward:
+def in_session(demand: Demand, asks: Upstream[Asked], pending: PendingFetch, max_wait_ms: int) -> Forward:
     """Forward a request that belongs to a fetch session or opens one."""
     if asks.as_it_came and max_wait_ms >= demand.request.max_wait_ms:
-        return Forward(None, outlook)
+        return Forward(None, pending)
     asked = [entry._replace(partition_max_bytes=limit_bytes) for _, entry, limit_bytes in asks.listed]
     session = asks.session_id, asks.session_epoch
-    return Forward(None, outlook, Changed(max_wait_ms, asked=asked, session=session, forgotten=asks.forgotten))
+    return Forward(None, pending, Changed(max_wait_ms, asked=asked, session=session, forgotten=asks.forgotten))
 
 
 def rebuild(demand: Demand, changed: Changed) -> Steps[bytes]:

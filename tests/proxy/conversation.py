@@ -24,7 +24,7 @@ from proxy.throttle.role_throttle import RoleThrottle
 from proxy.throttle.steps import Steps, run_through
 
 if TYPE_CHECKING:
-    from proxy.throttle.outlook import Outlook
+    from proxy.throttle.pending_fetch import PendingFetch
 
 MIB = 1024 * 1024
 LIMIT = MIB
@@ -138,22 +138,22 @@ class Conversation:
         *,
         high_watermark: int = 1_000_000,
         error: int = 0,
-    ) -> Outlook:
+    ) -> PendingFetch:
         """The leader answers with so many record bytes, one offset per 1000 bytes, and the response goes through."""
         assert isinstance(decision, Forward)
-        outlook = decision.outlook
-        assert outlook is not None
+        pending = decision.pending
+        assert pending is not None
         for topic, partition in self.asked_for(decision):
             size = (records or {}).get((topic, partition), 0)
             entry = response_entry(topic, partition, size, high_watermark=high_watermark, error=error)
             if self.throttle.charges_on_send:
-                charge_on_send(outlook, [entry], self.now)
-            outlook.forwards([entry], b"", 0, self.now)
+                charge_on_send(pending, [entry], self.now)
+            pending.forwards([entry], b"", 0, self.now)
             self.offsets[topic, partition] += size // 1000
-        outlook.finish(self.now)
+        pending.finish(self.now)
         if self.throttle.charges_on_send:
-            forget_early_charges(outlook)
-        return outlook
+            forget_early_charges(pending)
+        return pending
 
     def meet(self, *, high_watermark: int = 1_000_000) -> None:
         """First contact: learn the high watermarks, no records."""

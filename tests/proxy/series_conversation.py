@@ -97,7 +97,7 @@ class Series:
             response = parsed_answer(self.version, decision.frame)
         else:
             response = ask(frame if decision.frame is None else decision.frame)
-            if decision.outlook is not None:
-                response = through(response, decision.outlook, self.now)
+            if decision.pending is not None:
+                response = through(response, decision.pending, self.now)
         self.now += self.hop()
         return response

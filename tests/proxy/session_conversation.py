@@ -34,7 +34,7 @@ from .conversation import ENTRY_BYTES, LIMIT, MIB
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from proxy.throttle.outlook import Outlook
+    from proxy.throttle.pending_fetch import PendingFetch
     from proxy.throttle.role_throttle import RoleThrottle
 
 MESSAGE_BYTES = 1000
@@ -212,8 +212,8 @@ class SessionConversation:
         else:
             frame = self.frame if decision.frame is None else decision.frame
             response = self.leader.answer(frame, self.now)
-            if decision.outlook is not None:
-                response = through(response, decision.outlook, self.now)
+            if decision.pending is not None:
+                response = through(response, decision.pending, self.now)
         if self.follower.handle(response):
             for key, read in response.entries.items():
                 self.wants[key] += read.records_size // MESSAGE_BYTES
@@ -223,27 +223,27 @@ class SessionConversation:
         return self.hear(self.waited(self.ask(max_wait_ms=max_wait_ms)))
 
 
-def through(response: SessionResponse, outlook: Outlook, now: float) -> SessionResponse:
+def through(response: SessionResponse, pending: PendingFetch, now: float) -> SessionResponse:
     """What the relay makes of the leader's answer."""
-    discards = outlook.must_discard(now)
-    outlook.answered(response.error_code, response.session_id)
+    discards = pending.must_discard(now)
+    pending.answered(response.error_code, response.session_id)
     entries = dict(response.entries)
     for key, read in response.entries.items():
         records = read.payload if isinstance(read.payload, bytearray) else b""
         row = ResponseEntry(
             *key, read.error_code, read.high_watermark, read.log_start_offset, -ENTRY_BYTES, 0, read.records_size
         )
-        if discards and outlook.withholds(row):
-            outlook.discards(row, now)
+        if discards and pending.withholds(row):
+            pending.discards(row, now)
             entries[key] = read._replace(records_size=0)
         else:
-            if outlook.throttle.charges_on_send and not discards:
-                charge_on_send(outlook, (row,), now)
-            outlook.forwards((row,), records, len(records), now)
-    for replay in outlook.replays:
+            if pending.throttle.charges_on_send and not discards:
+                charge_on_send(pending, (row,), now)
+            pending.forwards((row,), records, len(records), now)
+    for replay in pending.replays:
         assert (replay.topic, replay.partition) not in entries
         entries[replay.topic, replay.partition] = Read(replay.high_watermark, replay.log_start_offset)
-    outlook.finish(now)
-    if outlook.throttle.charges_on_send:
-        forget_early_charges(outlook)
+    pending.finish(now)
+    if pending.throttle.charges_on_send:
+        forget_early_charges(pending)
     return SessionResponse(response.session_id, entries, response.error_code)

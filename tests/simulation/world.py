@@ -215,4 +215,4 @@ class World:
         if isinstance(decision, Answer):
             return parsed_answer(self.version, decision.frame)
         response = yield from ask(frame if decision.frame is None else decision.frame)
-        return response if decision.outlook is None else through(response, decision.outlook, self.now)
+        return response if decision.pending is None else through(response, decision.pending, self.now)

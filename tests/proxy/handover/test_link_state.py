@@ -62,10 +62,10 @@ def test_what_was_forwarded_is_replayed_by_the_other_process() -> None:
     talk.offsets = {("t", 0): 0, ("t", 1): 0}
     first = talk.ask()
     assert isinstance(first, Forward)
-    assert first.outlook is not None
-    first.outlook.forwards((response_entry("t", 0, 10, high_watermark=70, log_start=3),), b"", 0, 0.0)
-    first.outlook.forwards((response_entry("t", 1, 0, high_watermark=80, log_start=4),), b"", 0, 0.0)
-    first.outlook.finish(0.0)
+    assert first.pending is not None
+    first.pending.forwards((response_entry("t", 0, 10, high_watermark=70, log_start=3),), b"", 0, 0.0)
+    first.pending.forwards((response_entry("t", 1, 0, high_watermark=80, log_start=4),), b"", 0, 0.0)
+    first.pending.finish(0.0)
     state = written(link_state(talk.link, talk.now))
     other = Conversation(throttle(0), now=500.0, offsets={("t", 0): 1, ("t", 1): 0})
     restore_link(other.link, state, other.now)

@@ -38,7 +38,7 @@ class Scene:
     def fetch(self) -> Forward:
         decision = self.follower.ask()
         assert isinstance(decision, Forward)
-        self.exchange.sent_whole(CORRELATION_ID, decision.outlook)
+        self.exchange.sent_whole(CORRELATION_ID, decision.pending)
         return decision
 
     def hear(self, frame: bytes) -> bytes | None:

@@ -18,7 +18,7 @@ from proxy.relay.exchange import MAX_FRAME_BYTES
 from .wire import answer, entry, parsed
 
 if TYPE_CHECKING:
-    from proxy.throttle.outlook import Outlook
+    from proxy.throttle.pending_fetch import PendingFetch
 
 HIGH = 1_000_000
 BESIDE = st.binary(max_size=40)
@@ -99,16 +99,16 @@ def test_edits_in_pieces_are_the_edits_at_once(
     assert found == whole
 
 
-def outlook(*replays: ReplayedEntry) -> Outlook:
-    return cast("Outlook", SimpleNamespace(version=3, replays=replays))
+def pending(*replays: ReplayedEntry) -> PendingFetch:
+    return cast("PendingFetch", SimpleNamespace(version=3, replays=replays))
 
 
 def test_nothing_is_left_of_the_answer_before() -> None:
     """An answer whose records are taken away is put together with the number of topics that are added."""
     subject = Additions()
-    subject.begin(outlook(ReplayedEntry("t", 0, 10, 0)), 100)
+    subject.begin(pending(ReplayedEntry("t", 0, 10, 0)), 100)
     assert subject.owed
     assert (subject.replays.topics, len(subject.replays.encoded) > 0) == (1, True)
-    subject.begin(outlook(), 100)
+    subject.begin(pending(), 100)
     assert not subject.owed
     assert (subject.replays.topics, subject.replays.encoded) == (NO_REPLAYS.topics, NO_REPLAYS.encoded)

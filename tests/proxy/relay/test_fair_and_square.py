@@ -70,20 +70,20 @@ def test_whatever_is_asked_every_reservation_is_given_back_and_none_is_negative(
         if not isinstance(decision, Forward):
             assert held == 0
             continue
-        assert decision.outlook is None or held == sum(decision.outlook.grants.values())
+        assert decision.pending is None or held == sum(decision.pending.grants.values())
         asked = parse_fetch_request(frame if decision.frame is None else decision.frame)
         own = {(e.topic, e.partition): e.partition_max_bytes for e in request.entries}
         limits = [limit for _, _, limit in entries]
         assert all(e.partition_max_bytes <= max(limits) for e in asked.entries)
-        replayed = decision.outlook.replays if decision.outlook else []
+        replayed = decision.pending.replays if decision.pending else []
         answers = [(e.topic, e.partition) for e in asked.entries] + [(r.topic, r.partition) for r in replayed]
         if decision.frame is not None:  # what is listed twice counts once, as at the leader
             assert len(answers) == len(own)
         assert set(own) == set(answers)
-        if decision.outlook is not None:
+        if decision.pending is not None:
             for key in [*own, *own] if answered else []:
-                decision.outlook.forwards([response_entry(*key, 10)], b"", 0, now)
-            decision.outlook.finish(now)
+                decision.pending.forwards([response_entry(*key, 10)], b"", 0, now)
+            decision.pending.finish(now)
     assert reserved_bytes(talk.throttle) == 0
 
 
@@ -178,7 +178,7 @@ def test_a_partition_that_becomes_throttled_while_another_is_held_goes_on_unwatc
     decision = talk.ask()
     assert T1 in talk.asked_for(decision)
     assert isinstance(decision, Forward)
-    assert [(r.topic, r.partition) for r in decision.outlook.replays] == [T0]  # type: ignore[union-attr]
+    assert [(r.topic, r.partition) for r in decision.pending.replays] == [T0]  # type: ignore[union-attr]
 
 
 def test_enforcing_begins_in_flight() -> None:
@@ -186,8 +186,8 @@ def test_enforcing_begins_in_flight() -> None:
     talk = behind(partitions=2, bytes_per_second=0, enforce=False)
     decision = talk.ask()
     assert isinstance(decision, Forward)
-    assert decision.outlook is not None
-    assert not decision.outlook.replays
+    assert decision.pending is not None
+    assert not decision.pending.replays
     talk.throttle.apply(quotas(0), 0.1)
     talk.answer(decision, {T0: 5000})
     assert isinstance(talk.ask(), Hold)

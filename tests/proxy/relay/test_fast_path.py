@@ -112,7 +112,7 @@ async def test_an_answer_to_be_watched_is_left() -> None:
     request = parse_fetch_request(frame)
     decision = run_through(exchange.link.decide(run_through(exchange.link.begin(frame, request, now)), now))
     assert isinstance(decision, Forward)
-    exchange.sent(request.head, expects_response=True, outlook=decision.outlook)
+    exchange.sent(request.head, expects_response=True, pending=decision.pending)
     assert passable_responses(window_of(told(with_length(frame))), exchange)[0] == 0
 
 

@@ -255,8 +255,8 @@ def test_what_was_kept_is_not_kept_after_its_answer() -> None:
     kept_answer = ResponseBuffer(Exchange(follower.link, Changes(), RecordedLog()), limits(), Additions())
     decision = follower.ask()
     assert isinstance(decision, Forward)
-    assert decision.outlook is not None
-    assert kept_answer.begin(decision.outlook, 10_000)
+    assert decision.pending is not None
+    assert kept_answer.begin(decision.pending, 10_000)
     kept_answer._kept += bytes(9000)
     kept_answer.end()
     assert not kept_answer._kept

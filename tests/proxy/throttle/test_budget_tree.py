@@ -171,8 +171,8 @@ def test_what_was_granted_and_did_not_come_goes_back_to_every_budget() -> None:
         decision = subject.ask()
         assert sum(subject.asked_for(decision).values()) == GATE
         subject.link.claim.path.fetcher.rest(-1.0)
-        outlook = subject.answer(decision)
-        assert not outlook.grants
+        pending = subject.answer(decision)
+        assert not pending.grants
     assert passed(subject) == {"peer 102": 0, "topic x": 0}
 
 
@@ -206,12 +206,12 @@ def test_rates_change_while_answers_are_on_their_way() -> None:
 def test_records_that_a_lowered_rate_cannot_bear_are_discarded() -> None:
     subject = conversation(FinerRates(topics={"x": 100.0 * MIB}), rate=400 * MIB)
     decision = subject.ask()
-    outlook = decision.outlook  # type: ignore[union-attr]
-    assert outlook is not None
+    pending = decision.pending  # type: ignore[union-attr]
+    assert pending is not None
     subject.throttle.apply(quotas(FinerRates(topics={"x": 0.5 * MIB}), 400 * MIB), 0.01)
-    assert outlook.must_discard(0.1)
-    assert outlook.withholds(response_entry("x", 0, MIB))
-    assert not outlook.withholds(response_entry("y", 0, MIB))
+    assert pending.must_discard(0.1)
+    assert pending.withholds(response_entry("x", 0, MIB))
+    assert not pending.withholds(response_entry("y", 0, MIB))
 
 
 @pytest.mark.parametrize("finer", [FinerRates(peers={102: 1.0 * MIB}), FinerRates(topics={"x": 1.0 * MIB})])
@@ -230,7 +230,7 @@ def test_kip73_has_its_own_arithmetic_for_each(finer: FinerRates) -> None:
 def test_kip73_counts_in_each_what_has_begun(finer: FinerRates) -> None:
     """Two connections of one follower are answered at once: when the second answer begins, the first one counts."""
     subject = conversation(finer, policy=Policy.KIP73)
-    first, second = subject.ask().outlook, subject.ask().outlook  # type: ignore[union-attr]
+    first, second = subject.ask().pending, subject.ask().pending  # type: ignore[union-attr]
     assert first is not None
     assert second is not None
     assert not first.must_discard(0.0)
@@ -247,12 +247,12 @@ def test_kip73_counts_in_each_what_has_begun(finer: FinerRates) -> None:
 @pytest.mark.parametrize("finer", [FinerRates(peers={102: 1.0 * MIB}), FinerRates(topics={"x": 1.0 * MIB})])
 def test_what_had_begun_is_forgotten_in_each_at_the_end_of_the_answer(finer: FinerRates) -> None:
     subject = conversation(finer, policy=Policy.KIP73)
-    outlook = subject.ask().outlook  # type: ignore[union-attr]
-    assert outlook is not None
-    charge_on_send(outlook, [response_entry("x", 0, MIB)], 0.0)
+    pending = subject.ask().pending  # type: ignore[union-attr]
+    assert pending is not None
+    charge_on_send(pending, [response_entry("x", 0, MIB)], 0.0)
     (node,) = subject.throttle.tree.inner.values()
     assert [claim.charged_early_bytes for claim in node.turns._claims] == [MIB + ENTRY_BYTES]
-    forget_early_charges(outlook)
+    forget_early_charges(pending)
     assert [claim.charged_early_bytes for claim in node.turns._claims] == [0]
 
 

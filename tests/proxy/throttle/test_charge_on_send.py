@@ -41,17 +41,17 @@ def test_kip73_counts_when_records_begin_what_it_would_count_when_they_have_gone
         )
         decision = conversation.ask()
         assert isinstance(decision, Forward)
-        outlook = decision.outlook
-        assert outlook is not None
+        pending = decision.pending
+        assert pending is not None
         budget = conversation.throttle.budget
         assert isinstance(budget, Kip73Budget)
         entry = response_entry(*KEY, record_bytes, error=error)
         if begins:
-            charge_on_send(outlook, [entry], 0.0)
+            charge_on_send(pending, [entry], 0.0)
         begun = budget._charged.measure(0.0)
-        outlook.forwards([entry], b"", 0, 0.0)
-        outlook.finish(0.0)
-        return begun, budget._charged.measure(0.0), outlook.path.trunk[0].charged_early_bytes
+        pending.forwards([entry], b"", 0, 0.0)
+        pending.finish(0.0)
+        return begun, budget._charged.measure(0.0), pending.path.trunk[0].charged_early_bytes
 
     _, expected, _ = measured(begins=False)
     assert measured(begins=True) == (expected, expected, 0)
@@ -63,14 +63,14 @@ def test_what_was_begun_and_is_asked_for_no_more_does_not_pay_for_the_next_answe
     conversation = behind(2, policy=Policy.KIP73)
     first = conversation.ask()
     assert isinstance(first, Forward)
-    assert first.outlook is not None
-    charge_on_send(first.outlook, [response_entry("t", 0, MIB)], 0.0)
+    assert first.pending is not None
+    charge_on_send(first.pending, [response_entry("t", 0, MIB)], 0.0)
     del conversation.offsets["t", 0]
     second = conversation.ask()
-    first.outlook.forwards([response_entry("t", 0, MIB)], b"", 0, 0.0)
-    first.outlook.finish(0.0)
-    assert first.outlook.path.trunk[0].charged_early_bytes == MIB + ENTRY_BYTES
-    forget_early_charges(first.outlook)
+    first.pending.forwards([response_entry("t", 0, MIB)], b"", 0, 0.0)
+    first.pending.finish(0.0)
+    assert first.pending.path.trunk[0].charged_early_bytes == MIB + ENTRY_BYTES
+    forget_early_charges(first.pending)
     conversation.answer(second, {("t", 1): MIB})
     budget = conversation.throttle.budget
     assert isinstance(budget, Kip73Budget)

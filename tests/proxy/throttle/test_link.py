@@ -12,8 +12,8 @@ from proxy.throttle.absences import ABSENCE_SECONDS
 from proxy.throttle.decision import Answer, Forward, Hold
 from proxy.throttle.link import REFRESH_CHECK_SECONDS, REFRESH_SECONDS
 from proxy.throttle.replica import LEAST_NEED_BYTES
+from proxy.throttle.request_builder import FIRST_CONTACT_BYTES
 from proxy.throttle.steps import run_through
-from proxy.throttle.upstream import FIRST_CONTACT_BYTES
 from tests.proxy.conversation import LIMIT, MIB, Conversation, behind, fetch_frame, quotas, response_entry, throttle
 from tests.proxy.diagnostics.surveys import surveyed
 
@@ -45,8 +45,8 @@ def test_a_replica_that_is_behind_is_asked_for_what_the_budget_holds_and_others_
     decision = conversation.ask()
     assert conversation.asked_for(decision) == {T0: GATE}
     assert isinstance(decision, Forward)
-    assert decision.outlook is not None
-    assert [(r.topic, r.partition, r.high_watermark) for r in decision.outlook.replays] == [
+    assert decision.pending is not None
+    assert [(r.topic, r.partition, r.high_watermark) for r in decision.pending.replays] == [
         ("t", 1, 1_000_000),
         ("t", 2, 1_000_000),
     ]
@@ -261,8 +261,8 @@ def test_a_grant_is_given_back_when_its_answer_never_comes() -> None:
     conversation = behind(partitions=1)
     decision = conversation.ask()
     assert isinstance(decision, Forward)
-    assert decision.outlook is not None
-    decision.outlook.finish(0.0)
+    assert decision.pending is not None
+    decision.pending.finish(0.0)
     assert conversation.asked_for(conversation.ask()) == {T0: GATE}
 
 
@@ -276,7 +276,7 @@ def test_two_connections_share_one_budget_fairly() -> None:
         for index, follower in enumerate(followers):
             follower.now = step * 0.01
             decision = follower.ask()
-            if isinstance(decision, Forward) and decision.outlook is not None:
+            if isinstance(decision, Forward) and decision.pending is not None:
                 sizes = follower.asked_for(decision)
                 follower.answer(decision, sizes)
                 had[index] += sum(sizes.values())
@@ -293,9 +293,9 @@ def test_at_quota_0_high_watermarks_are_asked_for_every_few_seconds_and_records_
     decision = conversation.ask()
     assert conversation.asked_for(decision) == {T0: FIRST_CONTACT_BYTES, T1: FIRST_CONTACT_BYTES}
     assert isinstance(decision, Forward)
-    assert decision.outlook is not None
-    assert decision.outlook.must_discard(conversation.now)
-    assert decision.outlook.withholds(response_entry("t", 0, 16384))
+    assert decision.pending is not None
+    assert decision.pending.must_discard(conversation.now)
+    assert decision.pending.withholds(response_entry("t", 0, 16384))
     conversation.answer(decision, high_watermark=3_000_000)
     assert surveyed(conversation.throttle, conversation.now).lag_messages == 2 * 3_000_000
     assert isinstance(conversation.ask(), Hold)
@@ -311,8 +311,8 @@ def test_those_that_wait_for_their_turn_are_asked_for_their_high_watermarks_behi
     assert list(conversation.asked_for(decision).items())[1:] == [(T0, FIRST_CONTACT_BYTES)]
     assert next(iter(conversation.asked_for(decision))) == T2
     assert isinstance(decision, Forward)
-    assert decision.outlook is not None
-    assert not decision.outlook.must_discard(conversation.now)
+    assert decision.pending is not None
+    assert not decision.pending.must_discard(conversation.now)
 
 
 def test_in_a_drain_nobody_is_asked_for_the_sake_of_a_gauge() -> None:

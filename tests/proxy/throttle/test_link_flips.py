@@ -151,9 +151,9 @@ class Flips:
         """The leader's answer is not understood: it is given up, and its connection ends."""
         talk = self.talk
         decision = talk.waited(talk.ask())
-        if isinstance(decision, Forward) and decision.outlook is not None:
+        if isinstance(decision, Forward) and decision.pending is not None:
             talk.leader.answer(talk.frame if decision.frame is None else decision.frame, talk.now)
-            decision.outlook.lost(talk.now)
+            decision.pending.lost(talk.now)
             self.strays += 1
             self.reconnect()
         else:

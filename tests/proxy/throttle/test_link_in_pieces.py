@@ -99,14 +99,14 @@ class Story:
             return Told(Hold)
         if isinstance(decision, Answer):
             return Told(Answer, frame=decision.frame)
-        sent, outlook = self.talk.sent_on(decision), decision.outlook
+        sent, pending = self.talk.sent_on(decision), decision.pending
         asked = [(e.topic, e.partition, e.fetch_offset, e.partition_max_bytes) for e in sent.entries]
         told = Told(Forward, asked, sent.forgotten, (sent.session_id, sent.session_epoch))
-        if outlook is None:
+        if pending is None:
             return told
         return told._replace(
-            grants=dict(outlook.grants), replays=list(outlook.replays), confirms=set(outlook.confirms),
-            observed=set(outlook.observed),
+            grants=dict(pending.grants), replays=list(pending.replays), confirms=set(pending.confirms),
+            observed=set(pending.observed),
         )  # fmt: skip
 
 

@@ -10,7 +10,7 @@ from proxy.quotas.rules import METADATA_TOPIC_ID
 from proxy.throttle.decision import Answer, Forward, Hold
 from proxy.throttle.link import REFRESH_SECONDS
 from proxy.throttle.replica import LEAST_NEED_BYTES
-from proxy.throttle.upstream import FIRST_CONTACT_BYTES
+from proxy.throttle.request_builder import FIRST_CONTACT_BYTES
 from tests.proxy.conversation import LIMIT, MIB, quotas, throttle
 from tests.proxy.session_conversation import MESSAGE_BYTES, SessionConversation, SessionLeader, only, topic_of
 
@@ -239,9 +239,9 @@ def test_a_lost_response_ends_the_session_and_gives_grants_back(version: int) ->
     talk.now = 5.0
     decision = talk.waited(talk.ask())
     assert isinstance(decision, Forward)
-    assert decision.outlook is not None
-    assert decision.outlook.grants
-    decision.outlook.lost(talk.now)
+    assert decision.pending is not None
+    assert decision.pending.grants
+    decision.pending.lost(talk.now)
     talk.follower.epoch += 1  # it would go on, had it heard
     assert isinstance(talk.ask(), Answer)
     talk.follower.epoch -= 1
@@ -331,9 +331,9 @@ def test_each_grant_that_brings_nothing_doubles_what_the_next_is_worth(version: 
     talk.now += 5
     decision = talk.waited(talk.ask())
     assert isinstance(decision, Forward)
-    assert decision.outlook is not None
-    assert set(decision.outlook.grants) == set(talk.wants)
-    decision.outlook.finish(talk.now)
+    assert decision.pending is not None
+    assert set(decision.pending.grants) == set(talk.wants)
+    decision.pending.finish(talk.now)
     assert [replica.need_bytes for replica in replicas] == [min(2 * need, LIMIT) for need in before]
 
 

@@ -102,7 +102,7 @@ def test_what_the_ledger_was_told_is_what_the_quota_was_charged(role: Role) -> N
     for _ in range(50):
         decision = found.ask()
         if isinstance(decision, Forward):
-            granted = decision.outlook.grants if decision.outlook is not None else {}
+            granted = decision.pending.grants if decision.pending is not None else {}
             found.answer(decision, {key: size // 1000 * 1000 for key, size in granted.items()})
         found.now += 0.05
     blocks = told(found)

@@ -296,7 +296,7 @@ def test_a_connection_that_carries_nothing_listed_is_timed_while_a_rate_goes_by_
     conversation = timed(Conversation(held, offsets={live: 1_000_000}))
     decision = conversation.ask()
     assert isinstance(decision, Forward)
-    assert decision.outlook is None  # its answers pass unread
+    assert decision.pending is None  # its answers pass unread
     held.timings.are_wanted = True
     conversation.answer(conversation.ask(), {live: 5_000})
     conversation.now += 0.03

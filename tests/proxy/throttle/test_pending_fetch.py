@@ -13,21 +13,21 @@ from proxy.throttle.link import Link
 from tests.proxy.conversation import ENTRY_BYTES, MIB, Conversation, behind, quotas, response_entry
 
 if TYPE_CHECKING:
-    from proxy.throttle.outlook import Outlook
+    from proxy.throttle.pending_fetch import PendingFetch
 
 KEY = ("t", 0)
 
 
-def granted(conversation: Conversation) -> Outlook:
+def granted(conversation: Conversation) -> PendingFetch:
     decision = conversation.ask()
     assert isinstance(decision, Forward)
-    assert decision.outlook is not None
-    return decision.outlook
+    assert decision.pending is not None
+    return decision.pending
 
 
-def tell(outlook: Outlook, record_bytes: int = 0, *, error: int = 0) -> None:
+def tell(pending: PendingFetch, record_bytes: int = 0, *, error: int = 0) -> None:
     entry = response_entry(*KEY, record_bytes, error=error, high_watermark=2_000_000, log_start=3)
-    outlook.forwards([entry], b"", 0, 0.0)
+    pending.forwards([entry], b"", 0, 0.0)
 
 
 @pytest.mark.parametrize(("role", "counted"), [(Role.LEADER, 5000 + ENTRY_BYTES), (Role.FOLLOWER, 5000)])
@@ -75,22 +75,22 @@ def test_the_first_batch_of_one_that_is_behind_tells_what_a_grant_is_worth() -> 
 
 def test_only_records_of_one_that_is_behind_are_withheld() -> None:
     conversation = behind()
-    outlook = granted(conversation)
-    assert not outlook.must_discard(0.0)
-    assert not outlook.withholds(response_entry(*KEY, 700))
+    pending = granted(conversation)
+    assert not pending.must_discard(0.0)
+    assert not pending.withholds(response_entry(*KEY, 700))
     conversation.throttle.apply(quotas(0.01 * MIB), 1.0)
-    conversation.throttle.account(outlook.path, 1.0, 0, 0, reserved=0, granted=0, ungranted=MIB, observed=0)
-    assert outlook.must_discard(1.0)
-    assert outlook.withholds(response_entry(*KEY, 700))
-    assert not outlook.withholds(response_entry(*KEY, 700, error=6))
-    assert not outlook.withholds(response_entry(*KEY, 0))
-    assert not outlook.withholds(response_entry("other", 0, 700))
+    conversation.throttle.account(pending.path, 1.0, 0, 0, reserved=0, granted=0, ungranted=MIB, observed=0)
+    assert pending.must_discard(1.0)
+    assert pending.withholds(response_entry(*KEY, 700))
+    assert not pending.withholds(response_entry(*KEY, 700, error=6))
+    assert not pending.withholds(response_entry(*KEY, 0))
+    assert not pending.withholds(response_entry("other", 0, 700))
 
 
 def test_discarded_records_are_counted_apart_and_their_entry_still_teaches() -> None:
     conversation = behind()
-    outlook = granted(conversation)
-    outlook.discards(response_entry(*KEY, 700, high_watermark=9, log_start=1), 0.0)
+    pending = granted(conversation)
+    pending.discards(response_entry(*KEY, 700, high_watermark=9, log_start=1), 0.0)
     statistics = conversation.throttle.statistics
     assert (statistics.substituted_partitions, statistics.withheld_bytes) == (1, 700)
     assert statistics.throttled_bytes_catching_up == 0
@@ -99,9 +99,9 @@ def test_discarded_records_are_counted_apart_and_their_entry_still_teaches() -> 
 
 def test_finishing_twice_gives_back_once() -> None:
     conversation = behind()
-    outlook = granted(conversation)
-    outlook.finish(0.0)
-    outlook.finish(0.0)
+    pending = granted(conversation)
+    pending.finish(0.0)
+    pending.finish(0.0)
     assert conversation.asked_for(conversation.ask())[KEY] <= 0.4 * MIB + 1
 
 
@@ -115,7 +115,7 @@ def test_a_follower_that_does_not_wait_for_its_answers(*, journal: bool) -> None
         conversation.meet()
     decision = conversation.ask()
     assert isinstance(decision, Forward)
-    first = decision.outlook
+    first = decision.pending
     assert first is not None
     conversation.offsets = {("t", 1): 0}
     conversation.ask()

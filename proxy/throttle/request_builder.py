@@ -15,9 +15,9 @@ from protocol.fetch.request import MAX_INT32
 from protocol.fetch.tables import NO_SESSION_ID
 from protocol.session.requests import Choice, LocalAnswer
 
-from . import replies
+from ..throttle import replies
 from .decision import Forward
-from .outlook import Outlook
+from .pending_fetch import PendingFetch
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -38,10 +38,10 @@ watermark to answer it with: one batch of the first such partition comes (KIP-74
 others only the high watermark. 0 would not do: it makes a leader answer at once (1400 fetches a second, measured)."""
 
 
-class Upstream:
+class RequestBuilder:
     """Turns one link's decisions into requests to its leader, or into answers."""
 
-    __slots__ = ("_beside", "_claim", "_replicas", "_session", "_throttle", "_witness", "expected_at")
+    __slots__ = ("_beside", "_claim", "_replicas", "_session", "_throttle", "_traffic", "expected_at")
 
     def __init__(
         self,
@@ -49,27 +49,27 @@ class Upstream:
         replicas: Replicas,
         claim: ConnectionClaim,
         session: LinkSession,
-        witness: LinkTraffic | None,
+        traffic: LinkTraffic | None,
     ) -> None:
         self._throttle = throttle
         self._replicas = replicas
         self._claim = claim
         self._session = session
-        self._witness = witness
+        self._traffic = traffic
         self.expected_at: float | None = None
         """When the leader answers the request forwarded last if it has nothing new; None if partitions that are known
         to have data were requested."""
-        self._beside: Outlook | None = None
-        """The outlook of the last request if it asked for granted replicas and for others as well. A sidecar beside the
-        leader that allows the granted ones nothing cannot hold such a request, and answers at once."""
+        self._beside: PendingFetch | None = None
+        """The pending fetch of the last request if it asked for granted replicas and for others as well. A sidecar
+        beside the leader that allows the granted ones nothing cannot hold such a request, and answers at once."""
 
     def look_back(self, demand: Demand, now: float) -> None:
         """Take the follower's next request. If the grants of the last one brought no records although the replica is
         behind, have the claim rest for a while: the same grants would bring nothing again if given at once."""
-        outlook, self._beside = self._beside, None
-        if outlook is None or outlook.first is None or not outlook.brought_nothing:
+        pending, self._beside = self._beside, None
+        if pending is None or pending.first is None or not pending.brought_nothing:
             return
-        replica = self._replicas.behind.get(outlook.first)
+        replica = self._replicas.behind.get(pending.first)
         if replica is None:
             return
         path = self._claim.path
@@ -95,14 +95,14 @@ class Upstream:
 
     def as_it_is(self, demand: Demand, now: float) -> Forward | Answer:
         """Forward a request of which every partition is in sync or not throttled."""
-        return self._unshaped(demand, self._outlook(demand, now))
+        return self._unshaped(demand, self._pending(demand, now))
 
-    def _unshaped(self, demand: Demand, outlook: Outlook) -> Forward | Answer:
+    def _unshaped(self, demand: Demand, pending: PendingFetch) -> Forward | Answer:
         self.expected_at = demand.deadline
         if demand.translation is None:
-            wanted = self._replicas.known or self._witness is not None or self._throttle.timings.are_wanted
-            return Forward(None, outlook if wanted else None)
-        return self._sent_on(demand, Choice(), outlook, demand.request.max_wait_ms)
+            wanted = self._replicas.known or self._traffic is not None or self._throttle.timings.are_wanted
+            return Forward(None, pending if wanted else None)
+        return self._sent_on(demand, Choice(), pending, demand.request.max_wait_ms)
 
     def forward(
         self,
@@ -127,63 +127,63 @@ class Upstream:
             confirms -= unheard
         probed = [*probed, *(key for key in new if key not in granted)]
         self._throttle.statistics.omitted_partitions += len(omitted)
-        outlook = self._outlook(demand, now)
-        outlook.catches_up = len(behind) > len(omitted)
-        outlook.is_tight = shapes and not self._claim.has_all
-        self._grants(outlook, granted)
-        outlook.first = next((key for key in granted if key in behind), None)
-        outlook.replays = self._replays(omitted) if replays else []
-        outlook.confirms = confirms
+        pending = self._pending(demand, now)
+        pending.catches_up = len(behind) > len(omitted)
+        pending.is_tight = shapes and not self._claim.has_all
+        self._grants(pending, granted)
+        pending.first = next((key for key in granted if key in behind), None)
+        pending.replays = self._replays(omitted) if replays else []
+        pending.confirms = confirms
         self._replicas.leader_is_asked((*granted, *probed), now)
         if granted and demand.partitions > len(granted) + len(omitted):
-            self._beside = outlook
+            self._beside = pending
         max_wait_ms = self._max_wait_ms(demand, hurries=bool(omitted) and not granted, now=now)
         self.expected_at = None if granted or probed else now + max_wait_ms / 1000
         if shapes:
             choice = Choice(frozenset(omitted), granted, dict.fromkeys(probed, FIRST_CONTACT_BYTES))
         else:
             choice = Choice(frozenset(omitted), dict.fromkeys(granted, MAX_INT32))
-        return self._sent_on(demand, choice, outlook, max_wait_ms)
+        return self._sent_on(demand, choice, pending, max_wait_ms)
 
     def forward_all(self, demand: Demand, granted: dict[PartitionKey, int], now: float) -> Forward:
         """Forward the request as it came, since all of it is granted in full; the follower's own order lets each
         partition be the first one in turn."""
-        outlook = self._outlook(demand, now)
-        outlook.catches_up = outlook.in_full = True
-        self._grants(outlook, granted)
+        pending = self._pending(demand, now)
+        pending.catches_up = pending.in_full = True
+        self._grants(pending, granted)
         first = demand.request.entries[0]
-        outlook.first = (first.topic, first.partition)
+        pending.first = (first.topic, first.partition)
         self.expected_at = None
-        return Forward(None, outlook)
+        return Forward(None, pending)
 
-    def _sent_on(self, demand: Demand, choice: Choice, outlook: Outlook, max_wait_ms: int) -> Forward | Answer:
+    def _sent_on(self, demand: Demand, choice: Choice, pending: PendingFetch, max_wait_ms: int) -> Forward | Answer:
         translation = demand.translation
         if translation is None:
-            return replies.without_session(demand, choice, outlook, max_wait_ms)
+            return replies.without_session(demand, choice, pending, max_wait_ms)
         asks = translation.decide(choice)
         if isinstance(asks, LocalAnswer):
-            outlook.lost(outlook.admitted_at)
+            pending.lost(pending.admitted_at)
             return replies.error(demand.frame, demand.request, asks)
-        outlook.translation = self._session.sent = translation
-        return replies.in_session(demand, asks, outlook, max_wait_ms)
+        pending.translation = self._session.sent = translation
+        return replies.in_session(demand, asks, pending, max_wait_ms)
 
     def observe(self, demand: Demand, granted: dict[PartitionKey, int], now: float) -> Forward | Answer:
         """Forward the request unchanged (observe mode), and remember what would have been left out of it."""
-        outlook = self._outlook(demand, now)
-        self._grants(outlook, granted)
-        outlook.observed = frozenset(self._replicas.behind.keys() - granted.keys())
-        self._throttle.statistics.omitted_partitions += len(outlook.observed)
-        return self._unshaped(demand, outlook)
+        pending = self._pending(demand, now)
+        self._grants(pending, granted)
+        pending.observed = frozenset(self._replicas.behind.keys() - granted.keys())
+        self._throttle.statistics.omitted_partitions += len(pending.observed)
+        return self._unshaped(demand, pending)
 
-    def _grants(self, outlook: Outlook, granted: dict[PartitionKey, int]) -> None:
+    def _grants(self, pending: PendingFetch, granted: dict[PartitionKey, int]) -> None:
         """The request is forwarded with these grants."""
-        outlook.grants = granted
+        pending.grants = granted
         if granted:
-            outlook.branches = self._claim.branches
+            pending.branches = self._claim.branches
 
-    def _outlook(self, demand: Demand, now: float) -> Outlook:
+    def _pending(self, demand: Demand, now: float) -> PendingFetch:
         version, path = demand.request.head.api_version, self._claim.path
-        return Outlook(self._throttle, path, self._replicas, version, now, self._witness)
+        return PendingFetch(self._throttle, path, self._replicas, version, now, self._traffic)
 
     def _replays(self, omitted: Collection[PartitionKey]) -> list[ReplayedEntry]:
         known = self._replicas.known

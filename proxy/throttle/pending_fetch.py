@@ -40,9 +40,9 @@ if TYPE_CHECKING:
 _LEADER = Role.LEADER
 
 
-class Outlook:
+class PendingFetch:
     """`grants` are the bytes reserved for partitions that were asked for, `replays` the entries to append for those
-    that were not. `witness` tells the journal, if one is kept."""
+    that were not. `traffic` tells the journal, if one is kept."""
 
     def __init__(
         self,
@@ -51,19 +51,19 @@ class Outlook:
         replicas: Replicas,
         version: int,
         admitted_at: float,
-        witness: LinkTraffic | None,
+        traffic: LinkTraffic | None,
     ) -> None:
         self.throttle = throttle
         self.path = path
         self.replicas = replicas
         self.version = version
         self.admitted_at = admitted_at
-        self.witness = witness
+        self.traffic = traffic
         self.grants: dict[PartitionKey, int] = {}
         self.fed: list[Replica] = []
         """If `in_full`: the replicas that were brought records so far."""
 
-    # An Outlook is made for every fetch. Values that few fetches change are the class's, which costs nothing to make.
+    # One is made for every fetch. Values that few fetches change are the class's, which costs nothing to make.
     observed: Set[PartitionKey] = frozenset()
     """Observe mode: what enforcing would have omitted."""
     first: PartitionKey | None = None
@@ -100,7 +100,7 @@ class Outlook:
     def teaches(self) -> int | None:
         """Return the number of the present state of knowledge: while it stays the same, an answer without records that
         equals the one before teaches nothing new. None: every entry must be read."""
-        return None if self.witness is not None or self.translation is not None else self.replicas.generation
+        return None if self.traffic is not None or self.translation is not None else self.replicas.generation
 
     def must_discard(self, now: float) -> bool:
         """Tell whether records of replicas that are behind are over quota, so that they must be discarded."""
@@ -153,8 +153,8 @@ class Outlook:
         accounted for are those that Kafka's own throttle records (KIP-73): as a follower the records' bytes, as a
         leader the entry's bytes on the wire.
         """
-        if self.witness is not None:
-            self.witness.forwarded(entries, now)
+        if self.traffic is not None:
+            self.traffic.forwarded(entries, now)
         known = self.replicas.known
         expects = None if self.translation is None else self.translation.expects
         brought: list[tuple[Replica, int, int, int]] = []
@@ -241,8 +241,8 @@ class Outlook:
     def discards(self, entry: ResponseEntry, now: float) -> None:
         """The records of this entry are over quota and do not go on; everything else of it does."""
         key = entry.topic, entry.partition
-        if self.witness is not None:
-            self.witness.withheld((key,), now)
+        if self.traffic is not None:
+            self.traffic.withheld((key,), now)
         replica = self.replicas.known.get(key)
         # A follower that does not wait for its answers may have stopped asking for the partition since.
         if replica is not None:
@@ -279,17 +279,17 @@ class Outlook:
         self.grants.clear()
 
 
-def _turns(grants: Mapping[PartitionKey, int], outlook: Outlook) -> dict[PartitionKey, int]:
+def _turns(grants: Mapping[PartitionKey, int], pending: PendingFetch) -> dict[PartitionKey, int]:
     """Return the turn that each granted replica takes once it is brought records. Those that were granted less than
     they may ask for go first the next time: otherwise the last replicas of a fetch would be granted only what the
     others leave, in every fetch."""
-    known = outlook.replicas.known
+    known = pending.replicas.known
     cut: list[PartitionKey] = []
     whole: list[PartitionKey] = []
     for key, granted in grants.items():
         replica = known.get(key)
         (cut if replica is not None and granted < replica.wish.limit_bytes else whole).append(key)
-    return dict(zip(cut + whole, outlook.throttle.next_turns(len(grants)), strict=True))
+    return dict(zip(cut + whole, pending.throttle.next_turns(len(grants)), strict=True))
 
 
 def _serve_later(fed: Sequence[Replica], throttle: RoleThrottle) -> None:
@@ -301,10 +301,10 @@ def _serve_later(fed: Sequence[Replica], throttle: RoleThrottle) -> None:
         replica.served = turn
 
 
-def _time(outlook: Outlook, now: float, *, in_sync: bool, catches_up: bool) -> None:
+def _time(pending: PendingFetch, now: float, *, in_sync: bool, catches_up: bool) -> None:
     """Note when records go on. A rate with `auto` is chosen by two times: how long leaders take to answer, and how long
     followers take to come back."""
-    outlook.replicas.timings.records_go_on(now, in_sync=in_sync)
-    if catches_up and not outlook.is_timed and outlook.throttle.is_auto:
-        outlook.is_timed = True
-        outlook.replicas.timings.answered(now - outlook.admitted_at)
+    pending.replicas.timings.records_go_on(now, in_sync=in_sync)
+    if catches_up and not pending.is_timed and pending.throttle.is_auto:
+        pending.is_timed = True
+        pending.replicas.timings.answered(now - pending.admitted_at)
