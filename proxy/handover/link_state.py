@@ -77,7 +77,7 @@ def restore_budget(throttle: RoleThrottle, available: float | None, now: float) 
 def _replica_states(replicas: Replicas, now: float) -> list[ReplicaState]:
     changed = replicas.changed
     found = [_replica_state(replica, None, is_changed=key in changed) for key, replica in replicas.known.items()]
-    missing = replicas._absences.missing.values()
+    missing = replicas._omitted.missing.values()
     return found + [_replica_state(replica, max(now - since, 0.0), is_changed=False) for replica, since in missing]
 
 
@@ -113,7 +113,7 @@ def _restore_replicas(replicas: Replicas, states: list[ReplicaState], now: float
             continue
         replica = _restored_replica(state, now)
         if state.missing_seconds is not None:
-            replicas._absences.missing[key] = (replica, now - state.missing_seconds)
+            replicas._omitted.missing[key] = (replica, now - state.missing_seconds)
             continue
         replicas.known[key] = replica
         replicas._place(key, replica)

@@ -48,7 +48,7 @@ from ..relay.reaper import Reaper
 from ..roles import Role
 from ..throttle.partition_health import PartitionHealth
 from ..throttle.racks import Racks
-from ..throttle.remembered import Remembered
+from ..throttle.remembered import ReplicaLimit
 from ..throttle.role_throttle import RoleThrottle
 from ..throttle.topic_names import TopicNames
 from ..tls.legs import open_legs
@@ -156,7 +156,7 @@ class Sidecar:
             now=now,
             ledger=None if self.journal is None else self.journal.ledger,
             names=self._names,
-            remembered=Remembered(limits.max_replicas, limits.max_replicas_per_connection),
+            remembered=ReplicaLimit(limits.max_replicas, limits.max_replicas_per_connection),
             needs=self._needs,
             racks=self._racks,
         )

@@ -11,41 +11,94 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .absences import Absences
-from .chosen import Chosen
 from .meter import GrowthMeter, Meter
 from .replica import BEHIND, NEW, SERVED, TRUNCATED, Replica
+from .selection import SelectionCache
 from .steps import parts
 from .timings import LinkTimings
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from protocol.fetch.batches import BatchWalk
     from protocol.fetch.walker import RequestEntry
     from protocol.session.requests import PartitionKey
     from protocol.wire.topics import Topic
 
-    from .remembered import Remembered
+    from .remembered import ReplicaLimit
     from .selection import Selection
     from .steps import Steps
 
+ABSENCE_SECONDS = 10.0
+"""A partition that was left out for longer counts as new when it is asked for again."""
 COUNTED_SECONDS = 30.0
 """A replica that no request asked for in this time is left out of figures. A fetcher without partitions, because a
 reassignment was cancelled, sends no more requests, and its connection stays open until connections.max.idle.ms (10
 minutes by default). A fetcher that has partitions asks again after request.timeout.ms (30 s) at the latest."""
 
 
+class RecentlyOmitted:
+    """The replicas that a connection's follower leaves out, because it throttles them, natively or by its own sidecar.
+
+    If it asks for one again soon, what was known of it still tells whether it is behind. Invariant: a replica that was
+    left out for `ABSENCE_SECONDS` is forgotten, at the latest by the next request.
+    """
+
+    __slots__ = ("missing",)
+
+    def __init__(self) -> None:
+        self.missing: dict[PartitionKey, tuple[Replica, float]] = {}
+        """Each replica with the time of the last request that asked for it."""
+
+    def __len__(self) -> int:
+        return len(self.missing)
+
+    def clear(self) -> None:
+        self.missing.clear()
+
+    def begin(self, keys: Collection[PartitionKey], known: Mapping[PartitionKey, Replica], since: float) -> None:
+        """The follower has left these out of a request; it asked for them last at `since`."""
+        for key in keys:
+            self.missing[key] = (known[key], since)
+
+    def end(self, key: PartitionKey, now: float) -> Replica | None:
+        """The follower asks for this one again: return what is known of it, None if that is too old or nothing."""
+        replica, since = self.missing.pop(key, (None, now))
+        return None if now - since >= ABSENCE_SECONDS else replica
+
+    def forget_old(self, now: float) -> None:
+        for key in [key for key, (_, since) in self.missing.items() if now - since >= ABSENCE_SECONDS]:
+            del self.missing[key]
+
+    def within(self, seconds: float, now: float) -> list[Replica]:
+        """Return the replicas that have been left out for less than `seconds`."""
+        return [replica for replica, since in self.missing.values() if now - since < seconds]
+
+
 class Replicas:
     """Those of one connection, by (topic, partition)."""
 
     __slots__ = (
-        "_absences", "_asked_at", "_batch_bytes", "_chosen", "_remembered", "_requests", "behind", "changed",
-        "fetch_version", "gain", "generation", "growth", "known", "new", "not_remembered", "timings",
+        "_asked_at",
+        "_batch_bytes",
+        "_chosen",
+        "_omitted",
+        "_remembered",
+        "_requests",
+        "behind",
+        "changed",
+        "fetch_version",
+        "gain",
+        "generation",
+        "growth",
+        "known",
+        "new",
+        "not_remembered",
+        "timings",
     )  # fmt: skip
 
-    def __init__(self, selection: Selection, remembered: Remembered) -> None:
-        self._chosen = Chosen(selection)
+    def __init__(self, selection: Selection, remembered: ReplicaLimit) -> None:
+        self._chosen = SelectionCache(selection)
         self._remembered = remembered
         self.known: dict[PartitionKey, Replica] = {}
         self.behind: dict[PartitionKey, Replica] = {}
@@ -56,7 +109,7 @@ class Replicas:
         """The size of the batches of each topic that was seen; 0 where they are not alike."""
         self.generation = 0
         """Grows whenever a replica comes or goes, is asked for with other values, or changes its standing."""
-        self._absences = Absences()
+        self._omitted = RecentlyOmitted()
         self.fetch_version: int | None = None
         """The version of the last replica's Fetch, for people; None: there was none."""
         self.gain = Meter(0.0)
@@ -70,12 +123,12 @@ class Replicas:
         remembered."""
 
     def __len__(self) -> int:
-        return len(self.known) + len(self._absences)
+        return len(self.known) + len(self._omitted)
 
     def counted(self, now: float) -> list[Replica]:
         """Return the replicas asked for within `COUNTED_SECONDS`, whether or not the last request listed them."""
         found = list(self.known.values()) if now - self._asked_at < COUNTED_SECONDS else []
-        return found + self._absences.within(COUNTED_SECONDS, now)
+        return found + self._omitted.within(COUNTED_SECONDS, now)
 
     def in_turn(self, *, with_new: bool) -> list[Replica]:
         """Return the replicas that are behind, the one served longest ago first; then, if wanted, the new ones."""
@@ -111,8 +164,8 @@ class Replicas:
     def clear(self) -> None:
         """Forget everything: a fetch passed unread, so what is known may be out of date."""
         self.generation += 1
-        if self.known or self._absences.missing:
-            self._absences.clear()
+        if self.known or self._omitted.missing:
+            self._omitted.clear()
             for each in (self.known, self.behind, self.new, self.changed):
                 each.clear()
 
@@ -204,7 +257,7 @@ class Replicas:
     def _meet(self, key: PartitionKey, entry: RequestEntry, now: float) -> bool:
         if not self.selects(key):
             return False
-        replica = self._absences.end(key, now)
+        replica = self._omitted.end(key, now)
         if replica is None:
             if not self._remembered.admits(len(self)):
                 self.not_remembered += 1
@@ -223,7 +276,7 @@ class Replicas:
             self.gain.add(entry.fetch_offset - replica.fetch_offset, now)
 
     def _miss(self, keys: Collection[PartitionKey]) -> None:
-        self._absences.begin(keys, self.known, self._asked_at)
+        self._omitted.begin(keys, self.known, self._asked_at)
         self._let_go(keys)
 
     def _let_go(self, keys: Collection[PartitionKey]) -> None:
@@ -240,8 +293,8 @@ class Replicas:
             replica = self.known.get(key)
             if replica is not None and replica.asked_again():
                 self._place(key, replica)
-        if self._absences.missing:
-            self._absences.forget_old(now)
+        if self._omitted.missing:
+            self._omitted.forget_old(now)
         self._asked_at = now
 
     def _place(self, key: PartitionKey, replica: Replica) -> None:

@@ -14,7 +14,7 @@ from protocol.session.registry import FetchSessions
 from .budget_tree import BudgetTree, budget_node
 from .partition_health import PartitionHealth
 from .racks import NO_RACK_DOUBTS, RackDoubts, Racks
-from .remembered import Remembered
+from .remembered import ReplicaLimit
 from .selection import Selection
 from .timings import Timings
 from .topic_names import TopicNames
@@ -88,7 +88,7 @@ class RoleThrottle:
         now: float,
         ledger: Ledger | None = None,
         names: TopicNames | None = None,
-        remembered: Remembered | None = None,
+        remembered: ReplicaLimit | None = None,
         needs: PartitionHealth | None = None,
         racks: Racks | None = None,
     ) -> None:
@@ -104,7 +104,7 @@ class RoleThrottle:
         self.sessions: FetchSessions[Asked] = FetchSessions()
         """The fetch sessions that are translated (Fetch v7 and later): to omit a partition from a session's request,
         the sidecar has the leader's session forget it."""
-        self.remembered = Remembered() if remembered is None else remembered
+        self.remembered = ReplicaLimit() if remembered is None else remembered
         self.links: set[OpenLink] = set()
         self.timings = Timings()
         self._strict = settings.policy == "strict"

@@ -8,10 +8,10 @@ from protocol.fetch.request import parse_fetch_request
 from protocol.fetch.tables import response_layout
 from proxy.quotas import Partitions, Quotas, RoleQuota
 from proxy.roles import Role
-from proxy.throttle.absences import ABSENCE_SECONDS
 from proxy.throttle.decision import Answer, Forward, Hold
 from proxy.throttle.link import REFRESH_CHECK_SECONDS, REFRESH_SECONDS
 from proxy.throttle.replica import LEAST_NEED_BYTES
+from proxy.throttle.replicas import ABSENCE_SECONDS
 from proxy.throttle.request_builder import FIRST_CONTACT_BYTES
 from proxy.throttle.steps import run_through
 from tests.proxy.conversation import LIMIT, MIB, Conversation, behind, fetch_frame, quotas, response_entry, throttle

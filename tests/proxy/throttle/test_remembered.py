@@ -10,10 +10,10 @@ from proxy.ledger.blocks import Position, TrafficKey
 from proxy.ledger.ledger import Ledger
 from proxy.quotas import Quotas
 from proxy.quotas.rules import MOST_RESOLVED, RoleQuota
-from proxy.throttle import chosen, link_traffic
+from proxy.throttle import link_traffic, selection
 from proxy.throttle.decision import Forward
 from proxy.throttle.link import Link
-from proxy.throttle.remembered import Remembered
+from proxy.throttle.remembered import ReplicaLimit
 from tests.proxy.conversation import Conversation, behind, throttle
 
 
@@ -71,7 +71,7 @@ def test_topics_that_are_looked_up_once_are_forgotten_in_time(topics: str | None
 
 
 def test_topics_without_listed_partitions_are_remembered_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chosen, "MOST_FREE_TOPICS", 10)
+    monkeypatch.setattr(selection, "MOST_FREE_TOPICS", 10)
     of = throttle()
     of.apply(Quotas(leader=RoleQuota(1.0)), 0.0)
     conversation = Conversation(of)
@@ -115,5 +115,5 @@ def test_a_ledger_sums_up_so_many_and_counts_the_rest(monkeypatch: pytest.Monkey
 
 
 def test_counting_admits_until_either_bound() -> None:
-    remembered = Remembered(most=3, most_of_connection=2)
+    remembered = ReplicaLimit(most=3, most_of_connection=2)
     assert [remembered.admits(n) for n in (0, 1, 2, 1, 0)] == [True, True, False, True, False]
