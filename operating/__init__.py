@@ -1,1 +1,1 @@
-"""What an operator types: the commands, and what they ask, plan, edit and tell. Imports `proxy`, never the reverse."""
+"""The commands for operators: they ask, plan, check and report. Imports `proxy`, never the reverse."""

@@ -48,20 +48,20 @@ _MAX_REFUSAL_BYTES = 64 * 1024
 
 
 class RefusedError(UnreachableError):
-    """Somebody is there, and does not give what was asked for."""
+    """A peer answered, but not with what was asked for."""
 
 
 class DistrustError(UnreachableError):
-    """Somebody is there and speaks TLS, and one of the two does not believe who the other is."""
+    """A peer speaks TLS, and one of the two does not trust the other."""
 
 
 def shows_certificate() -> bool:
-    """Whether the environment names a certificate to show to sidecars."""
+    """Return True if the environment names a certificate to show to sidecars."""
     return CERTIFICATE_FILE in os.environ
 
 
 def _opener_for(url: str) -> urllib.request.OpenerDirector:
-    """Raises ConfigurationError."""
+    """Return the opener for a URL. Raises ConfigurationError."""
     if not url.startswith("https:"):
         return _of_http()
     trusted = os.environ.get(AUTHORITIES_FILE)
@@ -84,7 +84,8 @@ _of_http = functools.cache(functools.partial(opener, timeouts=_MOST_TIMEOUTS))
 def _opener_with(
     certificate: str | None, key: str | None, trusted: str | None, _changed: int
 ) -> urllib.request.OpenerDirector:
-    """Kept, because whom to trust is 150 certificates to read, and `status` asks fifty sidecars every second."""
+    """Return an opener, kept because trusted authorities are 150 certificates to read, and `status` asks fifty sidecars
+    every second."""
     try:
         context = ssl.create_default_context(cafile=trusted)
     except OSError as error:
@@ -98,8 +99,8 @@ def _opener_with(
 
 
 def token_in(content: bytes, *, whose: str) -> str:
-    """The one token that a file holds. Raises ConfigurationError, which never shows what is in it: with more than one
-    line of it `http.client` would refuse the header, and print that."""
+    """Return the one token that a file holds. Raises ConfigurationError, which never shows what is in it: with more
+    than one line of it `http.client` would refuse the header, and print that."""
     found = content.strip()
     if not TOKEN.fullmatch(found):
         raise ConfigurationError(f"{whose}: expected one token of letters, digits and -._~+/=, found something else")
@@ -185,14 +186,15 @@ def _send_privately(
 
 
 def _is_distrust(error: object) -> bool:
-    """Whether the other end was heard to speak TLS, or to refuse ours. Who hangs up in between may be anybody."""
+    """Return True if the other end was heard to speak TLS, or to refuse ours. Who hangs up in between may be
+    anybody."""
     return isinstance(error, ssl.SSLError) and not isinstance(
         error, ssl.SSLEOFError | ssl.SSLZeroReturnError | ssl.SSLSyscallError
     )
 
 
 def _said(refusal: urllib.error.HTTPError) -> str:
-    """What came with it; why it did not come, if it was to."""
+    """Return what came with it; why it did not come, if it was to."""
     with refusal:
         try:
             return refusal.read(_MAX_REFUSAL_BYTES).decode("utf-8", "replace").strip()

@@ -24,7 +24,7 @@ PACKAGED = Path("/etc/kafka-throttle-sidecar/proxy.toml")
 
 
 def load_configuration(path: Path, overrides: Sequence[str] = ()) -> Settings:
-    """Blocking. Raises ConfigurationError with every problem found."""
+    """Load proxy.toml. Blocking. Raises ConfigurationError with every problem found."""
     # Commands that only name the default file load this module for their options. `run --take-over` is one: what it
     # loads before it gives way, it loads while producers wait for the same cores (0.15 of 0.25 s of CPU).
     from proxy.config.settings import ControlSettings, load_settings

@@ -1,4 +1,4 @@
-"""How commands tell quotas, times and what changes between two quotas, in words with units.
+"""Writes quotas, times and the differences between two quotas, in words with units.
 
 Pure. Invariant: a rate always has its unit, a time its offset.
 """
@@ -31,7 +31,7 @@ _MULTIPLES = ((10**18, "E"), (10**15, "P"), (10**12, "T"), (10**9, "G"), (10**6,
 
 
 def source_in_json(source: RateSource) -> dict[str, Any]:
-    """What a rate that sets itself is to reach, and between which rates, in bytes per second."""
+    """Return what a rate that sets itself is to reach, and between which rates, in bytes per second."""
     return {
         "words": str(source),
         "least_bytes_per_second": source.least,
@@ -40,7 +40,7 @@ def source_in_json(source: RateSource) -> dict[str, Any]:
 
 
 def differences(before: Quotas, after: Quotas) -> list[str]:
-    """What traffic meets differently: ``leader 4.00 MiB/s (4194304 B/s) -> unlimited``."""
+    """Return what traffic meets differently: ``leader 4.00 MiB/s (4194304 B/s) -> unlimited``."""
     told = []
     for role in Role:
         old, new = before.of(role), after.of(role)
@@ -68,7 +68,7 @@ def _mode(quotas: Quotas) -> str:
 
 
 def format_time(moment: datetime) -> str:
-    """`2026-12-01 06:00:00 UTC`; as it is where UTC has no such date, as a sidecar may say."""
+    """Write a time: `2026-12-01 06:00:00 UTC`; unchanged if UTC has no such date, as a sidecar may answer."""
     try:
         return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
     except OverflowError:
@@ -76,7 +76,7 @@ def format_time(moment: datetime) -> str:
 
 
 def format_duration(seconds: float | None) -> str:
-    """`12s`, `3m05s`, `2h10m`, `3d04h`; `-` where nobody can tell."""
+    """Write a duration: `12s`, `3m05s`, `2h10m`, `3d04h`; `-` if it is unknown."""
     if seconds is None:
         return "-"
     whole = round(seconds)
@@ -89,13 +89,14 @@ def format_duration(seconds: float | None) -> str:
 
 
 def format_eta(seconds: float | None) -> str:
-    """`2h10m`; `-` where nobody can tell, or beyond 99 days: older sidecars tell 1e52 s of what stands still."""
+    """Write an ETA: `2h10m`; `-` if it is unknown or beyond 99 days: older sidecars answer 1e52 s for what stands
+    still."""
     return format_duration(seconds) if seconds is not None and 0 <= seconds <= _LONGEST_ETA_SECONDS else "-"
 
 
 def format_count(count: int) -> str:
-    """`1234567`, exact, as long as it has no more than eight digits; then `123.5M`, `9.2E`: seven characters at most,
-    so that a column has room for it whatever a broker says."""
+    """Write a count: `1234567`, exact up to eight digits; then `123.5M`, `9.2E`: seven characters at most, so that a
+    column has room for it."""
     if count < 10**_DIGITS_TOLD:
         return str(count)
     multiple, unit = next((m, u) for m, u in _MULTIPLES if count >= m)
@@ -103,7 +104,7 @@ def format_count(count: int) -> str:
 
 
 def format_rate_in_brief(bytes_per_second: float | None) -> str:
-    """`4.00 MiB/s`, `512 KiB/s`, `unlimited`: three digits that count, ten characters at most."""
+    """Write a rate: `4.00 MiB/s`, `512 KiB/s`, `unlimited`: three digits that count, ten characters at most."""
     if bytes_per_second is None or math.isinf(bytes_per_second):
         return "unlimited"
     size, units = max(bytes_per_second, 0.0), iter(_RATE_UNITS)
@@ -117,13 +118,13 @@ def format_rate_in_brief(bytes_per_second: float | None) -> str:
 
 
 def format_distance(moment: datetime, now: datetime) -> str:
-    """`in 2h10m`, `5m00s ago`."""
+    """Write a time relative to now: `in 2h10m`, `5m00s ago`."""
     ahead = (moment - now) / timedelta(seconds=1)
     return f"in {format_duration(ahead)}" if ahead >= 0 else f"{format_duration(-ahead)} ago"
 
 
 def parse_moment(text: str) -> datetime:
-    """Raises InvalidValueError unless `text` is a date and time with an offset."""
+    """Parse a date and time with an offset. Raises InvalidValueError."""
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:

@@ -34,7 +34,7 @@ and receive; 5 ms by default. Beside a thread that computes four pairs of these 
 
 
 def run_sidecar(config_path: Path, overrides: tuple[str, ...], *, take_over: bool) -> None:
-    """Until it has drained. Raises ConfigurationError."""
+    """Run a sidecar until it has drained. Raises ConfigurationError."""
     settings = load_configuration(config_path, overrides)
     passed = PassedSockets.of(os.environ)
     open_files.raise_limit()
@@ -73,6 +73,6 @@ def run_sidecar(config_path: Path, overrides: tuple[str, ...], *, take_over: boo
 
 
 def _end_stalled(queue: LogQueue) -> None:
-    """No other way ends a process whose main thread does not come back."""
+    """End the process; no other way ends one whose main thread does not come back."""
     queue.finish()
     os._exit(EXIT_STATUS)

@@ -15,7 +15,10 @@ _STREAMS = (("stdin", "r"), ("stdout", "w"), ("stderr", "w"))
 
 
 def mend_standard_streams() -> None:
-    """To be called before anything stays open. Where one is closed, there is /dev/null."""
+    """Open standard streams that are closed; to be called before anything stays open.
+
+    Where one is closed, there is /dev/null.
+    """
     for number, (name, mode) in enumerate(_STREAMS):
         if getattr(sys, name) is None:
             _open_null(number)
@@ -27,7 +30,7 @@ def mend_standard_streams() -> None:
 
 
 def _open_null(number: int) -> None:
-    """With this number, unless something has it; a child has it as well."""
+    """Open /dev/null with this number, unless it is in use; a child inherits it."""
     try:
         os.fstat(number)
     except OSError:

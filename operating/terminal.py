@@ -53,7 +53,8 @@ def say(text: str, *, err: bool = False) -> None:
 
 
 def encoded(document: object) -> bytes:
-    """One line. A file's name on Linux may be no text: what of it is none is escaped, as in every line for people."""
+    """Return one line. A file's name on Linux may be no text: what of it is none is escaped, as in every line for
+    people."""
     try:
         return msgspec.json.encode(document)
     except UnicodeEncodeError:
@@ -62,8 +63,10 @@ def encoded(document: object) -> bytes:
 
 @contextmanager
 def problems_as_json(*, as_json: bool) -> Iterator[None]:
-    """With --json what is wrong is an object as well: whoever reads standard output as JSON finds some in any case. The
-    error goes on, to be told to people."""
+    """Print problems as an object with --json, so that standard output is JSON in any case.
+
+    The error goes on, to be told to people.
+    """
     try:
         yield
     except (ConfigurationError, UnreachableError) as error:

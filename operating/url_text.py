@@ -14,12 +14,12 @@ user without a scheme before it is taken for a scheme, and a password is hidden 
 
 
 def names_user(url: str) -> bool:
-    """Whether there is a user in it, maybe with a password; no server's address has an at sign."""
+    """Return True if there is a user in it, maybe with a password; no server's address has an at sign."""
     return "@" in url
 
 
 def without_user(text: str) -> str:
-    """``http://…@kafka-101:9404`` of ``http://admin:secret@kafka-101:9404``; any other text as it is."""
+    """Return ``http://…@kafka-101:9404`` of ``http://admin:secret@kafka-101:9404``; any other text as it is."""
     found = _USER.match(text)
     if found is None:
         return text

@@ -22,6 +22,7 @@ CONVERTED = (
     "deploy",
     "fuzz",
     "journal_schema",
+    "operating",
     "lab",
     "pipeline",
     "protocol",

@@ -1,5 +1,5 @@
-"""What ``check`` says of keys, a password and a token: that files can be read, whose names certificates have, and who
-will not take them.
+"""Checks keys, a password and a token: that files can be read, the names of certificates, and the authorities that will
+refuse them.
 
 Reads the files, needs no network. Invariant: whatever ``run`` would refuse of them is a problem here.
 """
@@ -29,7 +29,8 @@ SOON_DAYS = 14
 
 
 def load_keys(settings: Settings) -> dict[str, Loaded]:
-    """Every leg's files by its name. Raises ConfigurationError with every problem, those of other secrets as well."""
+    """Return every leg's files by its name. Raises ConfigurationError with every problem, those of other secrets as
+    well."""
     problems: list[str] = []
     found = {}
     legs = [leg for role in settings.tls for leg in role.legs]
@@ -60,7 +61,7 @@ def _problems(read: Callable[[], object]) -> tuple[str, ...]:
 
 
 def keys_report(loaded: Mapping[str, Loaded]) -> Json:
-    """What ``--json`` prints of each leg that is encrypted."""
+    """Return what ``--json`` prints of each leg that is encrypted."""
     return {
         name: {
             "names": [own for identity in leg.identities for own in identity.names],
@@ -82,7 +83,7 @@ def keys_lines(report: Json) -> list[str]:
 
 
 def keys_warnings(settings: Settings, loaded: Mapping[str, Loaded], now: datetime) -> list[str]:
-    """What is valid and may not do, ready to print."""
+    """Return what is valid and may not do, ready to print."""
     return [
         *_names(settings, loaded),
         *_untrusted(loaded),
@@ -112,7 +113,7 @@ def _names(settings: Settings, loaded: Mapping[str, Loaded]) -> Iterator[str]:
 
 
 def _untrusted(loaded: Mapping[str, Loaded]) -> Iterator[str]:
-    """Brokers of a cluster usually trust the same authorities."""
+    """Yield certificates that no truststore accepts, since brokers of a cluster usually trust the same authorities."""
     for name, leg in loaded.items():
         if leg.authorities is None or name == "http.listen":
             continue

@@ -1,4 +1,4 @@
-"""Which layer gives each value that ``check`` shows: quotas.toml, an override of the sidecar's store, or the default.
+"""Finds the layer of each value that ``check`` shows: quotas.toml, an override of the sidecar's store, or the default.
 
 Invariant: the layer that is shown is the one that `proxy.quotas.effective` goes by.
 """

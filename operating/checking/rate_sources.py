@@ -1,4 +1,4 @@
-"""What ``check`` says of a rate that sets itself: above all, by when catch-up is to end.
+"""Reports a rate that sets itself for ``check``: above all, by when catch-up is to end.
 
 A `within` counts from when the sidecar first read it, which the sidecar keeps where an operator may not be able to
 look. Invariant: no time is told but one that the sidecar goes by; where it is not known here, that is what is said.
@@ -31,7 +31,10 @@ UNIT_STATE = Path("/var/lib/kafka-throttle-sidecar")
 
 
 class Moments(NamedTuple):
-    """What `check` goes by. `at`: the time that is asked about; `now`: the wall clock's; both with an offset."""
+    """The times that `check` goes by.
+
+    `at`: the time that is asked about; `now`: the wall clock's; both with an offset.
+    """
 
     at: datetime
     now: datetime
@@ -40,8 +43,8 @@ class Moments(NamedTuple):
 
 
 def state_of(settings: Settings, overrides: Sequence[str]) -> Path:
-    """Where the sidecar of this configuration keeps its starts. The packages' unit says so to the sidecar by a variable
-    that an operator's shell does not have."""
+    """Return where the sidecar of this configuration keeps its starts. The packages' unit says so to the sidecar by a
+    variable that an operator's shell does not have."""
     if settings.path.absolute() != PACKAGED or "STATE_DIRECTORY" in os.environ:
         return settings.quotas.state
     environ = {**os.environ, "STATE_DIRECTORY": str(UNIT_STATE)}
@@ -49,7 +52,7 @@ def state_of(settings: Settings, overrides: Sequence[str]) -> Path:
 
 
 def source_report(source: RateSource, moments: Moments) -> Json:
-    """`known_from`: what the start of a `within` is known from: the file that keeps it."""
+    """Return the report of a source. `known_from`: the file that keeps the start of a `within`."""
     report = source_in_json(source) | {"finish_by": None, "counts_from": None, "known_from": None}
     if source.deadline is None:
         return report
@@ -67,7 +70,7 @@ def source_report(source: RateSource, moments: Moments) -> Json:
 
 
 def source_lines(source: Json) -> list[str]:
-    """For people: by when it is to end."""
+    """Return lines that say by when catch-up is to end."""
     if "unknown" in source:
         return [f"  {source['unknown']}"]
     if source["finish_by"] is None:

@@ -1,4 +1,4 @@
-"""What ``check`` reports, as JSON and in lines for people. Pure but for the store of overrides and the kept starts.
+"""The report of ``check``, as JSON and in lines. Pure but for the store of overrides and the kept starts.
 
 Invariant: both forms say the same.
 """
@@ -38,7 +38,7 @@ MOST_CHANGES = 4
 def report_on(
     settings: Settings, quota_file: QuotaFile, quotas_path: Path, moments: Moments, *, keys: Mapping[str, Loaded] = {}
 ) -> Json:
-    """What ``--json`` prints: sizes in bytes, times in seconds, null for a rate without limit."""
+    """Return what ``--json`` prints: sizes in bytes, times in seconds, null for a rate without limit."""
     now = moments.at
     quota_file, overrides = with_overrides(quota_file, moments.state, settings.broker.id, now)
     quotas = effective(quota_file, settings.broker.id, now)

@@ -66,8 +66,8 @@ class AdminClient(KafkaAdminClient):  # type: ignore[misc]  # kafka-python ships
 
     @classmethod
     def _describe_configs_process_responses(cls, responses: Sequence[Any], config_filter: str = "modified") -> object:
-        """kafka-python ignores the errors of single resources: whoever may not see a throttle would be told that there
-        is none."""
+        """Raise the errors of single resources, which kafka-python ignores: a client that may not see a throttle would
+        find none."""
         for result in (result for response in responses for result in response.results):
             # A topic that has been deleted meanwhile has no config.
             if result.error_code not in (0, UnknownTopicOrPartitionError.errno):

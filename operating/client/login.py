@@ -1,4 +1,4 @@
-"""How a client logs in that goes by Kafka's ``sasl.*`` properties: kafka-python's arguments for it.
+"""Converts Kafka's ``sasl.*`` properties to kafka-python's arguments for a login.
 
 Invariant: a problem names the key and is found before any broker is dialled; no password, secret or token is shown.
 """

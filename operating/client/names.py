@@ -1,4 +1,4 @@
-"""Which of a cluster's names this machine cannot turn into addresses: the usual reason why brokers do not answer.
+"""Finds names of a cluster that this machine cannot resolve: the usual reason why brokers do not answer.
 
 Looks into a hosts file first, then asks the system's resolver. Blocking. Invariants: an address is never taken for a
 name; no more of a hosts file is read than `MOST_HOSTS_BYTES`.
@@ -42,7 +42,7 @@ def known_addresses(hosts_file: Path) -> dict[str, str]:
 
 
 def host_of(server: str) -> str:
-    """`kafka-101` of ``PLAINTEXT://kafka-101:9092``, ``[::1]:9092`` and the like."""
+    """Return the host of an address: `kafka-101` of ``PLAINTEXT://kafka-101:9092``, ``[::1]:9092`` and the like."""
     address = server.rpartition("://")[2]
     if address.startswith("["):
         return address[1:].partition("]")[0]

@@ -1,4 +1,4 @@
-"""Where the token of SASL OAUTHBEARER comes from: a file, a token endpoint (KIP-768), or Kafka's unsecured tokens.
+"""Gets the token of SASL OAUTHBEARER: from a file, from a token endpoint (KIP-768), or as Kafka's unsecured tokens.
 
 Blocking when a token is asked for. Invariant: a token is fetched anew for each login, and neither it nor the client's
 secret is in any message.
@@ -92,7 +92,7 @@ def _of_file(path: Path) -> str:
 
 
 def _of_endpoint(endpoint: str, client: str, secret: str, scope: str, context: Any) -> str:
-    """RFC 6749, 4.4: client credentials."""
+    """Request a token by client credentials (RFC 6749, 4.4)."""
     login = base64.b64encode(f"{client}:{secret}".encode()).decode("ascii")
     asked = {"grant_type": "client_credentials", **({"scope": scope} if scope else {})}
     request = urllib.request.Request(  # noqa: S310 - the scheme has been looked at

@@ -93,7 +93,7 @@ def _parse_at(text: str) -> datetime:
 def _load(
     config_path: Path, overrides: tuple[str, ...], quotas_path: Path | None
 ) -> tuple[Settings, QuotaFile, Path, dict[str, Loaded]]:
-    """Both files and the keys, or the problems of all."""
+    """Load both files and the keys, or collect the problems of all."""
     problems: list[str] = []
     settings = quota_file = None
     keys: dict[str, Loaded] = {}
@@ -114,8 +114,8 @@ def _load(
 
 
 def _about_journal(settings: Settings) -> list[str]:
-    """What `run` would refuse of its directory, as far as that is told without writing: it is made if it is not there,
-    and who may write there is the sidecar's user, who may be another one."""
+    """Return what `run` would refuse of its directory, as far as that is told without writing: it is made if it is not
+    there, and who may write there is the sidecar's user, who may be another one."""
     if settings.journal is None:
         return []
     directory = settings.journal.directory

@@ -65,7 +65,7 @@ def command(ctx: click.Context, /, *, kind: str, api_version: int, engine: str, 
     """
 
     def parse(frame: bytes, engine: Engine) -> dict[str, Any]:
-        """Raises ProtocolError."""
+        """Parse a frame. Raises ProtocolError."""
         return request_json(frame, engine) if kind == "request" else response_json(frame, api_version, engine)
 
     lines = [_decode(file, parse, _ENGINES[engine]) for file in files]
@@ -90,8 +90,11 @@ def _decode(
 
 
 def _parsed(content: bytes, engine: Engine, parse: Callable[[bytes, Engine], dict[str, Any]]) -> dict[str, Any]:
-    """Raises ProtocolError. A frame that has its prefix is told by it: first come four bytes with the length of the
-    rest. Without one, an api key or a correlation id stands there, which is that length by chance alone."""
+    """Parse a frame. Raises ProtocolError.
+
+    A frame that has its prefix is told by it: first come four bytes with the length of the rest. Without one, an api
+    key or a correlation id stands there, which is that length by chance alone.
+    """
     if int.from_bytes(content[:_PREFIX]) != len(content) - _PREFIX:
         return parse(content, engine)
     try:

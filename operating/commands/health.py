@@ -49,6 +49,6 @@ def command(config_path: Path, overrides: tuple[str, ...], url: str | None, *, r
 
 
 def url_of(http: HttpSettings) -> str:
-    """Where a sidecar is met from beside it: a wildcard is met on loopback."""
+    """Return where a sidecar is met from beside it: a wildcard is met on loopback."""
     listen, scheme = http.listen, "http" if http.tls is None else "https"
     return f"{scheme}://{Address(_LOOPBACK.get(listen.host, listen.host), listen.port)}"

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class _SidecarUrl(click.ParamType[str]):
-    """Where a sidecar is. Whether it is a URL is for who asks there to say, beside other sidecars' answers."""
+    """The URL of a sidecar. Whether it is a URL is for who asks there to say, beside other sidecars' answers."""
 
     name = "url"
 

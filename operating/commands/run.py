@@ -53,7 +53,10 @@ def command(config_path: Path, overrides: tuple[str, ...], *, take_over: bool) -
 
 @contextmanager
 def _without_looks() -> Iterator[None]:
-    """Python looks for garbage at every 700 new objects. What is loaded here is as good as none: it stays."""
+    """Disable the garbage collector while the block lasts: Python would run it at every 700 new objects.
+
+    What is loaded here is as good as none: it stays.
+    """
     gc.disable()
     try:
         yield
@@ -62,7 +65,8 @@ def _without_looks() -> Iterator[None]:
 
 
 def _load_to_take_over() -> None:
-    """Loaded after the first connection is taken, it would take the interpreter from all of them."""
+    """Load the code of a hand-over: loaded after the first connection is taken, it would take the interpreter from all
+    of them."""
     importlib.import_module("operating.running")
     from proxy.observing.lazy_imports import load_late
 

@@ -53,7 +53,7 @@ _EFFECT_POLL_SECONDS = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Where a throttle may be left behind.
+    """The places where a throttle may be left behind.
 
     Args:
         members: the sidecars to ask.
@@ -199,7 +199,7 @@ def _native(cluster: Cluster, move: Document, view: ClusterView, found: tuple[Pr
 
 
 def _wait(cluster: Cluster, move: Document, places: Places, found: Verification, *, seconds: float) -> Verification:
-    """Until it is done or the time is over; says on stderr what changes.
+    """Wait until the move is done or the time is over; changes are reported on stderr.
 
     Raises what `_look` does, if it does so when the time is over: who restarts in between is back before that, and what
     was good when the waiting began will be again.

@@ -58,7 +58,7 @@ def _is_url(url: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class SidecarTable:
-    """`[[sidecars]]`."""
+    """The table `[[sidecars]]`."""
 
     REMOVED: ClassVar[dict[str, str]] = dict.fromkeys(("quotas", "configmap", "key"), _NOT_FILES)
     broker: BrokerId
@@ -91,7 +91,7 @@ class FleetFile:
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """One sidecar."""
+    """One sidecar of a fleet."""
 
     broker: int
     url: str

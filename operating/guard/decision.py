@@ -1,4 +1,4 @@
-"""When a broker's traffic is led around its sidecar, and when back through it.
+"""Decides when a broker's traffic is led around its sidecar, and when back through it.
 
     THROUGH ──── no answer for `after` ───▶ AROUND
        ▲                                       │
@@ -33,7 +33,7 @@ class Way(enum.Enum):
 
 
 class Answer(enum.Enum):
-    """What the sidecar said to a question."""
+    """The sidecar's answer to the health question."""
 
     NONE = "none"
     ALIVE = "alive"
@@ -41,8 +41,10 @@ class Answer(enum.Enum):
 
 
 class Guard:
-    """After `after_seconds` without an answer, traffic is led around the sidecar. `lead_seconds`: how long it takes to
-    put the way around in force."""
+    """A state machine: after `after_seconds` without an answer, traffic is led around the sidecar.
+
+    `lead_seconds`: how long it takes to put the way around in force.
+    """
 
     def __init__(self, after_seconds: float, now: float, *, lead_seconds: float = 0.0) -> None:
         self.way = Way.THROUGH

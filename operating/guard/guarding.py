@@ -53,8 +53,11 @@ minutes by default."""
 
 
 class Edges(NamedTuple):
-    """What a guard does to the world. `ask`: is the sidecar alive; `prove`: do connections get around it; `reset`:
-    those that it has taken, how many. `reset` raises OSError, `ask` as `Questions` says."""
+    """The guard's side effects.
+
+    `ask`: is the sidecar alive; `prove`: do connections get around it; `reset`: those that it has taken, how many.
+    `reset` raises OSError, `ask` as `Questions` says.
+    """
 
     packet_filter: Filter
     ask: Callable[[], Answer]
@@ -157,7 +160,7 @@ class Guarding:
         return True
 
     def _tell_proof(self, proof: Proof) -> None:
-        """When it says another thing than the one before."""
+        """Report a proof that differs from the one before."""
         event = "guard_around" if self._holding.leads_around else "guard_proved"
         if not proof.verified:
             event = "guard_not_proved"
@@ -169,7 +172,7 @@ class Guarding:
             say(event, broker=self._broker, verified=proof.verified, unreachable=proof.unreachable, **more)
 
     def _undo(self, guard: Guard) -> None:
-        """Where the rules cannot be taken away, the metrics stay as well: nothing else goes on telling of them."""
+        """Take the rules away. Where that fails the metrics stay as well: nothing else goes on reporting them."""
         try:
             self._holding.take_away()
         except ConfigurationError:
@@ -196,7 +199,8 @@ class Guarding:
             self._not_written = None
 
     def _take_metrics_away(self) -> None:
-        """node_exporter would go on telling of them, and an alert that traffic goes around would never end."""
+        """Delete the metrics: node_exporter would go on exposing them, and an alert that traffic goes around would
+        never end."""
         if self._textfile is None:
             return
         try:

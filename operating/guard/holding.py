@@ -55,7 +55,7 @@ class Holding:
         return self._refusals.last
 
     def hold(self, rules: Rules) -> bool:
-        """See to it that `rules` are in force; return whether they were put there just now."""
+        """Put `rules` in force; return True if they were not."""
         began = time.monotonic()
         if rules is self._rules and not self.refused:
             if began < self._compare_at:
@@ -67,7 +67,8 @@ class Holding:
         return self._put(rules)
 
     def put_first(self, rules: Rules) -> None:
-        """Raises ConfigurationError, after which none of them is left, if they can be taken away."""
+        """Put rules in force first. Raises ConfigurationError, after which none of them is left, if they can be taken
+        away."""
         try:
             self._filter.put(rules)
         except ConfigurationError:
@@ -77,7 +78,7 @@ class Holding:
         self._taken(rules)
 
     def take_away(self) -> None:
-        """Raises ConfigurationError, after which `refused` says so."""
+        """Take the rules away. Raises ConfigurationError, after which `refused` is true."""
         try:
             self._filter.put(Rules.NOTHING)
         except ConfigurationError:
@@ -94,7 +95,7 @@ class Holding:
         return False
 
     def _put(self, rules: Rules) -> bool:
-        """What is refused is tried again at a later look."""
+        """Return what is refused is tried again at a later look."""
         if not self._refusals.may_try(rules, time.monotonic()):
             return False
         told = {"broker": self._broker, "way": rules.value}

@@ -27,7 +27,10 @@ _Held = dict[tuple[int, str], tuple[str, ...]]
 
 
 class PacketFilter:
-    """What one guard has in it. `route_localnet`: the kernel's setting, which some ways need as well."""
+    """The rules of one guard in the kernel's packet filter.
+
+    `route_localnet`: the kernel's setting, which some ways need as well.
+    """
 
     def __init__(self, ways: Ways, route_localnet: RouteLocalnet | None = None) -> None:
         self._ways = ways
@@ -55,7 +58,7 @@ class PacketFilter:
             self._held = held
 
     def intact(self) -> bool:
-        """Whether what was put last is what the kernel has now. Raises ConfigurationError."""
+        """Return True if what was put last is what the kernel has now. Raises ConfigurationError."""
         return self._look() == self._held and (not self._needs_route_localnet or self._route_localnet.is_on())
 
     @property

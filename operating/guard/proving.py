@@ -39,8 +39,11 @@ class Target(NamedTuple):
 
 
 class Proof(NamedTuple):
-    """What came of it. Of `unreachable` ways the other end does not answer to anybody on this host; `blocked` ones do
-    not lead there although it answers."""
+    """The result of a probe through the detour.
+
+    Of `unreachable` ways the other end does not answer to anybody on this host; `blocked` ones do not lead there
+    although it answers.
+    """
 
     verified: int
     unreachable: tuple[str, ...] = ()

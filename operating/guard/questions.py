@@ -26,7 +26,7 @@ _TIMEOUT_SECONDS = 1.0
 
 
 class Answered(NamedTuple):
-    """`at`: when it was, by time.monotonic."""
+    """An answer and its time `at`, by time.monotonic."""
 
     answer: Answer
     at: float

@@ -1,4 +1,4 @@
-"""What happens when the kernel's packet filter refuses a change: when it is tried again, and when the log tells of it.
+"""Handles refusals of the kernel's packet filter: when a change is tried again, and when the log reports it.
 
 Pure: time is an argument, in seconds. Invariants: a change that is not the one refused last is tried at once; the same
 one is tried again after at most `MOST_PAUSE_SECONDS`. A refusal is told when it begins, then at most once in
@@ -28,8 +28,11 @@ class Over(NamedTuple):
 
 
 class Refusals:
-    """Of one guard. As long as refusals `last`, it is not certain what the kernel has: one table may have been taken
-    and the next one refused."""
+    """The refusals of one guard.
+
+    As long as refusals `last`, it is not certain what the kernel has: one table may have been taken and the next one
+    refused.
+    """
 
     def __init__(self) -> None:
         self.attempts = 0

@@ -1,4 +1,4 @@
-"""What a guard tells: a JSON line for each change, and a file that node_exporter's textfile collector reads.
+"""Reports a guard's state: a JSON line for each change, and a file for node_exporter's textfile collector.
 
 Blocking. Invariant: a reader of the file sees the whole new content or the whole old one.
 """
@@ -54,8 +54,8 @@ def say(event: str, **facts: object) -> None:
 
 
 def write_metrics(path: Path, guard: Guard, broker: int, *, around: bool, refused: bool, proof: Proof | None) -> None:
-    """`around` and `refused`: what iptables has and said, `proof`: what connections have shown of that, if anything
-    yet. The guard's own way is no more than a wish.
+    """Write the metrics. `around` and `refused`: the state of iptables; `proof`: the last probe, if there was one. The
+    guard's own way is no more than a wish.
 
     Raises OSError.
     """

@@ -16,20 +16,20 @@ COMMAND = "sysctl -w net.ipv4.conf.all.route_localnet=1"
 
 
 class RouteLocalnet:
-    """Of this process' network namespace."""
+    """The setting route_localnet of this process' network namespace."""
 
     def __init__(self, folder: Path = _FOLDER) -> None:
         self._folder = folder
         self._changed = False
 
     def is_on(self) -> bool:
-        """Whether it is on for all network devices, or for one that leads to other hosts: whoever chose that one knows
-        why."""
+        """Return True if it is on for all network devices, or for one that leads to other hosts: whoever chose that one
+        knows why."""
         files = self._folder.glob("*/route_localnet")
         return any(_read(file) == "1" for file in files if file.parent.name not in ("lo", "default"))
 
     def switch_on(self) -> None:
-        """Unless it is on. Raises ConfigurationError with the command that does it."""
+        """Switch it on, unless it is. Raises ConfigurationError with the command that does it."""
         if self.is_on():
             return
         try:
@@ -42,7 +42,7 @@ class RouteLocalnet:
         self._changed = True
 
     def restore(self) -> None:
-        """Raises ConfigurationError."""
+        """Restore the former value. Raises ConfigurationError."""
         if not self._changed:
             return
         try:

@@ -37,7 +37,7 @@ _CLOSE_LOOPBACK = "! -i lo -d 127.0.0.0/8 -m conntrack ! --ctstate RELATED,ESTAB
 
 
 class Rules(enum.Enum):
-    """What of the guard is in the kernel's packet filter."""
+    """The state of a guard's rules in the kernel's packet filter."""
 
     NOTHING = "nothing"
     STANDBY = "standby"
@@ -48,7 +48,7 @@ class Rules(enum.Enum):
 
 
 class Jump(NamedTuple):
-    """From a chain of the kernel's to one of ours."""
+    """A jump from a chain of the kernel's to one of ours."""
 
     hook: str
     chain: str
@@ -70,7 +70,7 @@ class Table(NamedTuple):
 
 
 def chains(broker: int) -> tuple[str, str]:
-    """Of at most 28 characters, which is iptables' limit."""
+    """Return the names of a broker's chains, of at most 28 characters, which is iptables' limit."""
     return f"THROTTLE_GUARD_{broker}", f"THROTTLE_OUT_{broker}"
 
 
@@ -130,7 +130,7 @@ def of_guard(ours: Iterable[str], listed: str) -> tuple[str, ...]:
 
 
 def lead_around(ours: tuple[str, str], lines: Iterable[str]) -> bool:
-    """Whether these lines of `iptables -t nat -S` lead others than the guard around the sidecar."""
+    """Return True if these lines of `iptables -t nat -S` lead others than the guard around the sidecar."""
     words = [line.split() for line in lines]
     leads = any(each[0] == "-A" and each[-1] == ours[0] and "mark" not in each for each in words)
     return leads and any(each[:2] == ["-A", ours[0]] for each in words)
@@ -147,7 +147,7 @@ def _around(ways: Ways, detours: Iterable[Detour]) -> Iterable[str]:
 
 
 def _met(ways: Ways, detours: Iterable[Detour]) -> Iterable[str]:
-    """The guard's own connections: one that is not translated would meet the sidecar, and prove nothing."""
+    """Return the guard's own connections: one that is not translated would meet the sidecar, and prove nothing."""
     for each in detours:
         yield f"-p tcp {_untranslated(each)} {_ITS_OWN} {_RESET}"
     if ways.redirected_to is not None:

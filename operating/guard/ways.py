@@ -1,4 +1,4 @@
-"""Which addresses lead to the sidecar, by its proxy.toml, and where they would lead without it.
+"""Finds the addresses that lead to the sidecar, by its proxy.toml, and where they lead without it.
 
 Names are resolved once, here. Invariants: both ends of a detour have the same address family, and either both speak TLS
 or neither does. What no setting of the kernel lets through is refused.
@@ -33,7 +33,7 @@ class Detour(NamedTuple):
 
     @property
     def crosses_loopback(self) -> bool:
-        """Whether packets pass between a loopback address and another host. The kernel drops them on IPv4 unless
+        """True if packets pass between a loopback address and another host. The kernel drops them on IPv4 unless
         route_localnet is set, and on IPv6 always."""
         if self.leaves_host:
             return not _is_loopback(self.real.host) and (self.dialled is None or _is_loopback(self.dialled))
@@ -62,7 +62,7 @@ class Ways(NamedTuple):
 
 
 def ways_of(settings: Settings, *, ports: str, sidecar_uid: int) -> Ways:
-    """Blocking: names are looked up. Raises ConfigurationError."""
+    """Return the ways of a sidecar. Blocking: names are looked up. Raises ConfigurationError."""
     path, found = str(settings.path), []
     redirected_to, leaders = None, []
     if settings.egress is not None:
@@ -96,7 +96,7 @@ def _assert_same_keys(path: str, table: str, role: EgressSettings | IngressSetti
 
 
 def _assert_here(at: str, address: Address) -> None:
-    """Whoever is led to another host is answered by an address that it did not dial."""
+    """Refuse an address of another host: a peer led there would be answered by an address that it did not dial."""
     family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as bound:
         try:

@@ -1,4 +1,4 @@
-"""What is added to a broker's pod, as the chart renders it (deploy/helm): one JSON file.
+"""Reads the addition to a broker's pod, as the chart renders it (deploy/helm): one JSON file.
 
     {"pods": ["kafka-0", …],
      "spec": {"hostAliases": […], "imagePullSecrets": […], "initContainers": […], "volumes": […]}}
@@ -69,13 +69,13 @@ class Addition:
 
     @property
     def redirects(self) -> bool:
-        """Whether the broker's connections are redirected. The rules except the sidecar's own connections by its user,
+        """True if the broker's connections are redirected. The rules except the sidecar's own connections by its user,
         so no other container may run as that user."""
         return len(self.containers) > 1
 
 
 def read_addition(path: Path) -> Addition:
-    """Blocking. Raises ConfigurationError, which names the file and the key."""
+    """Read the file. Blocking. Raises ConfigurationError, which names the file and the key."""
     content = read_bytes(path)
     if len(content) > MOST_BYTES:
         raise ConfigurationError(f"{path}: expected at most {MOST_BYTES} bytes, found {len(content)}")

@@ -33,7 +33,7 @@ class Current(Generic[_T]):
     """
 
     def __init__(self, what: str, files: Sequence[Path], make: Callable[[], _T], log: Log) -> None:
-        """Blocking. Raises ConfigurationError."""
+        """Read the files. Blocking. Raises ConfigurationError."""
         self._what, self._files, self._make, self._log = what, tuple(files), make, log
         self._seen = self._looks()
         self._said: str | None = None

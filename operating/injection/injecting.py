@@ -1,4 +1,4 @@
-"""What a pod gets, and why one is refused. Pure: a pod is what its JSON says.
+"""Makes the patch for a pod, or the reason to refuse it. Pure: a pod is what its JSON says.
 
 Idempotent: a pod that has its sidecar gets nothing more. Invariant: nothing that a pod has is altered or removed.
 """
@@ -33,8 +33,8 @@ Operation = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What happens to a pod: a patch, which may be empty, with warnings for whoever made the pod; or a refusal that
-    says why."""
+    """The decision about a pod: a patch, which may be empty, with warnings for the pod's author; or a refusal with its
+    reason."""
 
     patch: tuple[Operation, ...] = ()
     warnings: tuple[str, ...] = ()
@@ -124,8 +124,8 @@ def _same_user(spec: dict[str, Any], addition: Addition) -> Iterator[str]:
 
 
 def _unreadable_secrets(spec: dict[str, Any], addition: Addition) -> Iterator[str]:
-    """A Secret's files belong to the pod's fsGroup, or else to group 0, and keep everybody else out. A sidecar that
-    cannot read its keys does not start, and the broker waits for it without a word. The webhook gives the pod no
+    """Yield a Secret's files belong to the pod's fsGroup, or else to group 0, and keep everybody else out. A sidecar
+    that cannot read its keys does not start, and the broker waits for it without a word. The webhook gives the pod no
     fsGroup itself, since that changes whom every other volume belongs to as well, the broker's data included."""
     context = spec.get("securityContext") or {}
     if context.get("fsGroup") is not None or 0 in (context.get("supplementalGroups") or []):
@@ -161,6 +161,6 @@ def _add(spec: dict[str, Any], addition: Addition) -> Iterator[Operation]:
 
 
 def _missing(spec: dict[str, Any], key: str, parts: tuple[Part, ...]) -> tuple[Part, ...]:
-    """What the pod does not have exactly so. The names of one address are usually one entry of `hostAliases`, but a
-    second entry for it is allowed: the API server accepts it, and the kubelet keeps both."""
+    """Return what the pod does not have exactly so. The names of one address are usually one entry of `hostAliases`,
+    but a second entry for it is allowed: the API server accepts it, and the kubelet keeps both."""
     return tuple(each for each in parts if each not in (spec.get(key) or []))

@@ -46,14 +46,14 @@ _REVIEW = msgspec.json.Decoder(_Review)
 
 
 class NoReviewError(Exception):
-    """What came is no AdmissionReview; the message says where."""
+    """The content is no AdmissionReview; the message says where."""
 
 
 class Review:
     """One question of the API server's."""
 
     def __init__(self, content: bytes) -> None:
-        """Raises NoReviewError."""
+        """Read a review. Raises NoReviewError."""
         try:
             found = _REVIEW.decode(content)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:

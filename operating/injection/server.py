@@ -56,8 +56,10 @@ class WebhookSettings:
 
 
 class Webhook:
-    """It is bound, and has read good files, once it is made, before `run`. Raises ConfigurationError when it is
-    made."""
+    """The webhook's server; once made, it is bound and has read good files.
+
+    Raises ConfigurationError when it is made.
+    """
 
     def __init__(self, settings: WebhookSettings, log: Log) -> None:
         self._log = log
@@ -122,8 +124,8 @@ async def _alive(_: Request) -> Answer:
 
 
 def _context(certificate: Path, key: Path) -> ssl.SSLContext:
-    """Raises ConfigurationError if a file cannot be read or is not valid, or if certificate and key do not belong
-    together."""
+    """Load certificate and key. Raises ConfigurationError if a file cannot be read or is not valid, or if they do not
+    belong together."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.set_ecdh_curve(KEY_AGREEMENT)

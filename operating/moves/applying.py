@@ -32,7 +32,7 @@ _NOT_IN_LABEL = re.compile(r"[^A-Za-z0-9._-]+")
 
 
 class Effective(NamedTuple):
-    """What one sidecar throttles before the move: from its /config."""
+    """The quotas that one sidecar has before the move, from its /config."""
 
     rates: Mapping[str, float]
     """Bytes per second by role; infinite if unlimited. Of a rate that sets itself the one chosen last."""

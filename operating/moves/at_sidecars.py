@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class Application(NamedTuple):
-    """What came of it: lines for the operator, and whether every sidecar concerned has it in force."""
+    """The result: lines for the operator, and whether every sidecar concerned has it in force."""
 
     lines: list[str]
     is_complete: bool

@@ -54,7 +54,7 @@ _SET_FOR_ALL = "DYNAMIC_DEFAULT_BROKER_CONFIG"
 
 
 class Connection(NamedTuple):
-    """How to reach a cluster.
+    """The addresses and the login of a cluster.
 
     bootstrap: host:port, one or more.
     properties: Kafka's own client.properties, for TLS and SASL.
@@ -68,7 +68,7 @@ class Connection(NamedTuple):
 
 @contextmanager
 def connect(connection: Connection) -> Iterator[Cluster]:
-    """A cluster for the length of a block.
+    """Yield a cluster for the length of a block.
 
     Raises ConfigurationError if one of the files is wrong, ClusterError if no broker answers.
     """
@@ -154,20 +154,21 @@ class Cluster:
         self._hosts = hosts
 
     def look(self, topics: Sequence[str]) -> ClusterView:
-        """What there is of these topics, and every reassignment under way. Raises ClusterError."""
+        """Return what there is of these topics, and every reassignment under way. Raises ClusterError."""
         partitions = self._partitions(topics)
         brokers = self._brokers()
         sizes, directories = self._logs(partitions, brokers)
         return ClusterView(partitions, self._ongoing(), sizes, brokers, directories)
 
     def every_partition(self) -> dict[TopicPartition, PartitionState]:
-        """Of every topic. Raises ClusterError."""
+        """Return the state of every partition of every topic. Raises ClusterError."""
         return self._partitions(None)
 
     def sizes(
         self, partitions: Iterable[TopicPartition], brokers: Iterable[int]
     ) -> dict[tuple[int, TopicPartition], int]:
-        """Bytes on disk by broker and partition (DescribeLogDirs); empty before Kafka 1.0. Raises ClusterError."""
+        """Return bytes on disk by broker and partition (DescribeLogDirs); empty before Kafka 1.0. Raises
+        ClusterError."""
         return self._logs(partitions, brokers)[0]
 
     def copying(self, brokers: Iterable[int]) -> frozenset[int]:
@@ -208,7 +209,7 @@ class Cluster:
                             yield answer["broker"], topic["name"], partition, log_dir["log_dir"]
 
     def throttles(self, topics: Iterable[str], brokers: Iterable[int]) -> list[NativeThrottle]:
-        """The broker's own quotas that are set on these topics and brokers. Raises ClusterError."""
+        """Return the broker's own quotas that are set on these topics and brokers. Raises ClusterError."""
         wanted: list[tuple[str, str, tuple[str, ...]]] = [("topic", topic, TOPIC_KEYS) for topic in topics]
         wanted += [("broker", str(broker), BROKER_KEYS) for broker in brokers]
         resources = [ConfigResource(_RESOURCES[kind], name, dict.fromkeys(keys)) for kind, name, keys in wanted]

@@ -1,4 +1,4 @@
-"""Which of the brokers' own throttles a reassignment left behind, and which of them may be removed now.
+"""Finds the brokers' own throttles that a reassignment left behind, and which of them may be removed now.
 
 Pure. Follows ``kafka-reassign-partitions --verify``: while anything moves in the cluster, nothing is removed. That tool
 then deletes every list of these topics and every rate of every broker, unless it is told ``--preserve-throttles``. Here
@@ -109,7 +109,7 @@ def native_findings(
 
 
 def needs_every_list(move: Document, seen: NativeConfigs) -> bool:
-    """Whether the lists of the other topics matter, because a rate would go with the move's own lists."""
+    """Return True if the lists of the other topics matter, because a rate would go with the move's own lists."""
     lists = [throttle for throttle in seen.throttles if throttle.kind == "topic"]
     has_rates = any(throttle.kind == "broker" and throttle.name for throttle in seen.throttles)
     return has_rates and bool(_own_entries(lists, move.assignment))
@@ -125,7 +125,7 @@ def _reasons_to_wait(
 
 
 def _own_entries(lists: Iterable[NativeThrottle], target: Assignment) -> dict[tuple[str, str], Entries]:
-    """By topic and key: the entries that the move put there."""
+    """Return by topic and key the entries that the move put there."""
     found: dict[str, dict[str, Entries]] = {}
     for throttle in lists:
         entries = _entries(throttle.value)
@@ -151,7 +151,7 @@ def _own_entries(lists: Iterable[NativeThrottle], target: Assignment) -> dict[tu
 
 
 def _is_tools(leaders: frozenset[int], followers: frozenset[int], target: frozenset[int]) -> bool:
-    """Tell whether a partition's entries are those that kafka-reassign-partitions writes for a move to `target`: the
+    """Return True if a partition's entries are those that kafka-reassign-partitions writes for a move to `target`: the
     old replicas lead, the new ones follow. Without leader entries, followers that are a part of the target are
     enough: an operator may have throttled that side alone."""
     if not followers or not followers <= target or followers & leaders:

@@ -87,7 +87,7 @@ _ADDRESS = re.compile(r"(?:[A-Za-z_]+://)?(?:\[(?P<v6>[^]]+)\]|[^][:/\s]+)(?::(?
 
 
 def cluster_options(command: _Command) -> _Command:
-    """``--bootstrap``, ``--command-config`` and ``--hosts``."""
+    """Return ``--bootstrap``, ``--command-config`` and ``--hosts``."""
     for option in reversed(_CLUSTER_OPTIONS):
         command = option(command)
     return command
@@ -112,7 +112,7 @@ _CLUSTER_OPTIONS = (
 def connected(
     bootstrap: tuple[str, ...], properties: Path | None, hosts: Path | None
 ) -> AbstractContextManager[Cluster]:
-    """The cluster, for the length of a block.
+    """Return the cluster, for the length of a block.
 
     Raises:
         ConfigurationError: kafka-python is not installed, or an address is none; ClusterError, on entering, if no
@@ -132,7 +132,7 @@ def connected(
 
 
 def _is_address(server: str) -> bool:
-    """Kafka's own tools take a protocol before it, too."""
+    """Return True if the text is an address; Kafka's own tools accept a protocol before it, too."""
     found = _ADDRESS.fullmatch(server)
     if found is None or not 0 < int(found["port"] or 1) <= MAX_PORT:
         return _is_ipv6(server)

@@ -1,4 +1,4 @@
-"""How a plan is shown: as JSON for programs, as tables for people.
+"""Prints a plan: as JSON, or as tables.
 
 Pure: a plan in, a value or a rich renderable out. Invariant: every number of the JSON is bytes or seconds and says
 which in its key; what nobody knows, or never ends, is null.
@@ -29,7 +29,7 @@ _MOST_MOVES = 20
 
 
 def plan_json(plan: MovePlan) -> Json:
-    """What ``--json`` prints."""
+    """Return what ``--json`` prints."""
     ground, found = plan.ground, throttle(plan.ground.moves, plan.rates)
     return {
         "moves": [
@@ -82,7 +82,7 @@ def _nested(settings: list[tuple[str, str, str, Value]]) -> Json:
 
 
 def plan_table(plan: MovePlan) -> RenderableType:
-    """What people see."""
+    """Return what people see."""
     really = moving(plan.ground.moves)
     # Each warning stays on one line, however narrow the terminal: it may contain a command to be copied.
     warnings = [Text(f"warning: {warning}", "yellow", no_wrap=True, overflow="ignore") for warning in plan.warnings]

@@ -1,4 +1,4 @@
-"""What a reassignment asks of brokers, and at which rates: from a look at the cluster, or from files alone.
+"""Computes a reassignment's load on brokers, and its rates: from a look at the cluster, or from files alone.
 
 Pure: `reassignment` knows what moves and does the arithmetic; what is known of the cluster comes as values. Invariant:
 every rate of a plan is above the rate at which producers write to the partitions that move, or a warning says that the
@@ -57,7 +57,7 @@ class Wanted(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Ground:
-    """What is known of the cluster.
+    """The known state of the cluster.
 
     Args:
         moves: everything that will move once the reassignment is executed, including what moves already.
@@ -109,7 +109,8 @@ class MovePlan:
 
 
 def ground_of_files(proposed: Document, current: Document, total_bytes: float | None) -> Ground:
-    """Without a cluster: partitions are led by their preferred leaders, and together have `total_bytes`.
+    """Return the state without a cluster: partitions are led by their preferred leaders, and together have
+    `total_bytes`.
 
     Raises:
         ReassignmentError: a partition is not in the current assignment.
@@ -128,7 +129,7 @@ def ground_of_cluster(
     written: Mapping[TopicPartition, float] | None,
     inflow: Mapping[int, float] | None,
 ) -> Ground:
-    """With a cluster.
+    """Return the state as the cluster gives it.
 
     Args:
         proposed: what shall be.
@@ -195,7 +196,7 @@ def inflow_of(
 
 
 def _about_disks(proposed: Document, current: Document) -> Iterator[str]:
-    """A replica that stays on its broker is copied from disk to disk there; one that is new there comes over the
+    """Yield a replica that stays on its broker is copied from disk to disk there; one that is new there comes over the
     network, like any other."""
     found = dict.fromkeys(
         partition

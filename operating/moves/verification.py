@@ -1,4 +1,4 @@
-"""How far a reassignment has come, and whether anything of its throttle is left behind.
+"""Verifies how far a reassignment has come, and whether its throttle is left behind.
 
 Pure: a look at the cluster in, findings out. Invariant: a partition is done only if its replicas are in place, in sync,
 and in the log directories that the reassignment names.
@@ -61,7 +61,7 @@ class MoveOverride(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """What was found out.
+    """The findings of a verification.
 
     Args:
         overrides: that sidecars have under the label of the move.
@@ -85,13 +85,13 @@ class Verification:
 
     @property
     def is_away(self) -> bool:
-        """Whether a replica is missing only because its broker does not answer. No throttle helps it now, but it will
+        """True if a replica is missing only because its broker does not answer. No throttle helps it now, but it will
         catch up under one when it returns."""
         return any(found.stage is Stage.AWAY for found in self.progress)
 
     @property
     def clean(self) -> bool:
-        """Whether nothing is left; what was not looked at may be."""
+        """True if nothing is left; what was not looked at may be."""
         return not (self.native.left or self.native.silent or self.overrides or self.silent_sidecars)
 
 

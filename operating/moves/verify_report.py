@@ -1,4 +1,4 @@
-"""How a verification is shown: as JSON for programs, as a table for people.
+"""Prints a verification: as JSON, or as a table.
 
 Pure. Invariant: the last line alone says whether there is something left to do.
 """
@@ -25,7 +25,7 @@ _MOST_PARTITIONS = 30
 
 
 def verify_json(found: Verification, *, removed: Sequence[str]) -> Json:
-    """What ``--json`` prints."""
+    """Return what ``--json`` prints."""
     return {
         "done": found.done,
         "clean": found.clean,
@@ -55,7 +55,7 @@ def _partition(progress: Progress) -> Json:
 
 
 def verify_table(found: Verification, *, removed: Sequence[str]) -> RenderableType:
-    """What people see."""
+    """Return what people see."""
     waiting = [progress for progress in found.progress if progress.stage is not Stage.DONE]
     parts: list[RenderableType] = [Text(summary(found))]
     if waiting:
@@ -74,8 +74,8 @@ def verify_table(found: Verification, *, removed: Sequence[str]) -> RenderableTy
 
 
 def summary(found: Verification) -> str:
-    """`3 of 4 partitions are in place, 3.10 MiB left`; at least so much if nobody knows it of a partition that is
-    not."""
+    """Return the progress: `3 of 4 partitions are in place, 3.10 MiB left`; "at least" if a partition's size is
+    unknown."""
     waiting = [progress.left_bytes for progress in found.progress if progress.stage is not Stage.DONE]
     line = f"{len(found.progress) - len(waiting)} of {len(found.progress)} partitions are in place"
     left = [progress.left_bytes for progress in found.progress if progress.left_bytes]
@@ -84,7 +84,7 @@ def summary(found: Verification) -> str:
 
 
 def left_behind(found: Verification) -> list[str]:
-    """One line for each throttle that is left."""
+    """Return one line for each throttle that is left."""
     return [*map(str, found.overrides), *map(str, found.native.left)]
 
 

@@ -1,4 +1,4 @@
-"""What a cluster says of itself, as values. Pure; knows nobody who asks."""
+"""The state of a cluster, as values. Pure; knows nobody who asks."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class PartitionState(NamedTuple):
 
 
 class LogDirectory(NamedTuple):
-    """Where a broker has a replica.
+    """A log directory in which a broker has a replica.
 
     path: of the log directory; empty if nothing but a copy is there.
     copied_bytes: the size of the copy that the broker is making in another directory; None if it makes none.
@@ -70,7 +70,7 @@ class NativeThrottle(NamedTuple):
 
 
 class NativeConfigs(NamedTuple):
-    """What brokers show of their own throttles.
+    """The throttles that brokers show of their own.
 
     throttles: that are set on topics and brokers.
     answered: the brokers that showed theirs.

@@ -1,4 +1,7 @@
-"""What an operator types, as the changes of an override: keys, values, places and times. Pure; time is an argument."""
+"""Parses the changes of an override from the command line: keys, values, places and times.
+
+Pure; time is an argument.
+"""
 
 from __future__ import annotations
 

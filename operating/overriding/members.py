@@ -1,4 +1,4 @@
-"""Whom a command asks: the sidecar on this host, those that are named by URL, or the members of a fleet; all at once.
+"""Asks the sidecar on this host, those named by URL, or the members of a fleet; all at once.
 
 Blocking. Invariant: a member that does not answer costs its own time-out, and is a result that says so.
 """
@@ -46,7 +46,7 @@ class Member(NamedTuple):
 
 
 class Reply(NamedTuple):
-    """What one member answered."""
+    """The answer of one member."""
 
     member: Member
     answer: Mapping[str, Any] | None = None

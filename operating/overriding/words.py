@@ -1,4 +1,4 @@
-"""What sidecars answered to a change, in words: alike answers once, with the brokers that gave them. Pure.
+"""Describes the answers of sidecars to a change: alike answers once, with the brokers that gave them. Pure.
 
 Invariant: every member is in exactly one line or group of lines.
 """

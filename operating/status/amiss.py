@@ -1,4 +1,4 @@
-"""What is amiss at a sidecar, in words: the one list by which ``status`` marks rows, counts sidecars and warns.
+"""Finds what is amiss at a sidecar, in words: the one list by which ``status`` marks rows, counts sidecars and warns.
 
 Pure. Invariant: a row is marked exactly if a warning says why.
 """
@@ -32,7 +32,7 @@ class Amiss(NamedTuple):
 
 
 def share_of(role: RoleState) -> float | None:
-    """The measured rate as a part of the quota; None if the quota is 0 or unlimited."""
+    """Return the measured rate as a part of the quota; None if the quota is 0 or unlimited."""
     quota = role.quota_bytes_per_second
     return role.rate_bytes_per_second / quota if quota and not math.isinf(quota) else None
 
@@ -68,8 +68,8 @@ def amiss_in(page: Page, name: str, role: RoleState) -> Iterator[Amiss]:
 
 
 def _breaks_its_promise(role: RoleState) -> bool:
-    """Tell whether more catch-up has passed than may. Records of replicas in sync are never held back. If the quota was
-    lowered within the window, as rates that set themselves are again and again, more was allowed in a part of it. A
+    """Return True if more catch-up has passed than may. Records of replicas in sync are never held back. If the quota
+    was lowered within the window, as rates that set themselves are again and again, more was allowed in a part of it. A
     sidecar that has just begun has a window of less."""
     quota, passing = role.quota_bytes_per_second, role.passing_bytes_per_second
     if quota is None or passing is None or role.rate is not None:

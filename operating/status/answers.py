@@ -23,7 +23,7 @@ _MOST_AT_ONCE = 64
 
 
 class Sidecar(NamedTuple):
-    """What one sidecar answered, or the `error` that kept it from that."""
+    """The answer of one sidecar, or the `error` in place of it."""
 
     url: str
     content: bytes = b""

@@ -1,4 +1,4 @@
-"""Which rows ``status`` shows, and in which order: the worst of many sidecars first; and their totals.
+"""Chooses and orders the rows of ``status``: the worst of many sidecars first; and their totals.
 
 Pure. Invariant: a sidecar that does not answer is a row; totals are those of the rows that are shown.
 """
@@ -39,7 +39,7 @@ class RoleRow(NamedTuple):
 
     @property
     def is_amiss(self) -> bool:
-        """Whether a warning is about it, or about its sidecar."""
+        """True if a warning is about it, or about its sidecar."""
         return bool([*amiss_at(self.page), *amiss_in(*self)])
 
     @property
@@ -101,7 +101,7 @@ def _quota(row: RoleRow) -> float:
 
 
 class Total(NamedTuple):
-    """Of one role, over the rows that are shown. Rates are bytes per second.
+    """The total of one role over the rows that are shown. Rates are bytes per second.
 
     Args:
         quota: None if one is unlimited, and so all together are.
@@ -125,7 +125,7 @@ class Total(NamedTuple):
 
 
 def totals(found: Sequence[RoleRow]) -> Iterator[Total]:
-    """One for each role that is shown, leader first."""
+    """Yield one for each role that is shown, leader first."""
     for name in sorted({row.name for row in found}, reverse=True):
         mine = [row for row in found if row.name == name]
         quota = sum(map(_quota, mine))

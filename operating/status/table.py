@@ -1,5 +1,4 @@
-"""How ``status`` looks: totals and a row per sidecar and role, the worst first; in words what is amiss, what holds and
-what will change by itself; then a row per connection, and the partitions furthest behind.
+"""Draws ``status``: totals and a row per sidecar and role, the worst first.
 
 Pure: answers and the time in, a rich renderable out. Invariant: every number has its unit, beside it or at the head of
 its column, and no cell is wider than its column may be: whatever a sidecar says, the columns stay in line.
@@ -46,7 +45,8 @@ def layout(
     width: int = WIDE,
     height: int | None = None,
 ) -> RenderableType:
-    """For a terminal of `width` columns. What matters most comes first: one that is too low cuts off the end.
+    """Draw the table for a terminal of `width` columns. What matters most comes first: one that is too low cuts off the
+    end.
 
     `height`: of a terminal that is refreshed, which shows so many rows as leave room for what is said below.
     """
@@ -69,7 +69,7 @@ def layout(
 
 
 def _table(left: Sequence[str], right: Sequence[str], *, elastic: str | None = None) -> Table:
-    """`elastic`: the column that is cut where there is not enough room for all."""
+    """Make a table. `elastic`: the column that is cut where there is not enough room for all."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     for heading in left:
         # rich makes columns narrower that may wrap before any other; the cells of this one are cut instead.
@@ -105,7 +105,7 @@ def _roles(silent: Sequence[Sidecar], found: Sequence[RoleRow], *, wide: bool, m
 
 
 def _role_cells(row: RoleRow) -> tuple[str | Text, ...]:
-    """The first `_NARROW_CELLS` are for every terminal."""
+    """Return the first `_NARROW_CELLS` are for every terminal."""
     role, passing = row.role, row.role.passing_bytes_per_second
     return (
         format_rate_in_brief(role.quota_bytes_per_second),
@@ -147,7 +147,7 @@ def _rate_or_none(bytes_per_second: float | None) -> str:
 
 
 def _cut(text: str) -> Text:
-    """For the elastic column: on one line, whatever room there is."""
+    """Cut a text of the elastic column: on one line, whatever room there is."""
     return Text(text, no_wrap=True, overflow="ellipsis")
 
 

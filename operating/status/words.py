@@ -1,4 +1,4 @@
-"""What ``status`` says in words: what is amiss, what holds, and what will change by itself, of one sidecar or fifty.
+"""Describes in words what is amiss, what is in force, and the next changes, of one sidecar or fifty.
 
 What is so at several sidecars is one line that names them. Pure. Invariant: nothing is left out but names of brokers
 beyond `MOST_NAMED`, and how many those are is said.
@@ -30,7 +30,7 @@ _NO_HOLD = frozenset({"nothing", "nothing_behind", "lag_unknown", "deadline_pass
 
 
 def warnings(rows: Sequence[RoleRow], pages: Iterable[Page]) -> list[str]:
-    """What is amiss, what concerns most sidecars first."""
+    """Return what is amiss, what concerns most sidecars first."""
     said = [each for page in pages for each in amiss_at(page)] + [each for row in rows for each in amiss_in(*row)]
     groups: dict[tuple[str | None, str], list[Amiss]] = {}
     for each in said:
@@ -44,7 +44,7 @@ def warnings(rows: Sequence[RoleRow], pages: Iterable[Page]) -> list[str]:
 
 
 def whom(brokers: Iterable[int], role: str | None = None) -> str:
-    """`broker 101, leader`; `brokers 101, 102, … and 30 more`."""
+    """Return `broker 101, leader`; `brokers 101, 102, … and 30 more`."""
     found = sorted(set(brokers))
     named = ", ".join(map(str, found[:MOST_NAMED]))
     more = f" and {len(found) - MOST_NAMED} more" if len(found) > MOST_NAMED else ""
@@ -52,7 +52,7 @@ def whom(brokers: Iterable[int], role: str | None = None) -> str:
 
 
 def holding(pages: Sequence[Page], now: datetime) -> list[str]:
-    """Which quotas are in effect where, until when, and what comes next."""
+    """Return which quotas are in effect where, until when, and what comes next."""
     same: dict[tuple[str, str, str | None, bool], list[Page]] = {}
     lines: dict[str, list[int]] = {}
     for page in pages:
@@ -98,7 +98,8 @@ def _facts(pages: Sequence[Page], now: datetime) -> str:
 
 
 def _are_kept(page: Page) -> bool:
-    """The quotas that hold are of an earlier run: since when they were kept is no time at which they were read."""
+    """Return the quotas that hold are of an earlier run: since when they were kept is no time at which they were
+    read."""
     return page.quotas.source == "last_good"
 
 
@@ -131,7 +132,7 @@ def _ahead(page: Page, now: datetime) -> Iterator[str]:
 
 
 def _bounds(role: RoleState) -> Iterator[str]:
-    """The rates inside the role's, those that are used most first."""
+    """Yield the rates inside the role's, those that are used most first."""
     found = sorted(role.bounds, key=lambda bound: -bound.rate_bytes_per_second / (bound.quota_bytes_per_second or 1))
     for bound in found[:MOST_NAMED]:
         passes, most = map(format_rate_in_brief, (bound.rate_bytes_per_second, bound.quota_bytes_per_second))
@@ -141,7 +142,7 @@ def _bounds(role: RoleState) -> Iterator[str]:
 
 
 def _chosen(role: RoleState, rate: RateState) -> str:
-    """What a rate that sets itself is, and why."""
+    """Return what a rate that sets itself is, and why."""
     told = f"the rate sets itself, now {format_rate_in_brief(role.quota_bytes_per_second)}"
     if rate.held_by:
         held = "" if rate.held_by in _NO_HOLD else f", held by {rate.held_by}"
@@ -155,7 +156,7 @@ def _chosen(role: RoleState, rate: RateState) -> str:
 
 
 def _changes(page: Page, change: ChangeState) -> Iterator[str]:
-    """What changes for the roles of the page; nothing if none of it is theirs."""
+    """Yield what changes for the roles of the page; nothing if none of it is theirs."""
     shown = {name: after for name, after in change.roles.items() if name in page.roles}
     told = [text for name, after in shown.items() for text in _role_changes(name, page.roles[name], after)]
     if change.enforce != page.enforce:
@@ -180,12 +181,12 @@ def _role_changes(name: str, before: RoleState, after: RoleChangeState) -> Itera
 
 
 def _in_words(quota: RoleState | RoleChangeState, source: str | None) -> str:
-    """A rate that sets itself is what it is to reach: what was chosen of it changes every second."""
+    """Return a rate that sets itself is what it is to reach: what was chosen of it changes every second."""
     return format_rate_in_brief(quota.quota_bytes_per_second) if source is None else source
 
 
 def summary(answered: int, silent: int, amiss: int) -> str:
-    """Of several sidecars, in one line."""
+    """Summarise several sidecars in one line."""
     told = [f"{format_count(answered + silent)} sidecars", f"{answered} answer"]
     if silent:
         told.append(f"{silent} do not" if silent > 1 else "1 does not")
