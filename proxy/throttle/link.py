@@ -222,6 +222,8 @@ class Link:
     ) -> Steps[Decision]:
         """Forward what is granted and what must go on; hold or answer where nothing is left."""
         behind = self.replicas.behind
+        if is_long(len(behind)):
+            yield
         unheard: frozenset[PartitionKey] = frozenset()
         if may_hold and shapes and now - self._refresh_checked_at >= REFRESH_CHECK_SECONDS:
             unheard = self._unheard_of(granted, now)
@@ -232,8 +234,13 @@ class Link:
                 yield from self._tell_withheld(list(behind), now)
                 return self._builder.answer(demand)
         omitted, probed = self._split(demand, granted, unheard)
+        if is_long(len(behind)):
+            yield
         yield from self._tell_withheld(omitted, now)
-        decision = self._builder.forward(demand, granted, omitted, probed, unheard, now, shapes=shapes)
+        chosen = self._builder.choose(demand, granted, omitted, probed, unheard, now, shapes=shapes)
+        if is_long(len(behind)):
+            yield
+        decision = self._builder.send_on(demand, *chosen)
         return (yield from self._built(demand, decision, now))
 
     def _built(self, demand: Demand, decision: Forward | Answer, now: float) -> Steps[Forward | Answer]:

@@ -102,9 +102,9 @@ class RequestBuilder:
         if demand.translation is None:
             wanted = self._replicas.known or self._traffic is not None or self._throttle.timings.are_wanted
             return Forward(None, pending if wanted else None)
-        return self._sent_on(demand, Choice(), pending, demand.request.max_wait_ms)
+        return self.send_on(demand, Choice(), pending, demand.request.max_wait_ms)
 
-    def forward(
+    def choose(
         self,
         demand: Demand,
         granted: dict[PartitionKey, int],
@@ -114,8 +114,8 @@ class RequestBuilder:
         now: float,
         *,
         shapes: bool,
-    ) -> Forward | Answer:
-        """Forward the request with the granted replicas first, since the first partition with data brings at least one
+    ) -> tuple[Choice, PendingFetch, int]:
+        """Return what to `send_on`: the granted replicas first, since the first partition with data brings at least one
         batch (KIP-74), then all others that are not `omitted`. `probed`: replicas that are behind, were granted nothing
         and have to be asked for."""
         behind, new = self._replicas.behind, self._replicas.new
@@ -143,7 +143,7 @@ class RequestBuilder:
             choice = Choice(frozenset(omitted), granted, dict.fromkeys(probed, FIRST_CONTACT_BYTES))
         else:
             choice = Choice(frozenset(omitted), dict.fromkeys(granted, MAX_INT32))
-        return self._sent_on(demand, choice, pending, max_wait_ms)
+        return choice, pending, max_wait_ms
 
     def forward_all(self, demand: Demand, granted: dict[PartitionKey, int], now: float) -> Forward:
         """Forward the request as it came, since all of it is granted in full; the follower's own order lets each
@@ -156,7 +156,8 @@ class RequestBuilder:
         self.expected_at = None
         return Forward(None, pending)
 
-    def _sent_on(self, demand: Demand, choice: Choice, pending: PendingFetch, max_wait_ms: int) -> Forward | Answer:
+    def send_on(self, demand: Demand, choice: Choice, pending: PendingFetch, max_wait_ms: int) -> Forward | Answer:
+        """Forward what was chosen, in the request's fetch session if it has one."""
         translation = demand.translation
         if translation is None:
             return replies.without_session(demand, choice, pending, max_wait_ms)
