@@ -38,7 +38,7 @@ from proxy.roles import Role
 from proxy.statistics import Statistics
 from proxy.throttle.link import Link
 from proxy.throttle.role_throttle import RoleThrottle
-from proxy.throttle.steps import run_through
+from proxy.throttle.time_slices import run_through
 
 from .document_part import DocumentPart
 

@@ -27,7 +27,7 @@ from proxy.config.settings import LimitSettings, Policy, QuotaSettings
 from proxy.process.garbage import collected_by_hand
 from proxy.quotas import Quotas, RoleQuota
 from proxy.relay.connection import Connection
-from proxy.relay.exchange import Exchange
+from proxy.relay.in_flight import InFlightRequests
 from proxy.relay.poller import TURN_SECONDS
 from proxy.relay.transport import WOULD_WAIT, Wait
 from proxy.roles import Role
@@ -133,7 +133,7 @@ class Conversation:
         throttle = RoleThrottle(
             Role.LEADER, SETTINGS, quotas=quotas, statistics=RoleStatistics(), now=trio.current_time()
         )
-        exchange = Exchange(Link(throttle, "102"), Changes(), structlog.get_logger())
+        exchange = InFlightRequests(Link(throttle, "102"), Changes(), structlog.get_logger())
         self._follower, self._leader = MemoryTransport(), MemoryTransport()
         self._connection = Connection(exchange, self._follower, self._leader, limits=LIMITS, poller=None)
         self._request = bytearray(case.load.request())

@@ -19,7 +19,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple
 
 from admission.budget import Kip73Budget, StrictBudget
-from admission.path import BudgetPath
+from admission.budget_path import BudgetPath
 from admission.simple_rate import QUOTA_WINDOW_NUM, QUOTA_WINDOW_SIZE_SECONDS
 from admission.wishes import Wish
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from ..relay.direction import Direction, rest
-from ..relay.exchange import Cause
+from ..relay.in_flight import Cause
 from ..relay.poller import CpuAccount
 from ..relay.transfer import Transfer, Window
 from ..relay.transport import END, TURN

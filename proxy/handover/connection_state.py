@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from protocol.wire.correlation import State
 
-from ..relay.exchange import HANDING, Undecoded
+from ..relay.in_flight import HANDING, Undecoded
 from ..relay.tls_socket import TlsSocket
 from ..relay.transport import END, READ
 from .link_state import link_state, restore_link

@@ -117,7 +117,7 @@ class LinkState(msgspec.Struct, frozen=True):
     """The connection's session began with a request that passed unseen. None: the other process is older, and does not
     say."""
     proven_seconds: int = 0
-    """In how many seconds it has brought records (`proxy.throttle.timings.LinkTimings`)."""
+    """In how many seconds it has brought records (`proxy.throttle.peer_delays.LinkTimings`)."""
 
 
 class ConnectionState(msgspec.Struct, frozen=True, tag="connection"):
@@ -139,7 +139,7 @@ class ConnectionState(msgspec.Struct, frozen=True, tag="connection"):
     source: str | None = None
     """The follower's address, where its socket is one end of a pair, which has none. None: its own socket tells it."""
     opaque_reason: str = "framing"
-    """Why frames cannot be told apart, if they cannot, `proxy.relay.exchange.Undecoded`. An older process does not
+    """Why frames cannot be told apart, if they cannot, `proxy.relay.in_flight.Undecoded`. An older process does not
     say."""
 
 

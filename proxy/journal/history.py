@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ..quotas import RoleQuota
     from ..quotas.finer_rates import FinerRates
     from ..quotas.override import Override
-    from ..relay.exchange import Exchange
+    from ..relay.in_flight import InFlightRequests
     from ..roles import Role
     from ..throttle.racks import Racks
     from ..throttle.role_throttle import RoleThrottle
@@ -96,7 +96,7 @@ class History:
                 changes=msgspec.json.encode(override.changes).decode(),
             )
 
-    def connection_ended(self, exchange: Exchange, seconds: float) -> None:
+    def connection_ended(self, exchange: InFlightRequests, seconds: float) -> None:
         """Tell of a connection that carried replica fetches; other connections have no part in replication."""
         if self._journal is not None and exchange.replica_fetches and exchange.cause is not None:
             self._journal.event(

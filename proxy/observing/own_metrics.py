@@ -14,7 +14,7 @@ from ..http.statistics import HttpRefusal
 from ..logs.queue import told
 from ..network.accept_limiter import Pause
 from ..process.supervision import Task
-from ..relay.exchange import Cause, Full
+from ..relay.in_flight import Cause, Full
 from ..roles import Role
 from ..tls.failures import Reason
 from .metric_row import PREFIX, Metric, one, per_role

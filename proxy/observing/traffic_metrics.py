@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..network.redirected import Refusal
-from ..relay.exchange import Undecoded
+from ..relay.in_flight import Undecoded
 from ..roles import Role
 from .metric_row import PREFIX, Metric, counted, one, per_role
 

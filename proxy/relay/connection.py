@@ -22,8 +22,8 @@ from protocol.errors import ProtocolError
 
 from ..throttle.link import Link
 from .direction import Direction
-from .exchange import DRAINING, OPEN, Cause, Exchange
 from .hold_waits import HoldWaits
+from .in_flight import DRAINING, OPEN, Cause, InFlightRequests
 from .poller import TURN_SECONDS, CpuAccount
 from .requests import REQUEST_WINDOW_BYTES, RequestReader
 from .responses import RESPONSE_WINDOW_BYTES, ResponseReader
@@ -89,7 +89,7 @@ async def relay(
     draining: Draining,
     poller: Poller | None,
     log: Log,
-    ended: Callable[[Exchange, float], None] | None = None,
+    ended: Callable[[InFlightRequests, float], None] | None = None,
     dial: Dial = connect,
     reaper: Reaper | None = None,
     restore: Callable[[Connection], object] | None = None,
@@ -100,7 +100,7 @@ async def relay(
     connection has ended, with the seconds that it lasted. `reaper` ends the connection if it stalls or is idle for
     too long. `restore` is called before the connection runs, to give it the state that it had in another process.
     """
-    exchange = Exchange(Link(throttle, peer, leader=upstream), changes, log)
+    exchange = InFlightRequests(Link(throttle, peer, leader=upstream), changes, log)
     if reaper is not None:
         exchange.buffers = reaper.buffers
     throttle.statistics.connections += 1
@@ -135,7 +135,7 @@ class Connection:
 
     def __init__(
         self,
-        exchange: Exchange,
+        exchange: InFlightRequests,
         follower: Transport,
         leader: Transport,
         *,
@@ -325,7 +325,7 @@ class Connection:
             self.advance(direction, perf_counter() + TURN_SECONDS)
 
 
-def _log_end(exchange: Exchange, log: Log, *, seconds: float) -> None:
+def _log_end(exchange: InFlightRequests, log: Log, *, seconds: float) -> None:
     """Write the connection's log line. The ends of replica fetchers' connections are of interest to operators; those of
     clients on a shared listener only when somebody looks for a fault, unless they failed."""
     cause = exchange.cause or Cause.DRAINED

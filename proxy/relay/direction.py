@@ -27,7 +27,7 @@ from .transport import END, READ, TURN, ConnectionEndedError, Wait
 if TYPE_CHECKING:
     from protocol.wire.buffers import Bytes
 
-    from .exchange import Cause
+    from .in_flight import Cause
     from .transfer import Transfer, Window
 
 

@@ -22,7 +22,7 @@ from protocol.wire.whole_frames import whole_request, whole_response
 if TYPE_CHECKING:
     from protocol.wire.buffers import Bytes
 
-    from .exchange import Exchange
+    from .in_flight import InFlightRequests
     from .transfer import Window
 
 PLAIN_APIS = APIS.keys() - {API_CONTROLLED_SHUTDOWN, API_FETCH, API_PRODUCE, API_SASL_HANDSHAKE}
@@ -34,7 +34,7 @@ MOST_FRAMES = 64
 and a turn lasts 0.3 ms."""
 
 
-def passable_requests(window: Window, exchange: Exchange, room: int) -> int:
+def passable_requests(window: Window, exchange: InFlightRequests, room: int) -> int:
     """Return how many bytes at the window's start may go on to the leader, `room` requests at most."""
     buffer, at, end = window.buffer, window.start, window.end
     if exchange.correlator.state is not KAFKA:
@@ -54,7 +54,7 @@ def passable_requests(window: Window, exchange: Exchange, room: int) -> int:
     return at - window.start
 
 
-def _passes_unseen(exchange: Exchange, version: int, buffer: Bytes, body: tuple[int, int]) -> bool:
+def _passes_unseen(exchange: InFlightRequests, version: int, buffer: Bytes, body: tuple[int, int]) -> bool:
     at, end = body
     if version not in SUPPORTED_FETCH_VERSIONS or end - at < LEAST_BODY_BYTES:
         return False
@@ -65,7 +65,9 @@ def _passes_unseen(exchange: Exchange, version: int, buffer: Bytes, body: tuple[
     return passes_unseen(exchange, RequestHead(API_FETCH, version, 0, None, at), buffer, end)
 
 
-def passes_unseen(exchange: Exchange, head: RequestHead, buffer: Bytes, end: int, *, is_whole: bool = True) -> bool:
+def passes_unseen(
+    exchange: InFlightRequests, head: RequestHead, buffer: Bytes, end: int, *, is_whole: bool = True
+) -> bool:
     """Return True if no partition of a Fetch may be throttled, and count the Fetch if so and if it is a replica's.
 
     `is_whole`: the Fetch ends at `end`; from v15 on the replica id is among its last fields.
@@ -81,7 +83,7 @@ def passes_unseen(exchange: Exchange, head: RequestHead, buffer: Bytes, end: int
     return True
 
 
-def passable_responses(window: Window, exchange: Exchange) -> tuple[int, tuple[int, int] | None]:
+def passable_responses(window: Window, exchange: InFlightRequests) -> tuple[int, tuple[int, int] | None]:
     """Return how many bytes at the window's start may go on to the follower, and the response behind them if all of it
     is there: where it ends, and its correlation id. If any bytes may go on, `exchange.responded` is due."""
     buffer, at, end = window.buffer, window.start, window.end

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from .direction import Direction
-    from .exchange import Exchange
-    from .fetch_decision import FetchDecision
+    from .fetch_handling import FetchHandler
+    from .in_flight import InFlightRequests
 
 
 class HoldWaits:
@@ -33,8 +33,8 @@ class HoldWaits:
 
     def __init__(
         self,
-        exchange: Exchange,
-        decision: FetchDecision,
+        exchange: InFlightRequests,
+        decision: FetchHandler,
         *,
         requests: Direction,
         responses: Direction,

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from ..process.memory import container_limit, most_bytes, resident_bytes
-from .exchange import Cause
+from .in_flight import Cause
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from ..config.settings import LimitSettings
     from ..logs.log import Log
     from ..throttle.role_throttle import RoleThrottle
-    from .exchange import Buffers, Exchange
+    from .in_flight import Buffers, InFlightRequests
     from .transfer import Window
     from .transport import Transport
 
@@ -45,7 +45,7 @@ _LOOKS_AT_ONCE = 256
 
 @dataclass(slots=True, eq=False)
 class _Tended:
-    exchange: Exchange
+    exchange: InFlightRequests
     windows: tuple[Window, ...]
     follower: Transport
     end: Callable[[], None]
@@ -83,7 +83,7 @@ class Reaper:
 
     @contextmanager
     def tends(
-        self, exchange: Exchange, windows: tuple[Window, ...], follower: Transport, end: Callable[[], None]
+        self, exchange: InFlightRequests, windows: tuple[Window, ...], follower: Transport, end: Callable[[], None]
     ) -> Iterator[None]:
         """Look after a connection while the block lasts; `end` is called if it is to end."""
         tended = _Tended(exchange, windows, follower, end, exchange.moved, trio.current_time())

@@ -24,11 +24,11 @@ from protocol.wire.framing import LENGTH_PREFIX_BYTES, frame_size
 from protocol.wire.headers import peek_request
 from protocol.wire.whole_frames import whole_request
 
-from ..throttle.steps import run_through
+from ..throttle.time_slices import run_through
 from .direction import rest
-from .exchange import MAX_FRAME_BYTES, Undecoded
 from .fast_path import passable_requests, passes_unseen
-from .fetch_decision import LONG_FETCH_BYTES, FetchDecision
+from .fetch_handling import LONG_FETCH_BYTES, FetchHandler
+from .in_flight import MAX_FRAME_BYTES, Undecoded
 from .transfer import BETWEEN_FRAMES, Need
 from .transport import HELD
 
@@ -41,9 +41,9 @@ if TYPE_CHECKING:
     from protocol.wire.headers import RequestHead
 
     from ..config.settings import LimitSettings
-    from ..throttle.steps import Steps
+    from ..throttle.time_slices import Steps
     from .direction import Step
-    from .exchange import Exchange
+    from .in_flight import InFlightRequests
     from .transfer import Window
 
 REQUEST_WINDOW_BYTES = 128 * 1024
@@ -67,7 +67,7 @@ class RequestReader:
 
     __slots__ = ("_exchange", "_limits", "_reserved", "_untouched", "decision", "has_begun")
 
-    def __init__(self, exchange: Exchange, limits: LimitSettings, clock: Callable[[], float]) -> None:
+    def __init__(self, exchange: InFlightRequests, limits: LimitSettings, clock: Callable[[], float]) -> None:
         self._exchange = exchange
         self._limits = limits
         self.has_begun = False
@@ -76,7 +76,7 @@ class RequestReader:
         """Bytes reserved in `Buffers` for the frame that is being read whole; 0: none is."""
         self._untouched: Undecoded | None = None
         """Why the requests of the connection's fetch session pass untouched; None: they are decided."""
-        self.decision = FetchDecision(exchange, clock)
+        self.decision = FetchHandler(exchange, clock)
 
     def read(self, window: Window) -> Step:
         """Return what to do next. Raises ProtocolError if a request must not go on, or is none."""
@@ -277,7 +277,7 @@ def _read_on(window: Window, total: int) -> Need:
     return Need(least, total - window.size)
 
 
-def _not_supported(exchange: Exchange) -> None:
+def _not_supported(exchange: InFlightRequests) -> None:
     """Let a Fetch pass whose version is later than those known here. Its broker may have been upgraded, and may go on
     with a fetch session that is translated on this connection, which has to end."""
     if not exchange.link.throttle.is_idle:
@@ -285,12 +285,12 @@ def _not_supported(exchange: Exchange) -> None:
     _end_session(exchange, Undecoded.UNSUPPORTED_VERSION, None)
 
 
-def _not_understood(exchange: Exchange, reason: Undecoded, session: SessionAt | None) -> None:
+def _not_understood(exchange: InFlightRequests, reason: Undecoded, session: SessionAt | None) -> None:
     exchange.pass_undecoded(reason)
     _end_session(exchange, reason, session)
 
 
-def _end_session(exchange: Exchange, reason: Undecoded, session: SessionAt | None) -> None:
+def _end_session(exchange: InFlightRequests, reason: Undecoded, session: SessionAt | None) -> None:
     """Raises ProtocolError if a request that is not understood may belong to a fetch session that is being translated:
     to forward it would mix the follower's session up with the leader's."""
     exchange.link.forget()

@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING
 from protocol.errors import ProtocolError
 from protocol.wire.framing import LENGTH_PREFIX_BYTES, frame_size
 
-from .answer import AnswerReader
+from .decided_response import DecidedResponseReader
 from .direction import rest
-from .exchange import DECIDED, MAX_FRAME_BYTES, SLICED, Undecoded
 from .fast_path import passable_responses
+from .in_flight import DECIDED, MAX_FRAME_BYTES, SLICED, Undecoded
 from .response_walk import CORRELATION_ID_BYTES, FIXED_HEAD_BYTES
 from .transfer import Need
 from .transport import TURN
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from ..config.settings import LimitSettings
     from .direction import Step
-    from .exchange import Exchange
+    from .in_flight import InFlightRequests
     from .transfer import Window
 
 RESPONSE_WINDOW_BYTES = 512 * 1024
@@ -47,10 +47,10 @@ class ResponseReader:
 
     __slots__ = ("_answers", "_clock", "_exchange", "_passes")
 
-    def __init__(self, exchange: Exchange, limits: LimitSettings, clock: Callable[[], float]) -> None:
+    def __init__(self, exchange: InFlightRequests, limits: LimitSettings, clock: Callable[[], float]) -> None:
         self._exchange = exchange
         self._clock = clock
-        self._answers = AnswerReader(exchange, limits, clock)
+        self._answers = DecidedResponseReader(exchange, limits, clock)
         self._passes = False
         """The bytes that were told to go on end with a response that passes as it is."""
 

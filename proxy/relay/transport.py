@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import trio
 
-from .segments import needs_short_packets, packet_bytes
+from .tcp_segment_limit import needs_short_packets, packet_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -43,12 +43,12 @@ from ..quota_files.last_good_keeper import LastGoodKeeper
 from ..quota_files.override_store import store_path
 from ..rates.rate_controller import RateController
 from ..relay.connection import Draining
-from ..relay.exchange import Buffers, Undecoded
+from ..relay.in_flight import Buffers, Undecoded
 from ..relay.reaper import Reaper
 from ..roles import Role
 from ..throttle.partition_health import PartitionHealth
 from ..throttle.racks import Racks
-from ..throttle.remembered import ReplicaLimit
+from ..throttle.replica_limit import ReplicaCountLimit
 from ..throttle.role_throttle import RoleThrottle
 from ..throttle.topic_names import TopicNames
 from ..tls.legs import open_legs
@@ -156,7 +156,7 @@ class Sidecar:
             now=now,
             ledger=None if self.journal is None else self.journal.ledger,
             names=self._names,
-            remembered=ReplicaLimit(limits.max_replicas, limits.max_replicas_per_connection),
+            remembered=ReplicaCountLimit(limits.max_replicas, limits.max_replicas_per_connection),
             needs=self._needs,
             racks=self._racks,
         )

@@ -17,7 +17,7 @@ from ..quotas.finer_rates import NO_FINER_RATES, PEER, RACK, Entity
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from admission.path import BudgetPath
+    from admission.budget_path import BudgetPath
     from admission.turns import BudgetNode, Claim
     from protocol.session.requests import PartitionKey
 

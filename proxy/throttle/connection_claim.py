@@ -11,12 +11,12 @@ import math
 from operator import attrgetter
 from typing import TYPE_CHECKING, TypeAlias
 
-from admission.path import BudgetPath
+from admission.budget_path import BudgetPath
 from admission.wishes import limits
 
-from .piggyback import PiggybackLimit
+from .catch_up_window import CatchUpWindow
 from .priority_order import PriorityOrder
-from .steps import is_long
+from .time_slices import is_long
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -60,7 +60,7 @@ class ConnectionClaim:
         self._tree = throttle.tree
         self.path = BudgetPath(*self._tree.trunk(peer))
         self._order = PriorityOrder()
-        self._piggyback = PiggybackLimit()
+        self._piggyback = CatchUpWindow()
         self._granted_bytes = 0
         """How many bytes the last request was granted, if the throttle paces what rides along; else 0."""
         self._leaves = 0

@@ -22,13 +22,13 @@ from protocol.fetch.tables import FIRST_VERSION_WITH_SESSIONS
 from ..roles import Role
 from .connection_claim import ConnectionClaim
 from .decision import Answer, Demand, Forward, Hold
+from .link_journal import LinkJournal
 from .link_session import LinkSession
-from .link_traffic import LinkTraffic
+from .outgoing_frames import rebuild
 from .racks import Relayed
 from .replicas import Replicas
-from .replies import rebuild
 from .request_builder import RequestBuilder
-from .steps import is_long, parts
+from .time_slices import is_long, parts
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from .decision import Decision
     from .role_throttle import RoleThrottle
-    from .steps import Steps
+    from .time_slices import Steps
 
 REFRESH_SECONDS = 5.0
 """How long a replica may be left out of requests before it is asked for once, to learn its high watermark: its lag
@@ -62,7 +62,7 @@ class Link:
         self.relayed = Relayed()
         self.replicas = Replicas(throttle.selection, throttle.remembered)
         ledger = throttle.ledger
-        self._traffic = None if ledger is None else LinkTraffic(ledger, throttle, self.replicas, peer)
+        self._traffic = None if ledger is None else LinkJournal(ledger, throttle, self.replicas, peer)
         """What tells the journal of this link's traffic; None: no journal is kept."""
         self._session = LinkSession(throttle, self.replicas, leader)
         self.translator = self._session.translator

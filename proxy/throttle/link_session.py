@@ -14,8 +14,8 @@ from protocol.fetch.request import Asked, entry_bytes
 from protocol.session.requests import LocalAnswer, SessionRequest
 from protocol.session.translator import SessionTranslator
 
-from . import replies
-from .steps import parts
+from . import outgoing_frames as replies
+from .time_slices import parts
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from .decision import Answer
     from .replicas import Replicas
     from .role_throttle import RoleThrottle
-    from .steps import Steps
+    from .time_slices import Steps
 
 
 class LinkSession:

@@ -23,7 +23,7 @@ from .role_throttle import BranchTraffic
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence, Set
 
-    from admission.path import BudgetPath
+    from admission.budget_path import BudgetPath
     from admission.turns import Claim
     from protocol.fetch.request import Asked
     from protocol.fetch.response import ReplayedEntry
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from protocol.session.translator import Translation
     from protocol.wire.buffers import Bytes
 
-    from .link_traffic import LinkTraffic
+    from .link_journal import LinkJournal
     from .replica import Replica
     from .replicas import Replicas
     from .role_throttle import RoleThrottle
@@ -51,7 +51,7 @@ class PendingFetch:
         replicas: Replicas,
         version: int,
         admitted_at: float,
-        traffic: LinkTraffic | None,
+        traffic: LinkJournal | None,
     ) -> None:
         self.throttle = throttle
         self.path = path

@@ -23,7 +23,7 @@ from admission.wishes import Wish
 from protocol.fetch.response import ReplayedEntry
 
 from .batch_sizes import BatchSizes
-from .meter import Meter
+from .display_rate import DisplayRate
 
 if TYPE_CHECKING:
     from protocol.fetch.batches import BatchWalk
@@ -105,7 +105,7 @@ class Replica:
         """The sidecar may answer for the leader with the values forwarded last."""
         self.leader_asked_at = now
         """When a request from which other replicas were left out last asked the leader for this one."""
-        self.meter = Meter(now)
+        self.meter = DisplayRate(now)
         self._delivered = False
         self._moved_bytes = self._moved_messages = self._unconfirmed_bytes = 0
         self._likely_bytes = math.inf

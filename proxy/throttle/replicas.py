@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .meter import GrowthMeter, Meter
+from .display_rate import DisplayRate, GrowthMeter
+from .peer_delays import LinkTimings
 from .replica import BEHIND, NEW, SERVED, TRUNCATED, Replica
-from .selection import SelectionCache
-from .steps import parts
-from .timings import LinkTimings
+from .throttled_lists import ListedReplicasCache
+from .time_slices import parts
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from protocol.session.requests import PartitionKey
     from protocol.wire.topics import Topic
 
-    from .remembered import ReplicaLimit
-    from .selection import Selection
-    from .steps import Steps
+    from .replica_limit import ReplicaCountLimit
+    from .throttled_lists import Selection
+    from .time_slices import Steps
 
 ABSENCE_SECONDS = 10.0
 """A partition that was left out for longer counts as new when it is asked for again."""
@@ -97,8 +97,8 @@ class Replicas:
         "timings",
     )  # fmt: skip
 
-    def __init__(self, selection: Selection, remembered: ReplicaLimit) -> None:
-        self._chosen = SelectionCache(selection)
+    def __init__(self, selection: Selection, remembered: ReplicaCountLimit) -> None:
+        self._chosen = ListedReplicasCache(selection)
         self._remembered = remembered
         self.known: dict[PartitionKey, Replica] = {}
         self.behind: dict[PartitionKey, Replica] = {}
@@ -112,7 +112,7 @@ class Replicas:
         self._omitted = RecentlyOmitted()
         self.fetch_version: int | None = None
         """The version of the last replica's Fetch, for people; None: there was none."""
-        self.gain = Meter(0.0)
+        self.gain = DisplayRate(0.0)
         """Messages per second by which their lag shrinks; negative while it grows."""
         self.growth = GrowthMeter()  # bytes per second that producers add to those that are behind
         self.timings = LinkTimings()

@@ -15,7 +15,7 @@ from protocol.fetch.request import MAX_INT32
 from protocol.fetch.tables import NO_SESSION_ID
 from protocol.session.requests import Choice, LocalAnswer
 
-from ..throttle import replies
+from . import outgoing_frames as replies
 from .decision import Forward
 from .pending_fetch import PendingFetch
 
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
     from .connection_claim import ConnectionClaim
     from .decision import Answer, Demand
+    from .link_journal import LinkJournal
     from .link_session import LinkSession
-    from .link_traffic import LinkTraffic
     from .replicas import Replicas
     from .role_throttle import RoleThrottle
 
@@ -49,7 +49,7 @@ class RequestBuilder:
         replicas: Replicas,
         claim: ConnectionClaim,
         session: LinkSession,
-        traffic: LinkTraffic | None,
+        traffic: LinkJournal | None,
     ) -> None:
         self._throttle = throttle
         self._replicas = replicas

@@ -13,16 +13,16 @@ from protocol.session.registry import FetchSessions
 
 from .budget_tree import BudgetTree, budget_node
 from .partition_health import PartitionHealth
+from .peer_delays import Delays
 from .racks import NO_RACK_DOUBTS, RackDoubts, Racks
-from .remembered import ReplicaLimit
-from .selection import Selection
-from .timings import Timings
+from .replica_limit import ReplicaCountLimit
+from .throttled_lists import Selection
 from .topic_names import TopicNames
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from admission.path import BudgetPath
+    from admission.budget_path import BudgetPath
     from admission.simple_rate import SimpleRate
     from admission.turns import BudgetNode, Claim
     from protocol.fetch.request import Asked
@@ -88,7 +88,7 @@ class RoleThrottle:
         now: float,
         ledger: Ledger | None = None,
         names: TopicNames | None = None,
-        remembered: ReplicaLimit | None = None,
+        remembered: ReplicaCountLimit | None = None,
         needs: PartitionHealth | None = None,
         racks: Racks | None = None,
     ) -> None:
@@ -104,9 +104,9 @@ class RoleThrottle:
         self.sessions: FetchSessions[Asked] = FetchSessions()
         """The fetch sessions that are translated (Fetch v7 and later): to omit a partition from a session's request,
         the sidecar has the leader's session forget it."""
-        self.remembered = ReplicaLimit() if remembered is None else remembered
+        self.remembered = ReplicaCountLimit() if remembered is None else remembered
         self.links: set[OpenLink] = set()
-        self.timings = Timings()
+        self.timings = Delays()
         self._strict = settings.policy == "strict"
         self.charges_on_send = not self._strict
         """Budgets are charged when records begin to go on. Policy `strict` has reserved the bytes before."""

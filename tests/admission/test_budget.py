@@ -9,8 +9,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from admission.budget import Kip73Budget, StrictBudget
+from admission.budget_path import BudgetPath
 from admission.fetcher import REST_SECONDS
-from admission.path import BudgetPath
 from admission.turns import Claim, Turns
 from admission.wishes import MOST_SHARED, Wish, share
 

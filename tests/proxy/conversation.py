@@ -21,7 +21,7 @@ from proxy.throttle.charge_on_send import charge_on_send, forget_early_charges
 from proxy.throttle.decision import Decision, Forward
 from proxy.throttle.link import Link
 from proxy.throttle.role_throttle import RoleThrottle
-from proxy.throttle.steps import Steps, run_through
+from proxy.throttle.time_slices import Steps, run_through
 
 if TYPE_CHECKING:
     from proxy.throttle.pending_fetch import PendingFetch

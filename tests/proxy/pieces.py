@@ -5,12 +5,12 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
-from proxy.throttle import steps
+from proxy.throttle import time_slices as steps
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from proxy.throttle.steps import Steps
+    from proxy.throttle.time_slices import Steps
 
 T = TypeVar("T")
 

@@ -27,7 +27,7 @@ from proxy.quotas.replicas import EVERY_PARTITION, Partitions
 from proxy.throttle.charge_on_send import charge_on_send, forget_early_charges
 from proxy.throttle.decision import Answer, Decision, Demand, Forward, Hold
 from proxy.throttle.link import Link
-from proxy.throttle.steps import Steps, run_through
+from proxy.throttle.time_slices import Steps, run_through
 
 from .conversation import ENTRY_BYTES, LIMIT, MIB
 

@@ -19,8 +19,8 @@ from proxy.rates.rate_controller import RateController
 from proxy.roles import Role
 from proxy.statistics import RoleStatistics
 from proxy.throttle.link import Link
+from proxy.throttle.peer_delays import STANDING_PAUSES
 from proxy.throttle.role_throttle import RoleThrottle
-from proxy.throttle.timings import STANDING_PAUSES
 from tests.proxy.conversation import settings
 from tests.proxy.recorded_log import RecordedLog
 

@@ -15,7 +15,7 @@ import pytest
 import trio
 import trio.testing
 
-from admission.path import BudgetPath
+from admission.budget_path import BudgetPath
 from protocol.wire.framing import with_length
 from proxy.changes import Changes
 from proxy.config.settings import Address

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from proxy.changes import Changes
 from proxy.relay.direction import Direction
-from proxy.relay.exchange import HELD_REQUEST, Cause, Exchange
+from proxy.relay.in_flight import HELD_REQUEST, Cause, InFlightRequests
 from proxy.relay.requests import RequestReader
 from proxy.relay.responses import ResponseReader
 from proxy.relay.transfer import Transfer, Window
@@ -47,7 +47,7 @@ class Both:
     leader: MemoryTransport = field(default_factory=MemoryTransport)
 
     def __post_init__(self) -> None:
-        self.exchange = exchange = Exchange(Link(self.throttle, "102"), Changes(), RecordedLog())
+        self.exchange = exchange = InFlightRequests(Link(self.throttle, "102"), Changes(), RecordedLog())
         self.request_reader = RequestReader(exchange, limits(), lambda: self.now)
         self.response_reader = ResponseReader(exchange, limits(), lambda: self.now)
         self.requests = self._direction(self.request_reader, self.follower, self.leader, exchange.passed_request)

@@ -12,12 +12,12 @@ from protocol.fetch.request import parse_fetch_request
 from protocol.wire.correlation import State
 from protocol.wire.framing import with_length
 from proxy.changes import Changes
-from proxy.relay.exchange import Exchange
 from proxy.relay.fast_path import passable_requests, passable_responses
+from proxy.relay.in_flight import InFlightRequests
 from proxy.relay.transfer import Window
 from proxy.throttle.decision import Forward
 from proxy.throttle.link import Link
-from proxy.throttle.steps import run_through
+from proxy.throttle.time_slices import run_through
 from tests.proxy.conversation import fetch_frame, throttle
 from tests.proxy.recorded_log import RecordedLog
 
@@ -38,8 +38,8 @@ def window_of(data: bytes) -> Window:
     return window
 
 
-def exchange_of(of: RoleThrottle, state: State = State.KAFKA) -> Exchange:
-    exchange = Exchange(Link(of, "102"), Changes(), RecordedLog())
+def exchange_of(of: RoleThrottle, state: State = State.KAFKA) -> InFlightRequests:
+    exchange = InFlightRequests(Link(of, "102"), Changes(), RecordedLog())
     exchange.correlator.state = state
     return exchange
 

@@ -9,12 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from admission.budget import Kip73Budget
-from admission.path import BudgetPath
+from admission.budget_path import BudgetPath
 from protocol.wire.framing import with_length
 from proxy.changes import Changes
 from proxy.config.settings import Policy
-from proxy.relay.edits import Additions, ResponseBuffer
-from proxy.relay.exchange import Exchange
+from proxy.relay.in_flight import InFlightRequests
+from proxy.relay.response_edits import Additions, ResponseBuffer
 from proxy.throttle.decision import Forward
 from tests.proxy.conversation import MIB, behind, quotas, throttle
 from tests.proxy.recorded_log import RecordedLog
@@ -252,7 +252,7 @@ async def test_observing_discards_nothing(clock: trio.testing.MockClock) -> None
 def test_what_was_kept_is_not_kept_after_its_answer() -> None:
     """Up to 16 MiB of each connection stayed in memory, and counted nowhere."""
     follower = behind()
-    kept_answer = ResponseBuffer(Exchange(follower.link, Changes(), RecordedLog()), limits(), Additions())
+    kept_answer = ResponseBuffer(InFlightRequests(follower.link, Changes(), RecordedLog()), limits(), Additions())
     decision = follower.ask()
     assert isinstance(decision, Forward)
     assert decision.pending is not None

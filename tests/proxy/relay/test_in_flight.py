@@ -14,7 +14,7 @@ from protocol.wire import headers
 from protocol.wire.framing import with_length
 from protocol.wire.varint import write_uvarint
 from proxy.relay import requests
-from proxy.relay.exchange import MOST_DECIDED_IN_FLIGHT, MOST_IN_FLIGHT
+from proxy.relay.in_flight import MOST_DECIDED_IN_FLIGHT, MOST_IN_FLIGHT
 
 from .test_passing import fetch, idle, listed, records, send_in, told
 from .wire import read_exactly, relayed

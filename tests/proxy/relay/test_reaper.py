@@ -13,7 +13,7 @@ import trio
 
 from protocol.wire.framing import with_length
 from proxy.quotas import Quotas
-from proxy.relay.exchange import Buffers
+from proxy.relay.in_flight import Buffers
 from proxy.relay.reaper import REST_SECONDS, Reaper
 from tests.proxy.conversation import MIB, behind, fetch_frame, throttle
 from tests.proxy.recorded_log import RecordedLog

@@ -13,7 +13,7 @@ from protocol.fetch.request import parse_fetch_request
 from protocol.wire.framing import with_length
 from proxy.quotas import Quotas, RoleQuota
 from proxy.quotas.replicas import Partitions
-from proxy.relay.fetch_decision import FetchDecision
+from proxy.relay.fetch_handling import FetchHandler
 from tests.proxy.conversation import MIB, fetch_frame, quotas, throttle
 
 from .wire import T0, T1, Wire, answer, batch, entry, parsed, read_exactly, read_frame, relayed
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from trio.testing import MockClock
 
     from proxy.relay.direction import Step
-    from proxy.throttle.steps import Steps
+    from proxy.throttle.time_slices import Steps
 
 TWO = {T0: 0, T1: 0}
 HIGH = 1_000_000
@@ -199,15 +199,15 @@ async def test_a_held_request_that_is_due_waits_for_an_answer_that_stalls(
     clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It was looked at 7000 times a second until the answer before it went on."""
-    looks, decide = 0, FetchDecision.decide
+    looks, decide = 0, FetchHandler.decide
 
-    def counted(self: FetchDecision, work: Steps[Step], total: int) -> Step:
+    def counted(self: FetchHandler, work: Steps[Step], total: int) -> Step:
         nonlocal looks
         looks += 1
         assert looks < 100
         return decide(self, work, total)
 
-    monkeypatch.setattr(FetchDecision, "decide", counted)
+    monkeypatch.setattr(FetchHandler, "decide", counted)
     many = {("t", partition): 0 for partition in range(100)}
     async with relayed(throttle(100)) as wire:
         await wire.exchange(many, answer([entry(partition) for partition in range(100)]))

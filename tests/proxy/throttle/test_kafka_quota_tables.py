@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from admission.path import BudgetPath
+from admission.budget_path import BudgetPath
 from proxy.config.settings import Policy
 from proxy.throttle.decision import Forward, Hold
 from tests.proxy.conversation import MIB, Conversation, throttle

@@ -9,7 +9,7 @@ from contextlib import closing
 
 import pytest
 
-from proxy.relay.segments import SEGMENT_BYTES, SPARED, bound_segments, needs_short_packets
+from proxy.relay.tcp_segment_limit import SEGMENT_BYTES, SPARED, bound_segments, needs_short_packets
 from proxy.relay.transfer import Transfer, Window
 from proxy.relay.transport import PIPE_BYTES, PlainSocket
 

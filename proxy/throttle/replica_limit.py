@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 
 @dataclass(slots=True)
-class ReplicaLimit:
+class ReplicaCountLimit:
     """How many replicas one role remembers. Kafka advises at most 4000 partitions a broker, 200 000 a cluster."""
 
     most: int = 200_000

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from proxy.throttle.steps import STEP_ITEMS, is_long, parts, run_through
+from proxy.throttle.time_slices import STEP_ITEMS, is_long, parts, run_through
 
 if TYPE_CHECKING:
-    from proxy.throttle.steps import Steps
+    from proxy.throttle.time_slices import Steps
 
 
 def add(numbers: range) -> Steps[int]:

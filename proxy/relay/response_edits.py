@@ -27,7 +27,7 @@ from protocol.wire.framing import LENGTH_PREFIX, LENGTH_PREFIX_BYTES
 from protocol.wire.varint import MAX_UVARINT_BYTES
 
 from .direction import Replace
-from .exchange import MAX_FRAME_BYTES, Undecoded
+from .in_flight import MAX_FRAME_BYTES, Undecoded
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from ..config.settings import LimitSettings
     from ..throttle.pending_fetch import PendingFetch
-    from .exchange import Exchange
+    from .in_flight import InFlightRequests
     from .response_walk import FrameWalk
     from .transfer import Window
 
@@ -163,7 +163,7 @@ class ResponseBuffer:
 
     __slots__ = ("_additions", "_exchange", "_kept", "_kept_to", "_limits", "_pending", "_reserved", "_total", "active")
 
-    def __init__(self, exchange: Exchange, limits: LimitSettings, additions: Additions) -> None:
+    def __init__(self, exchange: InFlightRequests, limits: LimitSettings, additions: Additions) -> None:
         self._exchange = exchange
         self._limits = limits
         self._additions = additions

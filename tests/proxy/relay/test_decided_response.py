@@ -8,7 +8,7 @@ import pytest
 from protocol.wire.framing import LENGTH_PREFIX_BYTES, with_length
 from proxy.changes import Changes
 from proxy.relay.direction import Replace
-from proxy.relay.exchange import Exchange
+from proxy.relay.in_flight import InFlightRequests
 from proxy.relay.responses import ResponseReader
 from proxy.relay.transfer import Need, Window
 from proxy.relay.transport import TURN
@@ -28,7 +28,7 @@ class Scene:
 
     def __init__(self) -> None:
         self.follower = Conversation(throttle(4 * MIB), offsets={T0: BEFORE, T1: 0})
-        self.exchange = Exchange(self.follower.link, Changes(), RecordedLog())
+        self.exchange = InFlightRequests(self.follower.link, Changes(), RecordedLog())
         self.window = Window(64 * 1024)
         self.reader = ResponseReader(self.exchange, limits(), lambda: self.follower.now)
         self.follower.meet(high_watermark=BEFORE)

@@ -16,7 +16,7 @@ from protocol.session.requests import LocalAnswer, SessionRequest, full_upstream
 from protocol.wire.headers import request_correlation_id
 
 from .decision import Answer, Changed, Forward
-from .steps import parts
+from .time_slices import parts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from .decision import Demand
     from .pending_fetch import PendingFetch
-    from .steps import Steps
+    from .time_slices import Steps
 
 
 def error(frame: bytes, request: FetchRequest, answer: LocalAnswer) -> Answer:

@@ -46,7 +46,7 @@ class _Seen:
         """The ledger's keys as made last, at index 2 · throttled + in sync."""
 
 
-class LinkTraffic:
+class LinkJournal:
     """Tells of one connection. `peer`: the other broker, by its address until its id is known."""
 
     __slots__ = ("_ledger", "_replicas", "_role", "_seen", "_topic_name", "peer")

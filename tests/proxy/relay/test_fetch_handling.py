@@ -8,8 +8,9 @@ import pytest
 
 from protocol.wire.framing import with_length
 from proxy.ledger.ledger import Ledger
-from proxy.relay import exchange, fetch_decision
-from proxy.relay.exchange import SLICED, Buffers, RequestState
+from proxy.relay import fetch_handling as fetch_decision
+from proxy.relay import in_flight as exchange
+from proxy.relay.in_flight import SLICED, Buffers, RequestState
 from proxy.relay.transport import READ, TURN, Wait
 from tests.proxy.conversation import ENTRY_BYTES, MIB, fetch_frame, throttle
 

@@ -20,7 +20,7 @@ MOST_FREE_TOPICS = 5_000
 """The most topics of a connection that are remembered as free; with one more, remembering starts again."""
 
 
-class Lists:
+class ReplicaLists:
     """The lists of one role, kept from snapshot to snapshot of the quotas until they change. A value, except that
     brokers tell the names of topic ids as time goes by."""
 
@@ -60,13 +60,13 @@ class Selection:
     def __init__(self, quota: RoleQuota, names: TopicNames) -> None:
         self.names = names
         self._quota = quota
-        self.lists = Lists(quota, names)
+        self.lists = ReplicaLists(quota, names)
         """Replaced by another object whenever the lists change."""
 
     def apply(self, quota: RoleQuota) -> None:
         """The lists of `quota` select from now on."""
         if not quota.has_lists_of(self._quota):
-            self.lists = Lists(quota, self.names)
+            self.lists = ReplicaLists(quota, self.names)
         self._quota = quota
 
     def topic_name(self, topic: str | bytes) -> str:
@@ -75,7 +75,7 @@ class Selection:
         return written(topic) if name is None else name
 
 
-class SelectionCache:
+class ListedReplicasCache:
     """Which partitions of one connection the lists select, by the lists at the last `renew`. `free_topics`: topics of
     which no partition is selected, as far as they were looked up. To find a topic there costs less than to ask the
     lists."""

@@ -180,7 +180,7 @@ NO_ANSWER, PASSING, DECIDED = AnswerState.NONE, AnswerState.PASSING, AnswerState
 
 
 @dataclass(slots=True)
-class Exchange:
+class InFlightRequests:
     """The state of one connection that both of its directions use."""
 
     link: Link

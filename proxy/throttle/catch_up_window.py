@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import math
 
+from .peer_delays import LEAST_PAUSE_RISE_SECONDS, tolerated_rise
 from .replica import LEAST_NEED_BYTES
-from .timings import LEAST_PAUSE_RISE_SECONDS, tolerated_rise
 
 LEAST_BYTES = LEAST_NEED_BYTES // 4
 """A batch of the default size: 3.3 ms of 5 MB/s. With two, producers' p99 on such a link was up to 17 ms more than
@@ -31,7 +31,7 @@ BEST_KEPT_SECONDS = 60.0
 for good, its times no longer count as long."""
 
 
-class PiggybackLimit:
+class CatchUpWindow:
     """How much may catch up beside records in sync, on one connection."""
 
     __slots__ = ("_best_before", "_best_seconds", "_per_byte", "_since", "most_bytes")

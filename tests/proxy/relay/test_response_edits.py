@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from protocol.errors import ProtocolError
 from protocol.fetch.response import ReplayedEntry
 from protocol.wire.framing import LENGTH_PREFIX_BYTES, with_length
-from proxy.relay.edits import NO_REPLAYS, Additions, Edit, Replays, applied, edit_of_head, encode
-from proxy.relay.exchange import MAX_FRAME_BYTES
+from proxy.relay.in_flight import MAX_FRAME_BYTES
+from proxy.relay.response_edits import NO_REPLAYS, Additions, Edit, Replays, applied, edit_of_head, encode
 
 from .wire import answer, entry, parsed
 

@@ -10,10 +10,11 @@ from proxy.ledger.blocks import Position, TrafficKey
 from proxy.ledger.ledger import Ledger
 from proxy.quotas import Quotas
 from proxy.quotas.rules import MOST_RESOLVED, RoleQuota
-from proxy.throttle import link_traffic, selection
+from proxy.throttle import link_journal as link_traffic
+from proxy.throttle import throttled_lists as selection
 from proxy.throttle.decision import Forward
 from proxy.throttle.link import Link
-from proxy.throttle.remembered import ReplicaLimit
+from proxy.throttle.replica_limit import ReplicaCountLimit
 from tests.proxy.conversation import Conversation, behind, throttle
 
 
@@ -115,5 +116,5 @@ def test_a_ledger_sums_up_so_many_and_counts_the_rest(monkeypatch: pytest.Monkey
 
 
 def test_counting_admits_until_either_bound() -> None:
-    remembered = ReplicaLimit(most=3, most_of_connection=2)
+    remembered = ReplicaCountLimit(most=3, most_of_connection=2)
     assert [remembered.admits(n) for n in (0, 1, 2, 1, 0)] == [True, True, False, True, False]

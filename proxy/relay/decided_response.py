@@ -18,10 +18,10 @@ from protocol.fetch.walker import ResponseEntry, walk_whole
 from protocol.wire.framing import LENGTH_PREFIX_BYTES
 
 from ..throttle.charge_on_send import charge_on_send, forget_early_charges
-from . import edits
+from . import response_edits as edits
 from .direction import Replace
-from .edits import Additions, ResponseBuffer
-from .exchange import Undecoded
+from .in_flight import Undecoded
+from .response_edits import Additions, ResponseBuffer
 from .response_walk import FIXED_HEAD_BYTES, TOPICS_END, FrameWalk, PartialEntry, form_of, says
 from .transfer import LEAST_SPLICED_BYTES, Need
 
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from ..config.settings import LimitSettings
     from ..throttle.pending_fetch import PendingFetch
     from .direction import Step
-    from .edits import Edit
-    from .exchange import Exchange
+    from .in_flight import InFlightRequests
+    from .response_edits import Edit
     from .transfer import Window
 
 LONG_ANSWER_BYTES = 4096
@@ -74,7 +74,7 @@ class Chunk:
         return [row for row in self.rows if ResponseEntry(*row).records_at < ends]
 
 
-class AnswerReader:
+class DecidedResponseReader:
     """Reads one connection's answers, one after the other, each from `begin` until `on_sent` is true, or `lost`."""
 
     __slots__ = (
@@ -96,7 +96,7 @@ class AnswerReader:
         "_was_read_at",
     )  # fmt: skip
 
-    def __init__(self, exchange: Exchange, limits: LimitSettings, clock: Callable[[], float]) -> None:
+    def __init__(self, exchange: InFlightRequests, limits: LimitSettings, clock: Callable[[], float]) -> None:
         self._exchange = exchange
         self._clock = clock
         self._additions = Additions()

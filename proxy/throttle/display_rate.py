@@ -21,7 +21,7 @@ GROWTH_SECONDS = 10.0
 """Twice `link.REFRESH_SECONDS`: high watermarks of partitions that are left out are heard of that often."""
 
 
-class Meter:
+class DisplayRate:
     """Exponentially decaying rate: after `SMOOTHING_SECONDS` without events 37 % of it are left, after
     `SILENT_SECONDS` nothing."""
 

@@ -61,7 +61,7 @@ def tolerated_rise(best_seconds: float, least_seconds: float) -> float:
     return max(best_seconds * TOLERATED_RISE, least_seconds)
 
 
-class BrokerTimings:
+class PeerDelays:
     """Samples of one broker's connections until they are taken."""
 
     __slots__ = (
@@ -115,19 +115,19 @@ class BrokerTimings:
         self._pauses.clear()
         return found
 
-    def take(self, now: float) -> BrokerTimes:
+    def take(self, now: float) -> PeerDelaySample:
         """Return what was measured since the last call."""
         if self._taken is not None and now > self._taken[0]:
             self._throughputs.append((self.carried_bytes - self._taken[1]) / (now - self._taken[0]))
             self.bytes_per_second = max(self._throughputs) or math.inf
         self._taken = now, self.carried_bytes
-        found = BrokerTimes(_upper_quartile(self._pauses), median(self._answers) if self._answers else None)
+        found = PeerDelaySample(_upper_quartile(self._pauses), median(self._answers) if self._answers else None)
         self._answers.clear()
         self._pauses.clear()
         return found
 
 
-class BrokerTimes(NamedTuple):
+class PeerDelaySample(NamedTuple):
     """What one broker's connections took in the last second; None where there was no sample."""
 
     pause_seconds: float | None = None
@@ -150,7 +150,7 @@ class LinkTimings:
         """In how many different seconds records of replicas went on, under a rate that paces."""
         self.proven_at = -math.inf
         """The last of them."""
-        self.counted_as: BrokerTimings | None = None
+        self.counted_as: PeerDelays | None = None
         """Where samples of this connection count; None: they do not."""
         self._behind = self._in_sync = 0
 
@@ -203,7 +203,7 @@ class TimedLink(Protocol):
     def replicas(self) -> TimedReplicas: ...
 
 
-class Timings:
+class Delays:
     """Those of one role, while its rate is one with `auto`: no other rate is chosen by them."""
 
     __slots__ = ("_pressing", "are_wanted", "brokers", "carried_bytes", "live_until", "on_standing_queue")
@@ -213,7 +213,7 @@ class Timings:
         """A rate is chosen by these samples now, so connections that carry nothing throttled are timed as well."""
         self.on_standing_queue: Callable[[], None] | None = None
         """Called when `STANDING_PAUSES` of one broker were too long."""
-        self.brokers: Mapping[str, BrokerTimings] = {}
+        self.brokers: Mapping[str, PeerDelays] = {}
         """Those that have a connection that counts."""
         self._pressing = ""
         """The broker whose pauses were too long last."""
@@ -247,7 +247,7 @@ class Timings:
         pressing = found.get(self._pressing)
         return {} if pressing is None else {self._pressing: pressing}
 
-    def take(self, links: Iterable[TimedLink], now: float) -> Times:
+    def take(self, links: Iterable[TimedLink], now: float) -> DelaySample:
         """Return what was measured since the last call, and find out which of the connections count from now on."""
         found = {broker: timings.take(now) for broker, timings in self.brokers.items()}
         fell_behind = False
@@ -257,7 +257,7 @@ class Timings:
             fell = replicas.timings.fell_behind(len(replicas.behind), in_sync)
             fell_behind |= fell and replicas.timings.counted_as is not None
         self._count(links, now)
-        return Times(found, fell_behind)
+        return DelaySample(found, fell_behind)
 
     def _count(self, links: Iterable[TimedLink], now: float) -> None:
         found: dict[str, list[LinkTimings]] = {}
@@ -272,17 +272,17 @@ class Timings:
         for broker, connections in found.items():
             if most[broker] < least:
                 continue
-            brokers[broker] = self.brokers.get(broker) or BrokerTimings()
+            brokers[broker] = self.brokers.get(broker) or PeerDelays()
             for each in connections:
                 if each.proven_seconds >= max(least, ELDER_SHARE * most[broker]):
                     each.counted_as = brokers[broker]
         self.brokers = brokers
 
 
-class Times(NamedTuple):
+class DelaySample(NamedTuple):
     """What a role's connections said in the last second."""
 
-    brokers: Mapping[str, BrokerTimes] = {}
+    brokers: Mapping[str, PeerDelaySample] = {}
     fell_behind: bool = False
     """A replica that was in sync is no longer."""
 

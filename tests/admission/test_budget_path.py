@@ -11,7 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from admission.budget import Kip73Budget, StrictBudget
-from admission.path import BudgetPath
+from admission.budget_path import BudgetPath
 from admission.turns import BudgetNode, Want
 from admission.wishes import Wish
 

@@ -25,9 +25,9 @@ from protocol.wire.framing import LENGTH_PREFIX_BYTES, with_length
 from protocol.wire.headers import REQUEST_CORRELATION_ID_AT
 
 from ..throttle.decision import Answer, Forward, Hold
-from ..throttle.steps import is_long, run_through
+from ..throttle.time_slices import is_long, run_through
 from .direction import Replace
-from .exchange import DECIDED, HELD_REQUEST, OPEN, SLICED, WAITING, RequestState, Undecoded
+from .in_flight import DECIDED, HELD_REQUEST, OPEN, SLICED, WAITING, RequestState, Undecoded
 from .poller import SLICE_SECONDS
 from .transport import HELD, TURN
 
@@ -37,9 +37,9 @@ if TYPE_CHECKING:
     from protocol.fetch.request import FetchRequest
 
     from ..throttle.decision import Decision, Demand
-    from ..throttle.steps import Steps
+    from ..throttle.time_slices import Steps
     from .direction import Step
-    from .exchange import Exchange
+    from .in_flight import InFlightRequests
 
 AFTER_CORRELATION_ID = REQUEST_CORRELATION_ID_AT + 4
 LONG_FETCH_BYTES = 4096
@@ -55,12 +55,12 @@ class Held(NamedTuple):
     """How often quotas had changed before it was decided."""
 
 
-class FetchDecision:
+class FetchHandler:
     """Decides one connection's requests, one at a time. `clock` returns Trio's time."""
 
     __slots__ = ("_clock", "_exchange", "_held_since", "_is_same", "_is_waiting", "_last", "_slices", "due", "held")
 
-    def __init__(self, exchange: Exchange, clock: Callable[[], float]) -> None:
+    def __init__(self, exchange: InFlightRequests, clock: Callable[[], float]) -> None:
         self._exchange = exchange
         self._clock = clock
         self.held: Held | None = None

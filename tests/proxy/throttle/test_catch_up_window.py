@@ -11,11 +11,11 @@ from proxy.quotas import Partitions, Quotas, RoleQuota
 from proxy.quotas.rate_source import RateSource
 from proxy.roles import Role
 from proxy.statistics import RoleStatistics
+from proxy.throttle.catch_up_window import GROWTH, LEAST_BYTES, CatchUpWindow
 from proxy.throttle.connection_claim import LEAST_FIXED_BYTES
-from proxy.throttle.piggyback import GROWTH, LEAST_BYTES, PiggybackLimit
+from proxy.throttle.peer_delays import LIVE_SECONDS, PeerDelays
 from proxy.throttle.replica import LEAST_NEED_BYTES
 from proxy.throttle.role_throttle import RoleThrottle
-from proxy.throttle.timings import LIVE_SECONDS, BrokerTimings
 from tests.proxy.conversation import MIB, Conversation, settings
 
 MB = 1e6
@@ -26,7 +26,7 @@ LIVE = ("live", 0)
 
 
 def turnarounds(
-    limit: PiggybackLimit,
+    limit: CatchUpWindow,
     live: float,
     seconds: float,
     link: float = LINK,
@@ -50,28 +50,28 @@ def turnarounds(
 
 @pytest.mark.parametrize("live", [0.0, 8 * MB, 16 * MB])
 def test_as_much_rides_along_as_lets_the_follower_come_back_in_time(live: float) -> None:
-    found, caught_up = turnarounds(PiggybackLimit(), live, 10.0)
+    found, caught_up = turnarounds(CatchUpWindow(), live, 10.0)
     late = sum(took > TOLERATED_SECONDS for took in found) / len(found)
     assert late < 0.01
     assert caught_up > 0.4 * (LINK - live)
 
 
 def test_a_faster_link_carries_more() -> None:
-    _, slow = turnarounds(PiggybackLimit(), 4 * MB, 10.0)
-    found, fast = turnarounds(PiggybackLimit(), 4 * MB, 10.0, link=100 * LINK)
+    _, slow = turnarounds(CatchUpWindow(), 4 * MB, 10.0)
+    found, fast = turnarounds(CatchUpWindow(), 4 * MB, 10.0, link=100 * LINK)
     assert fast > 50 * slow
     assert max(found) <= TOLERATED_SECONDS
 
 
 def test_a_link_that_becomes_ten_times_slower_is_noticed_by_its_first_answers() -> None:
-    limit = PiggybackLimit()
+    limit = CatchUpWindow()
     turnarounds(limit, 4 * MB, 10.0, link=200 * MB)
     found, _ = turnarounds(limit, 4 * MB, 1.0)
     assert max(found[10:]) <= TOLERATED_SECONDS
 
 
 def test_a_route_that_becomes_longer_for_good_counts_as_slow_for_two_minutes_at_most() -> None:
-    limit = PiggybackLimit()
+    limit = CatchUpWindow()
     turnarounds(limit, 4 * MB, 10.0)
     longer = 20 * BEST_SECONDS
     _, at_first = turnarounds(limit, 4 * MB, 30.0, best=longer, began=10.0)
@@ -81,7 +81,7 @@ def test_a_route_that_becomes_longer_for_good_counts_as_slow_for_two_minutes_at_
 
 
 def test_two_late_answers_take_no_more_than_half_and_there_is_always_some() -> None:
-    limit = PiggybackLimit()
+    limit = CatchUpWindow()
     turnarounds(limit, 4 * MB, 10.0, link=200 * MB)
     before = limit.most_bytes
     limit.came_back(5.0, before, before, 10.0)
@@ -94,7 +94,7 @@ def test_two_late_answers_take_no_more_than_half_and_there_is_always_some() -> N
 
 
 def test_what_was_not_used_is_no_reason_for_more() -> None:
-    limit = PiggybackLimit()
+    limit = CatchUpWindow()
     for _ in range(50):
         limit.came_back(BEST_SECONDS, LEAST_BYTES / 4, LEAST_BYTES, 10.0)
     assert limit.most_bytes == LEAST_BYTES
@@ -108,7 +108,7 @@ def moving(*, auto: bool, enforce: bool = True, partitions: int = 1, rate: float
         Role.LEADER, settings(), quotas=Quotas(leader=named, enforce=enforce), statistics=RoleStatistics(), now=0.0
     )
     conversation = Conversation(held, offsets={("t", n): 0 for n in range(partitions)} | {LIVE: 1_000_000})
-    conversation.link.replicas.timings.counted_as = BrokerTimings()
+    conversation.link.replicas.timings.counted_as = PeerDelays()
     conversation.meet()
     return conversation
 
