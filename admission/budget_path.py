@@ -70,7 +70,7 @@ class BudgetPath:
             claim.budget.turns.leave(claim)
 
     def may_grant(self, now: float, *, rides: bool = False) -> bool:
-        """Tell whether anything would be granted that no branch bounds; the claims ask for it."""
+        """Return True if anything would be granted that no branch bounds; the claims ask for it."""
         self.fetcher.ask(now)
         return self._trunk_room(now, rides=rides) > 0
 
@@ -149,7 +149,7 @@ class BudgetPath:
             _release(self._asked, now)
 
     def _is_ample(self, now: float) -> bool:
-        """Tell whether every budget that bounds the next grant gains more than it can keep until the connection asks
+        """Return True if every budget that bounds the next grant gains more than it can keep until the connection asks
         again."""
         return all(claim.budget.is_ample(claim, now) for claim in self.trunk + self._asked)
 
@@ -190,7 +190,7 @@ class BudgetPath:
             claim.charged_early_bytes = 0
 
     def must_discard(self, admitted_at: float, now: float) -> bool:
-        """Tell whether a budget of the trunk cannot bear records that were asked for at `admitted_at`."""
+        """Return True if a budget of the trunk cannot bear records that were asked for at `admitted_at`."""
         return any(claim.budget.must_discard(admitted_at, now) for claim in self.trunk)
 
     def overloaded_branches(self, admitted_at: float, now: float) -> set[BudgetNode]:
@@ -205,7 +205,7 @@ class BudgetPath:
         return seconds
 
     def has_spare(self, now: float) -> bool:
-        """Tell whether so much is left in every budget of the trunk that the first connections cannot use it all."""
+        """Return True if so much is left in every budget of the trunk that the first connections cannot use it all."""
         return all(claim.budget.has_spare(now) for claim in self.trunk)
 
     def place(self, priority: int) -> None:
@@ -221,7 +221,7 @@ class BudgetPath:
             claim.want = Want.NOTHING
 
     def others_want(self) -> bool:
-        """Tell whether any other connection of the role wants bytes."""
+        """Return True if any other connection of the role wants bytes."""
         return self.trunk[0].budget.turns.others_want(self.trunk[0])
 
 

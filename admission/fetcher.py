@@ -79,12 +79,12 @@ class Fetcher:
 
     @property
     def is_trusted(self) -> bool:
-        """Whether its last answers came in time, with records: what it is granted counts as part of the burst."""
+        """True if its last answers came in time, with records: what it is granted counts as part of the burst."""
         return self._granted_at >= self._distrusted_until
 
     @property
     def is_waited_for(self) -> bool:
-        """Whether others wait for it although it is away. They do not if it may be away for long, and for nothing."""
+        """True if others wait for it although it is away. They do not if it may be away for long, and for nothing."""
         return self.request is not Request.AWAY or math.isinf(self.max_grant_bytes) or self._uses_grants
 
     def ask(self, now: float) -> None:

@@ -87,7 +87,7 @@ class TokenBucket:
         return self._tokens - self._reserved
 
     def holds(self, wanted_bytes: float, now: float) -> bool:
-        """Tell whether so much may be asked for; nothing at a rate of 0."""
+        """Return True if so much may be asked for; nothing at a rate of 0."""
         return self.rate > 0 and self.available(now) >= wanted_bytes
 
     @property

@@ -271,7 +271,7 @@ class BudgetNode(ABC):
 
     @abstractmethod
     def is_ample(self, claim: Claim, now: float) -> bool:
-        """Tell whether more will come in during the claim's next two fetches than can be kept: what it is not granted
+        """Return True if more will come in during the claim's next two fetches than can be kept: what it is not granted
         now may be lost."""
 
     @abstractmethod
@@ -284,7 +284,7 @@ class BudgetNode(ABC):
 
     @abstractmethod
     def has_spare(self, now: float) -> bool:
-        """Tell whether so much is left that the connections of the greatest priority cannot use all of it."""
+        """Return True if so much is left that the connections of the greatest priority cannot use all of it."""
 
     @abstractmethod
     def settle(self, claim: Claim, *, reserved: int, used: int, now: float) -> None:
@@ -292,7 +292,7 @@ class BudgetNode(ABC):
 
     @abstractmethod
     def must_discard(self, admitted_at: float, now: float) -> bool:
-        """Tell whether records that were asked for at `admitted_at` are over quota by now (KIP-73's leader side)."""
+        """Return True if records that were asked for at `admitted_at` are over quota by now (KIP-73's leader side)."""
 
     def change_gate(self, gate_seconds: float, now: float) -> None:  # noqa: B027 - not every policy has portions
         """Grant in portions worth so long at the quota from now on, where the policy has portions."""

@@ -26,7 +26,7 @@ part of a grant, it makes no difference where the grant ends: 1 kB batches one a
 
 
 def is_many(size: float, batch_bytes: int) -> bool:
-    """Tell whether `size` bytes are so many batches of a known size that a part of one makes no difference."""
+    """Return True if `size` bytes are so many batches of a known size that a part of one makes no difference."""
     return 0 < batch_bytes <= WASTED_SHARE * size
 
 

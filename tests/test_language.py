@@ -43,6 +43,7 @@ CONVERTED = (
     "proxy/quotas",
     "proxy/rates",
     "proxy/relay",
+    "proxy/throttle",
     "proxy/serving",
     "proxy/tls",
     "reassignment",

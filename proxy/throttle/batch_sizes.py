@@ -1,4 +1,4 @@
-"""Where the next batches of a partition end, as far as the records that came tell.
+"""Learns where the next batches of a partition end, as far as the records that came show.
 
 A grant is a lowered partition_max_bytes, at which the leader cuts its answer. If that is within a batch, the follower
 discards a part of a batch and fetches it again: with 60 kB batches 1.36 bytes crossed the wire for each byte in the
@@ -27,7 +27,7 @@ FORGOTTEN_SHARE = 1 / 32
 
 
 class BatchSizes:
-    """Of one partition, in bytes; 0: unknown."""
+    """The batch sizes of one partition, in bytes; 0: unknown."""
 
     __slots__ = ("_credit", "_largest", "guesses", "next", "supposed")
 

@@ -1,4 +1,4 @@
-"""How much catches up at once while producers wait for records in sync: as much as lets followers come back in time.
+"""Bounds the catch-up beside records in sync, for which producers wait, so that followers come back in time.
 
 A rate is looked at once a second, and a link that is full by a hundredth more has half a second of records in its queue
 by then. A producer with acks=all waits for the follower's next fetch. So each fetch tells how long the follower took,
@@ -32,7 +32,7 @@ for good, its times no longer count as long."""
 
 
 class CatchUpWindow:
-    """How much may catch up beside records in sync, on one connection."""
+    """The bytes of catch-up allowed beside records in sync, on one connection."""
 
     __slots__ = ("_best_before", "_best_seconds", "_per_byte", "_since", "most_bytes")
 

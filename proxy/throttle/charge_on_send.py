@@ -22,8 +22,10 @@ if TYPE_CHECKING:
 
 
 def charge_on_send(pending: PendingFetch, entries: Collection[ResponseEntry], now: float) -> None:
-    """Entries are about to go on as they are: charge their records to all budgets that bound them. For
-    `RoleThrottle.charges_on_send`."""
+    """Charge the records of entries that are about to go on as they are, to all budgets that bound them.
+
+    For `RoleThrottle.charges_on_send`.
+    """
     known, grants, path = pending.replicas.known, pending.grants, pending.path
     leads, enforce = pending.throttle.role is Role.LEADER, pending.throttle.enforce
     for topic, partition, error_code, _, _, entry_at, records_at, size in entries:
@@ -36,5 +38,5 @@ def charge_on_send(pending: PendingFetch, entries: Collection[ResponseEntry], no
 
 
 def forget_early_charges(pending: PendingFetch) -> None:
-    """The answer is over, and what has gone of it is settled. What is left over must not pay for the next answer."""
+    """End the answer: what has gone of it is settled. What is left over must not pay for the next answer."""
     pending.path.forget_early_charges()

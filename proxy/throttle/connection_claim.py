@@ -74,7 +74,7 @@ class ConnectionClaim:
         self.path.leave()
 
     def meet(self, peer: str) -> None:
-        """The other broker is known by another name."""
+        """Rename the peer."""
         self._peer = peer
         self._reroute()
 
@@ -83,12 +83,12 @@ class ConnectionClaim:
         self.path = self.path.reroute(*self._tree.trunk(self._peer))
 
     def renew(self) -> None:
-        """A decision begins: go by the budgets that there are now."""
+        """Begin a decision: go by the budgets that there are now."""
         if self._throttle.tree is not self._tree:
             self._reroute()
 
     def want_nothing(self) -> None:
-        """Nothing is wished for, or all of it is granted."""
+        """Withdraw the claim: no bytes are wanted, or all are granted."""
         self._granted_bytes = 0
         self.path.want_nothing()
 
@@ -113,7 +113,7 @@ class ConnectionClaim:
         return list(map(_KEY, order)), list(map(_WISH, order))
 
     def _by_priority(self, order: Sequence[Replica], now: float) -> Turn:
-        """The same where some are in greater need than others."""
+        """Return the same where some are in greater need than others."""
         ordered = self._order.order(order, self._throttle.needs, has_spare=self.path.has_spare(now))
         self.path.place(ordered.priority)
         self._leaves = ordered.left
@@ -146,10 +146,10 @@ class ConnectionClaim:
         return granted
 
     def came_back(self, seconds: float, size: float, now: float) -> None:
-        """The follower asks again, `seconds` after an answer with records of replicas in sync began to go on to it. The
-        longer the follower took, the less it is granted beside such records next, but never less than the rate's floor
-        brings until it is back. The floor of a fixed rate is that rate: it is to be reached, so nothing is held back
-        from a bucket that is about to be full, and no piece of it is smaller than `LEAST_FIXED_BYTES`."""
+        """Note that the follower asks again, `seconds` after an answer with records of replicas in sync began to go on
+        to it. The longer the follower took, the less it is granted beside such records next, but never less than the
+        rate's floor brings until it is back. The floor of a fixed rate is that rate: it is to be reached, so nothing is
+        held back from a bucket that is about to be full, and no piece of it is smaller than `LEAST_FIXED_BYTES`."""
         throttle, fetcher = self._throttle, self.path.fetcher
         self._piggyback.came_back(seconds, self._granted_bytes, size, now)
         away = max(seconds, fetcher.absence_seconds)
@@ -162,7 +162,7 @@ class ConnectionClaim:
         fetcher.max_bytes_beside_in_sync = max(self._piggyback.most_bytes, floor)
 
     def lift_piggyback_limit(self) -> None:
-        """The throttle paces nothing from now on: how soon the follower is back does not count."""
+        """Forget how soon the follower is back: the throttle paces nothing from now on."""
         self.path.fetcher.max_bytes_beside_in_sync = math.inf
 
     def give_back(self, grants: Mapping[PartitionKey, int], now: float) -> None:

@@ -1,4 +1,4 @@
-"""What is to be decided about a follower's Fetch, and what can come of it.
+"""The input of a decision about a follower's Fetch, and its results.
 
 Values only: `link` decides, the relay acts. Invariant: a demand is decided again and again until it is forwarded or
 answered.

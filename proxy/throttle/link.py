@@ -100,12 +100,15 @@ class Link:
         self.translator.close()
 
     def may_pass_unseen(self, session: SessionAt | None) -> bool:
-        """True: a Fetch may pass unread. False: it has to be read and given to `begin`, because lists select partitions
-        or because its fetch session is translated."""
+        """True if a Fetch may pass unread.
+
+        False: it has to be read and given to `begin`, because lists select partitions or because its fetch session is
+        translated.
+        """
         return self.throttle.is_idle and (session is None or self.translator.may_relay(*session))
 
     def forget(self) -> None:
-        """A fetch passed unseen: what was known of the replicas may be out of date."""
+        """Note that a Fetch passed unseen: what was known of the replicas may be out of date."""
         self.replicas.clear()
         self._took_one = False
         self._session.sent = None
@@ -147,8 +150,8 @@ class Link:
         return demand
 
     def _look_at_return(self, now: float) -> None:
-        """The follower is back: where the throttle paces what rides along, take how long that took. If it did so at the
-        last request and does not any more, end what was bounded by that time."""
+        """Note that the follower is back: where the throttle paces catch-up beside records in sync, take how long that
+        took. If it did so at the last request and does not any more, end what was bounded by that time."""
         throttle = self.throttle
         self._is_timed = throttle.paces
         since, in_sync = self.replicas.timings.take_since()

@@ -32,7 +32,7 @@ counted as dropped."""
 
 
 class _Seen:
-    """What a follower last asked for and its leader last said of one partition."""
+    """The last request of a follower and the last answer of its leader for one partition."""
 
     __slots__ = ("behind_from", "high_watermark", "keys", "offset")
 

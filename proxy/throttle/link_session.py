@@ -73,8 +73,10 @@ class LinkSession:
         return replies.error(frame, request, self.translator.refuse(request.session_id))
 
     def _goes_on(self, taken: Translation[Asked]) -> bool:
-        """True: each selected replica of the session is known. If one is not, only a new session tells its high
-        watermark: within a session a leader does not repeat one."""
+        """True if each selected replica of the session is known.
+
+        If one is not, only a new session tells its high watermark: within a session a leader does not repeat one.
+        """
         if self._throttle.is_idle or self.sent is None or taken.session is not self.sent.session:
             return False
         if not self._replicas.reselect():

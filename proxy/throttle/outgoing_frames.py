@@ -1,4 +1,4 @@
-"""What comes of a decided request, as bytes: the request that goes on to the leader, or the answer given here.
+"""Makes the bytes of a decided request: the request that goes on to the leader, or the answer given here.
 
 Pure. Knows neither replicas nor budgets: its caller has chosen what is asked for.
 

@@ -1,4 +1,4 @@
-"""Which partitions are in need: how urgent it is that a replica of theirs that is behind catches up.
+"""Ranks partitions by need: how urgent it is that a replica of theirs that is behind catches up.
 
 A broker tells how many replicas of a partition are in sync (`cluster.topic_questions`); what that means is said by the
 quotas' priorities. Of both roles, since it is the same cluster. Pure: time is an argument.
@@ -31,7 +31,7 @@ MOST_PARTITIONS = 100_000
 
 
 class PartitionHealth:
-    """Which partitions lack replicas in sync; one per process, for both roles."""
+    """The partitions that lack replicas in sync; one per process, for both roles."""
 
     def __init__(self, names: TopicNames) -> None:
         self._names = names
@@ -49,7 +49,7 @@ class PartitionHealth:
         """Whether anything is urgent; if not, all replicas are alike."""
 
     def apply(self, priorities: Priorities) -> None:
-        """These hold from now on."""
+        """Put priorities in force."""
         if priorities != self.priorities:
             self.priorities = priorities
             self._work_out()
@@ -91,7 +91,7 @@ class PartitionHealth:
         self._name_topics()
 
     def _work_out(self) -> None:
-        """The priorities have changed: work out the need of every known partition anew."""
+        """Work out the need of every known partition anew, since the priorities have changed."""
         for topic in tuple(self._of_topic):
             self._take(topic)
         self._name_topics()
@@ -118,7 +118,7 @@ class PartitionHealth:
                 self._of_partitions[key] = urgency
 
     def _name_topics(self) -> None:
-        """Names of ids become known as time goes by."""
+        """Look for names of ids, which become known as time goes by."""
         priorities = self.priorities
         self._of_topics = {}
         if any(not isinstance(each, Need) for each in priorities.order):

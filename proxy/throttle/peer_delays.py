@@ -1,4 +1,5 @@
-"""How long a role's peers take, second by second: leaders to answer catch-up reads, followers to come back.
+"""Measures the delays of a role's peers, second by second: leaders that answer catch-up reads, followers that come
+back.
 
 Anybody may connect where no password is asked for, claim to be a broker, and be slow. So only connections count that
 have brought replication for some time (`PROVEN_SECONDS`, `ELDER_SHARE`), and the samples of all connections of one
@@ -128,7 +129,7 @@ class PeerDelays:
 
 
 class PeerDelaySample(NamedTuple):
-    """What one broker's connections took in the last second; None where there was no sample."""
+    """The delays of one broker's connections in the last second; None where there was no sample."""
 
     pause_seconds: float | None = None
     """The upper quartile of the pauses before the next fetch."""
@@ -163,8 +164,8 @@ class LinkTimings:
             self.proven_at = now
 
     def take_since(self) -> tuple[float | None, bool]:
-        """The follower asks again: return when its last answer's first records went on, None where it had none, and
-        whether some were in sync."""
+        """Return the follower asks again: return when its last answer's first records went on, None where it had none,
+        and whether some were in sync."""
         found = self._since, self._has_in_sync
         self._since, self._has_in_sync = None, False
         return found
@@ -204,7 +205,7 @@ class TimedLink(Protocol):
 
 
 class Delays:
-    """Those of one role, while its rate is one with `auto`: no other rate is chosen by them."""
+    """The delays of one role, while its rate is one with `auto`: no other rate is chosen by them."""
 
     __slots__ = ("_pressing", "are_wanted", "brokers", "carried_bytes", "live_until", "on_standing_queue")
 
@@ -280,7 +281,7 @@ class Delays:
 
 
 class DelaySample(NamedTuple):
-    """What a role's connections said in the last second."""
+    """The delays of a role's connections in the last second."""
 
     brokers: Mapping[str, PeerDelaySample] = {}
     fell_behind: bool = False
@@ -288,6 +289,6 @@ class DelaySample(NamedTuple):
 
 
 def _upper_quartile(values: Collection[float]) -> float | None:
-    """The upper quartile: it is as high for a link that is full for half of a second as for one that is full all the
-    time, and a single slow fetch does not raise it."""
+    """Return the upper quartile: it is as high for a link that is full for half of a second as for one that is full all
+    the time, and a single slow fetch does not raise it."""
     return sorted(values)[3 * (len(values) - 1) // 4] if values else None

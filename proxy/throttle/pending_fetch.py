@@ -1,4 +1,4 @@
-"""What a forwarded Fetch request makes the sidecar do with its response.
+"""A forwarded Fetch request, and what is to be done with its response.
 
 Built by `link` when the request is decided and kept with the request until its response comes; the relay then tells it
 of each entry as it arrives. Pure.
@@ -93,7 +93,7 @@ class PendingFetch:
     """The request's part in its fetch session; None before Fetch v7."""
 
     def answered(self, error_code: int, session_id: int) -> None:
-        """The head of the leader's answer has come and is about to go on."""
+        """Note the head of the leader's answer, which is about to go on."""
         if self.translation is not None:
             self.translation.answered(error_code, session_id)
 
@@ -103,7 +103,7 @@ class PendingFetch:
         return None if self.traffic is not None or self.translation is not None else self.replicas.generation
 
     def must_discard(self, now: float) -> bool:
-        """Tell whether records of replicas that are behind are over quota, so that they must be discarded."""
+        """Return True if records of replicas that are behind are over quota, so that they must be discarded."""
         throttle = self.throttle
         if self.catches_up and throttle.enforce:
             behind = self.replicas.behind
@@ -120,7 +120,7 @@ class PendingFetch:
         return None if replica is None or not self._is_cut(replica, size) else BatchWalk(size)
 
     def _is_cut(self, replica: Replica, size: int) -> bool:
-        """Tell whether records probably end within a batch that is not small beside them, because no more were
+        """Return True if records probably end within a batch that is not small beside them, because no more were
         granted."""
         granted = self.grants.get(replica.key, 0)
         return self.is_tight and 0 < granted <= size and not is_many(size, replica.batches.largest)
@@ -134,7 +134,7 @@ class PendingFetch:
         return None if node is None else self.path.branch(node)
 
     def withholds(self, entry: ResponseEntry) -> bool:
-        """Tell whether the records of this entry are among those that must be discarded."""
+        """Return True if the records of this entry are among those that must be discarded."""
         key = (entry.topic, entry.partition)
         return not entry.error_code and entry.records_size > 0 and key in self.confirms
 
@@ -239,7 +239,7 @@ class PendingFetch:
             _time(self, now, in_sync=in_sync > 0, catches_up=reserved > 0)
 
     def discards(self, entry: ResponseEntry, now: float) -> None:
-        """The records of this entry are over quota and do not go on; everything else of it does."""
+        """Note that the records of this entry are over quota and do not go on; everything else of it does."""
         key = entry.topic, entry.partition
         if self.traffic is not None:
             self.traffic.withheld((key,), now)
@@ -253,7 +253,7 @@ class PendingFetch:
         statistics.withheld_bytes += entry.records_size
 
     def finish(self, now: float) -> None:
-        """The response is over: give back the grants that brought no records."""
+        """End the response: give back the grants that brought no records."""
         if not self.grants:
             return
         whole_session = self.translation is not None

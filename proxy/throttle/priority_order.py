@@ -1,4 +1,4 @@
-"""Which replicas of one connection go before the others: those in greater need, but for a share of others.
+"""Orders the replicas of one connection: those in greater need first, but for a share of others.
 
 Between connections `admission.turns` sees to the same. Inside one, replicas of the greatest urgency are asked for
 alone, as long as they can use what the budget allows: beside others they would have no more than one limit of theirs in
@@ -32,8 +32,11 @@ of its share at once."""
 
 
 class Ordered(NamedTuple):
-    """Which replicas may be granted something now. `keys` and `wishes`: these replicas in order, and what each wishes
-    for. `priority`: the greatest of theirs. `left`: how many others there are, which are granted nothing."""
+    """A replica's part in the order: whether it may be granted bytes now, and its class.
+
+    `keys` and `wishes`: these replicas in order, and what each wishes for. `priority`: the greatest of theirs. `left`:
+    how many others there are, which are granted nothing.
+    """
 
     keys: Sequence[PartitionKey]
     wishes: Sequence[Wish]
@@ -42,7 +45,7 @@ class Ordered(NamedTuple):
 
 
 class PriorityOrder:
-    """What each class of one connection's replicas has had less than its share."""
+    """The service deficit of each class of one connection's replicas."""
 
     __slots__ = ("_below", "_deficit", "_urgency_of")
 

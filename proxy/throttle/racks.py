@@ -1,4 +1,4 @@
-"""In which rack each broker is, as far as a broker has told, and which bytes went from one rack to another.
+"""Keeps the rack of each broker, as far as a broker has told, and counts bytes that go between racks.
 
 A broker says which racks there are (`cluster.broker_questions`); rates of racks (`budget_tree`) and the count of bytes
 between racks go by it. Of both roles, since it is the same cluster. Pure.
@@ -23,7 +23,7 @@ MOST_BROKERS = 10_000
 
 
 class Racks:
-    """Of one process. `own`: the id of the broker beside it."""
+    """The racks of one process. `own`: the id of the broker beside it."""
 
     def __init__(self, own: int | None = None) -> None:
         self._own = str(own)
@@ -38,7 +38,7 @@ class Racks:
 
     @property
     def is_known(self) -> bool:
-        """Whether any broker has told."""
+        """True if any broker has told."""
         return bool(self._of)
 
     def learn(self, told: Mapping[int, str]) -> bool:
@@ -57,7 +57,7 @@ class Racks:
         return sorted(int(broker_id) for broker_id, found in self._of.items() if found == rack)
 
     def is_crossed(self, peer: str) -> bool:
-        """Whether traffic with `peer` goes from one rack to another; false also where either is not known."""
+        """Return True if traffic with `peer` goes from one rack to another; false also where either is not known."""
         own, other = self._of.get(self._own), self._of.get(peer)
         return bool(own) and bool(other) and own != other
 
@@ -68,7 +68,7 @@ class Racks:
 
 
 class Relayed:
-    """What one connection has relayed, and how much of that is counted already as going between racks."""
+    """The bytes that one connection has relayed, and how many of them are counted already as going between racks."""
 
     __slots__ = ("_counted_request_bytes", "_counted_response_bytes", "request_bytes", "response_bytes")
 
@@ -77,14 +77,14 @@ class Relayed:
         self._counted_request_bytes = self._counted_response_bytes = 0
 
     def cross(self, statistics: RoleStatistics) -> None:
-        """It all goes between racks: count what is not counted yet."""
+        """Count what is not counted yet: it all goes between racks."""
         statistics.cross_rack_request_bytes += self.request_bytes - self._counted_request_bytes
         statistics.cross_rack_response_bytes += self.response_bytes - self._counted_response_bytes
         self._counted_request_bytes, self._counted_response_bytes = self.request_bytes, self.response_bytes
 
 
 class RackDoubts(NamedTuple):
-    """Why rates of racks may not do what was meant."""
+    """The reasons why rates of racks may not have the effect that was meant."""
 
     unknown: Collection[str] = ()
     """Brokers with which there is a connection, and whose rack nobody has told."""
@@ -92,7 +92,7 @@ class RackDoubts(NamedTuple):
     """Racks that have a rate, and in which no broker is."""
 
     def in_words(self) -> str:
-        """Empty if there is nothing to doubt."""
+        """Describe the reasons; empty if there are none."""
         words = []
         if self.unknown:
             words.append(

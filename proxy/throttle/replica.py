@@ -44,7 +44,7 @@ since messages may become larger or smaller."""
 
 
 class Standing(enum.Enum):
-    """What the sidecar knows of a replica when it asks to fetch."""
+    """The position of a replica when it asks to fetch, as far as the sidecar knows."""
 
     NEW = "no high watermark yet on this connection"
     TRUNCATED = (
@@ -171,7 +171,7 @@ class Replica:
             self._moved_messages //= 2
 
     def asked_again(self) -> bool:
-        """The follower wants the same of this partition as before; true if the replica stands otherwise now."""
+        """Return the follower wants the same of this partition as before; true if the replica stands otherwise now."""
         stood = self.standing
         self._classify(self.fetch_offset)
         self._delivered = False
@@ -184,13 +184,13 @@ class Replica:
             self.standing = BEHIND if fetch_offset < self.high_watermark else IN_SYNC
 
     def answered(self, *, high_watermark: int, log_start_offset: int) -> None:
-        """The leader's values of an entry without error, as they are forwarded."""
+        """Take the leader's values of an entry without error, as they are forwarded."""
         self.high_watermark = high_watermark
         self.log_start_offset = log_start_offset
         self.replayable = True
 
     def delivered(self, size: int, now: float) -> None:
-        """`size` > 0 record bytes are forwarded, so the next fetch_offset may move on."""
+        """Note that `size` > 0 record bytes are forwarded, so the next fetch_offset may move on."""
         self._delivered = True
         self._unconfirmed_bytes += size
         if self._empty_grants or self._need_bytes or self.batches.next:
@@ -199,7 +199,10 @@ class Replica:
         self.meter.add(size, now)
 
     def used(self, size: int, granted: int) -> None:
-        """A grant brought `size` bytes of records. Less than half of the grant was probably all there is for now."""
+        """Note that a grant brought `size` bytes of records.
+
+        Less than half of the grant was probably all there is for now.
+        """
         if 2 * size < granted:
             likely = 1 << (LIKELY_GROWTH * size).bit_length()
         elif self._likely_bytes == math.inf:
@@ -209,7 +212,7 @@ class Replica:
         self._expect(likely if likely < self.limit_bytes else math.inf)
 
     def unused(self) -> None:
-        """A grant brought no records, perhaps because it was too small."""
+        """Note that a grant brought no records, perhaps because it was too small."""
         self._expect(math.inf)
 
     def _expect(self, likely_bytes: float) -> None:
@@ -218,7 +221,7 @@ class Replica:
             self._wishes()
 
     def stalled(self, turn: int, *, needs_more: bool) -> None:
-        """A grant brought no records: other replicas go before this one until its next turn.
+        """Rest after a grant that brought no records: other replicas go before this one until its next turn.
 
         `needs_more`: its next batch may be larger than the grant, so the next grant is larger. Only the partition that
         a leader reads first may exceed its limit (KIP-74), and within a fetch session the leader chooses which it is.
@@ -236,7 +239,7 @@ class Replica:
             self._wishes()
 
     def saw_batches(self, walk: BatchWalk) -> None:
-        """Records were cut off where their grant ended."""
+        """Note that records were cut off where their grant ended."""
         self.batches.saw(walk)
         self._wishes()
 

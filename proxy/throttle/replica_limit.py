@@ -1,4 +1,4 @@
-"""How many throttled replicas may be remembered, by one connection and by all of a role.
+"""Limits how many throttled replicas may be remembered, by one connection and by all of a role.
 
 A replica takes about 700 bytes of memory, whether its partition exists or a follower made the name up. A replica for
 which there is no room passes untouched; those remembered before go on being throttled.
@@ -13,7 +13,10 @@ from dataclasses import dataclass
 
 @dataclass(slots=True)
 class ReplicaCountLimit:
-    """How many replicas one role remembers. Kafka advises at most 4000 partitions a broker, 200 000 a cluster."""
+    """The number of replicas that one role remembers, and its limits.
+
+    Kafka advises at most 4000 partitions a broker, 200 000 a cluster.
+    """
 
     most: int = 200_000
     most_of_connection: int = 20_000
@@ -23,7 +26,7 @@ class ReplicaCountLimit:
     """The process is close to its limit of memory (`limits.max_memory`): no new replica is remembered."""
 
     def admits(self, of_connection: int) -> bool:
-        """True: a connection that remembers `of_connection` replicas may remember one more, and that one is counted."""
+        """True if a connection that remembers `of_connection` replicas may remember one more, and that one is counted."""
         if of_connection >= self.most_of_connection or self.count >= self.most or self.is_memory_short:
             return False
         self.count += 1

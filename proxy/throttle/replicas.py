@@ -57,12 +57,13 @@ class RecentlyOmitted:
         self.missing.clear()
 
     def begin(self, keys: Collection[PartitionKey], known: Mapping[PartitionKey, Replica], since: float) -> None:
-        """The follower has left these out of a request; it asked for them last at `since`."""
+        """Note that the follower has left these out of a request; it asked for them last at `since`."""
         for key in keys:
             self.missing[key] = (known[key], since)
 
     def end(self, key: PartitionKey, now: float) -> Replica | None:
-        """The follower asks for this one again: return what is known of it, None if that is too old or nothing."""
+        """Return the follower asks for this one again: return what is known of it, None if that is too old or
+        nothing."""
         replica, since = self.missing.pop(key, (None, now))
         return None if now - since >= ABSENCE_SECONDS else replica
 
@@ -76,7 +77,7 @@ class RecentlyOmitted:
 
 
 class Replicas:
-    """Those of one connection, by (topic, partition)."""
+    """The replicas of one connection, by (topic, partition)."""
 
     __slots__ = (
         "_asked_at",
@@ -136,7 +137,8 @@ class Replicas:
         return order + sorted(self.new.values(), key=SERVED) if with_new and self.new else order
 
     def leader_is_asked(self, keys: Collection[PartitionKey], now: float) -> None:
-        """A request that asks the leader for these is forwarded, so their high watermarks will be known again."""
+        """Note that a request that asks the leader for these is forwarded, so their high watermarks will be known
+        again."""
         for key in keys:
             replica = self.known.get(key)
             if replica is not None:
@@ -236,7 +238,7 @@ class Replicas:
         self._look_again(changed, now)
 
     def forget(self, key: PartitionKey) -> None:
-        """The leader answered with an error: its values forwarded before hold no more."""
+        """Forget the values forwarded before: the leader answered with an error."""
         replica = self.known[key]
         replica.forget()
         self._place(key, replica)
@@ -251,7 +253,7 @@ class Replicas:
         return True
 
     def selects(self, key: PartitionKey) -> bool:
-        """By the lists there were at the last `reselect`."""
+        """True if the lists selected the replica at the last `reselect`."""
         return self._chosen.selects(key)
 
     def _meet(self, key: PartitionKey, entry: RequestEntry, now: float) -> bool:

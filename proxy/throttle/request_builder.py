@@ -1,4 +1,4 @@
-"""What goes to the leader, or is answered in its place, once it is decided what each replica of a request is granted.
+"""Makes the request to the leader, or the answer in its place, once each replica of a request has its grant.
 
 Pure. Knows the link's replicas and its session, nothing of whose turn it is.
 
@@ -177,7 +177,7 @@ class RequestBuilder:
         return self._unshaped(demand, pending)
 
     def _grants(self, pending: PendingFetch, granted: dict[PartitionKey, int]) -> None:
-        """The request is forwarded with these grants."""
+        """Forward the request with these grants."""
         pending.grants = granted
         if granted:
             pending.branches = self._claim.branches

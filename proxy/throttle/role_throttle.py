@@ -43,7 +43,7 @@ of 20 MB/s."""
 
 
 class BranchTraffic:
-    """What of a response's throttled bytes is of the topics that one branch bounds; see `RoleThrottle.account`."""
+    """The part of a response's throttled bytes that one branch bounds; see `RoleThrottle.account`."""
 
     __slots__ = ("claim", "granted", "passed", "reserved", "ungranted")
 
@@ -58,7 +58,7 @@ class BranchTraffic:
             self.claim.budget.settle(self.claim, reserved=0, used=self.ungranted, now=now)
 
     def add(self, used: int, granted: int, charged: int) -> None:
-        """`used` bytes of one partition passed, of which `charged` are taken from its grant, or without one."""
+        """Count `used` bytes of one partition that passed, of which `charged` are taken from its grant, or without one."""
         self.passed += used
         if granted:
             self.reserved += granted
@@ -68,7 +68,7 @@ class BranchTraffic:
 
 
 class OpenLink(Protocol):
-    """What the role knows of each of its connections. `peer`: the other broker, for people."""
+    """The state that the role reads of each of its connections. `peer`: the other broker, for people."""
 
     peer: str
     replicas: Replicas
@@ -174,8 +174,8 @@ class RoleThrottle:
         """What catches up beside records of replicas in sync comes in smaller pieces where their follower is late."""
 
     def racks_changed(self) -> bool:
-        """Some brokers are in other racks than was known. From now on their connections take part in the budgets of
-        these racks. Return whether any rack has a budget."""
+        """Return some brokers are in other racks than was known. From now on their connections take part in the budgets
+        of these racks. Return whether any rack has a budget."""
         if self.tree.has_racks:
             self.tree = self.tree.reroute()
         return self.tree.has_racks
@@ -225,8 +225,8 @@ class RoleThrottle:
         observed: int,
         branches: Collection[BranchTraffic] = (),
     ) -> None:
-        """Throttled bytes of one response, or of the part of it that has come, are forwarded: count them, and take them
-        from the budgets that bound them.
+        """Count throttled bytes of one response, or of the part of it that has come, and take them from the budgets
+        that bound them.
 
         All of them together are `in_sync` and `catching_up`. By what pays for them: `granted` are covered by grants,
         which were of `reserved` bytes; `ungranted` had no grant and are taken from the budget all the same; `observed`

@@ -1,4 +1,4 @@
-"""Which replicas the lists of one role select, whatever its requests call their topics: names, or ids since Fetch v13.
+"""Selects replicas by the lists of one role, whatever its requests call their topics: names, or ids since Fetch v13.
 
 Pure. Invariant: while the name of a topic id is awaited, the topic counts as listed; without one it does not.
 """
@@ -31,8 +31,10 @@ class ReplicaLists:
         self._names = names
 
     def selects(self, key: PartitionKey) -> bool:
-        """True: the lists of this broker and role select the partition. So do they for now if its topic's name is
-        awaited."""
+        """True if the lists of this broker and role select the partition.
+
+        So do they for now if its topic's name is awaited.
+        """
         topic, partition = key
         quota, names = self._quota, self._names
         if isinstance(topic, str):
@@ -64,7 +66,7 @@ class Selection:
         """Replaced by another object whenever the lists change."""
 
     def apply(self, quota: RoleQuota) -> None:
-        """The lists of `quota` select from now on."""
+        """Select by the lists of `quota` from now on."""
         if not quota.has_lists_of(self._quota):
             self.lists = ReplicaLists(quota, self.names)
         self._quota = quota
@@ -76,9 +78,11 @@ class Selection:
 
 
 class ListedReplicasCache:
-    """Which partitions of one connection the lists select, by the lists at the last `renew`. `free_topics`: topics of
-    which no partition is selected, as far as they were looked up. To find a topic there costs less than to ask the
-    lists."""
+    """The partitions of one connection that the lists select, by the lists at the last `renew`.
+
+    `free_topics`: topics of which no partition is selected, as far as they were looked up. To find a topic there costs
+    less than to ask the lists.
+    """
 
     __slots__ = ("_lists", "_names", "_names_known", "_selection", "free_topics")
 
@@ -90,7 +94,7 @@ class ListedReplicasCache:
         self.free_topics: set[str | bytes] = set()
 
     def renew(self) -> bool:
-        """Go by the lists there are now; true if they have changed, or names of topics have become known."""
+        """Go by the lists there are now; return True if they have changed, or names of topics have become known."""
         lists, names_known = self._selection.lists, self._names.generation
         if self._lists is lists and self._names_known == names_known:
             return False

@@ -1,4 +1,4 @@
-"""What topic ids stand for: Fetch names no topic since v13 (KIP-516), lists of throttled replicas know no ids.
+"""Maps topic ids to names: Fetch names no topic since v13 (KIP-516), lists of throttled replicas know no ids.
 
 A broker is asked for the name (`cluster.topic_questions`) when a request has an id that is not known: the topic is
 new, or was deleted and created again. Lists that name no topic (`*`) need no names. Until the answer comes, a topic
@@ -46,7 +46,7 @@ class TopicNames:
         """Called when an id is to be asked for; set by the part of the process that asks brokers."""
 
     def of(self, topic_id: bytes) -> str | None:
-        """The topic's name; None if it is not known yet, in which case it is asked for."""
+        """Return the topic's name; None if it is not known yet, in which case it is asked for."""
         name = self._names.get(topic_id)
         if name is None and topic_id not in self._awaited and len(self._awaited) < MOST_UNKNOWN and topic_id != NO_ID:
             (self._again if topic_id in self._without else self._awaited).add(topic_id)
@@ -54,11 +54,11 @@ class TopicNames:
         return name
 
     def is_awaited(self, topic_id: bytes) -> bool:
-        """True: the name has been or will be asked for, and no broker has answered yet."""
+        """True if the name has been or will be asked for, and no broker has answered yet."""
         return topic_id in self._awaited
 
     def known(self, topic_id: bytes) -> str | None:
-        """The name if it is known; it is not asked for."""
+        """Return the name if it is known; it is not asked for."""
         return self._names.get(topic_id)
 
     @property
