@@ -32,7 +32,7 @@ of its share at once."""
 
 
 class Ordered(NamedTuple):
-    """A replica's part in the order: whether it may be granted bytes now, and its class.
+    """The replicas that may be granted bytes now, in order.
 
     `keys` and `wishes`: these replicas in order, and what each wishes for. `priority`: the greatest of theirs. `left`:
     how many others there are, which are granted nothing.
