@@ -31,12 +31,13 @@ if TYPE_CHECKING:
 class BudgetPath:
     """One connection's claims, of which `trunk` holds those for everything that it fetches, the role's first."""
 
-    __slots__ = ("_asked", "_branches", "_has_left", "_only_branches", "fetcher", "trunk")
+    __slots__ = ("_asked", "_has_left", "_only_branches", "branches", "fetcher", "trunk")
 
     def __init__(self, *trunk: BudgetNode) -> None:
         self.fetcher = Fetcher()
         self.trunk = tuple(node.join(self.fetcher) for node in trunk)
-        self._branches: dict[BudgetNode, Claim] = {}
+        self.branches: dict[BudgetNode, Claim] = {}
+        """The claims in budgets of parts of what is fetched, by budget."""
         self._asked: tuple[Claim, ...] = ()
         """The branches of the last wishes."""
         self._only_branches = False
@@ -45,9 +46,9 @@ class BudgetPath:
 
     def branch(self, node: BudgetNode) -> Claim | None:
         """Return the claim in the budget of a part of what is fetched; None if the connection has left before."""
-        claim = self._branches.get(node)
+        claim = self.branches.get(node)
         if claim is None and not self._has_left:
-            claim = self._branches[node] = node.join(self.fetcher)
+            claim = self.branches[node] = node.join(self.fetcher)
         return claim
 
     def reroute(self, *trunk: BudgetNode) -> BudgetPath:
@@ -57,16 +58,16 @@ class BudgetPath:
         before = {claim.budget: claim for claim in self.trunk}
         path.fetcher = self.fetcher
         path.trunk = tuple(before.pop(node) if node in before else node.join(self.fetcher) for node in trunk)
-        path._branches, path._asked, path._only_branches, path._has_left = {}, (), False, False
+        path.branches, path._asked, path._only_branches, path._has_left = {}, (), False, False
         self._has_left = True
-        for claim in (*before.values(), *self._branches.values()):
+        for claim in (*before.values(), *self.branches.values()):
             claim.budget.turns.leave(claim)
         return path
 
     def leave(self) -> None:
         """Give up all places in line; what is reserved is still to be settled."""
         self._has_left = True
-        for claim in (*self.trunk, *self._branches.values()):
+        for claim in (*self.trunk, *self.branches.values()):
             claim.budget.turns.leave(claim)
 
     def may_grant(self, now: float, *, rides: bool = False) -> bool:
@@ -96,7 +97,12 @@ class BudgetPath:
             return []
         is_ample = not (rides and available >= self.fetcher.max_bytes_beside_in_sync) and self._is_ample(now)
         grants = share(wishes, available, is_ample=is_ample, branches=branches, room=room)
-        self._take(grants, branches, now)
+        total = sum(grants)
+        self.fetcher.granted(total, now)
+        for claim in self.trunk:
+            claim.budget.take(claim, total, now)
+        if branches:
+            self._take_of_branches(grants, branches, now)
         if len(self.trunk) > 1 or self._asked:
             self._wait_where_shut(now)
         return grants
@@ -119,12 +125,18 @@ class BudgetPath:
 
     def _trunk_room(self, now: float, *, rides: bool) -> float:
         """Return the least room on the trunk. If there is none, the connection waits where it is shut longest."""
-        rooms = [claim.budget.room(claim, now, rides=rides) for claim in self.trunk]
-        room = min(rooms)
-        if not room:
-            if len(rooms) > 1 or self._asked:
-                shut = [place for place, found in enumerate(rooms) if not found]
-                self._wait_at(max(shut, key=lambda place: (_seconds(self.trunk[place], now), place)), now)
+        room = math.inf
+        shut: list[Claim] = []
+        for claim in self.trunk:
+            found = claim.budget.room(claim, now, rides=rides)
+            if not found:
+                shut.append(claim)
+            elif found < room:
+                room = found
+        if shut:
+            if len(self.trunk) > 1 or self._asked:
+                longest = max(reversed(shut), key=lambda claim: _seconds(claim, now))
+                self._wait_at(self.trunk.index(longest), now)
             return 0.0
         if math.isinf(room):
             return room
@@ -151,15 +163,13 @@ class BudgetPath:
     def _is_ample(self, now: float) -> bool:
         """Return True if every budget that bounds the next grant gains more than it can keep until the connection asks
         again."""
-        return all(claim.budget.is_ample(claim, now) for claim in self.trunk + self._asked)
+        for claim in self.trunk + self._asked:  # noqa: SIM110 - a generator costs each fetch two calls
+            if not claim.budget.is_ample(claim, now):
+                return False
+        return True
 
-    def _take(self, grants: Sequence[int], branches: Sequence[Claim | None], now: float) -> None:
-        total = sum(grants)
-        self.fetcher.granted(total, now)
-        for claim in self.trunk:
-            claim.budget.take(claim, total, now)
-        if not branches:
-            return
+    @staticmethod
+    def _take_of_branches(grants: Sequence[int], branches: Sequence[Claim | None], now: float) -> None:
         of_branches: dict[Claim, int] = {}
         for size, branch in zip(grants, branches, strict=False):
             if branch is not None and size:
@@ -186,16 +196,19 @@ class BudgetPath:
 
     def forget_early_charges(self) -> None:
         """Forget what was charged early and is not settled by now, since it never will be."""
-        for claim in (*self.trunk, *self._branches.values()):
+        for claim in (*self.trunk, *self.branches.values()):
             claim.charged_early_bytes = 0
 
     def must_discard(self, admitted_at: float, now: float) -> bool:
         """Return True if a budget of the trunk cannot bear records that were asked for at `admitted_at`."""
-        return any(claim.budget.must_discard(admitted_at, now) for claim in self.trunk)
+        for claim in self.trunk:  # noqa: SIM110 - the same
+            if claim.budget.must_discard(admitted_at, now):
+                return True
+        return False
 
     def overloaded_branches(self, admitted_at: float, now: float) -> set[BudgetNode]:
         """Return the budgets of branches that cannot bear records that were asked for at `admitted_at`."""
-        return {node for node in self._branches if node.must_discard(admitted_at, now)}
+        return {node for node in self.branches if node.must_discard(admitted_at, now)}
 
     def seconds_until_turn(self, now: float) -> float:
         """Return when it is worth asking again; inf if never at these rates."""
@@ -212,7 +225,7 @@ class BudgetPath:
         """Give what is wished for this priority from now on."""
         if priority != self.fetcher.priority:
             self.fetcher.priority = priority
-            for claim in (*self.trunk, *self._branches.values()):
+            for claim in (*self.trunk, *self.branches.values()):
                 claim.budget.turns.look_again()
 
     def want_nothing(self) -> None:

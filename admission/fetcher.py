@@ -45,8 +45,8 @@ class Fetcher:
 
     __slots__ = (
         "_brought_bytes", "_distrusted_until", "_granted_at", "_granted_bytes", "_next_rest_seconds", "_uses_grants",
-        "absence_seconds", "asked_at", "due", "max_bytes_beside_in_sync", "max_deficit", "max_grant_bytes", "priority",
-        "request", "rests_until",
+        "absence_seconds", "asked_at", "due", "is_trusted", "max_bytes_beside_in_sync", "max_deficit",
+        "max_grant_bytes", "priority", "request", "rests_until",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -69,6 +69,9 @@ class Fetcher:
         once."""
         self.rests_until = -math.inf
         """Earliest time of its next grant."""
+        self.is_trusted = True
+        """True if the answers before its last grant came in time, with records: the grant counts as part of the
+        burst."""
         self._next_rest_seconds = REST_SECONDS / 8
         self._distrusted_until = -math.inf
         self._granted_at = -math.inf
@@ -76,11 +79,6 @@ class Fetcher:
         self._brought_bytes = 0.0
         self._uses_grants = True
         """At least half of the last grant but one came; the last grant may still be on its way."""
-
-    @property
-    def is_trusted(self) -> bool:
-        """True if its last answers came in time, with records: what it is granted counts as part of the burst."""
-        return self._granted_at >= self._distrusted_until
 
     @property
     def is_waited_for(self) -> bool:
@@ -125,6 +123,7 @@ class Fetcher:
     def granted(self, size: float, now: float) -> None:
         """Note that `size` bytes are granted, and that its request goes to the leader."""
         self._granted_at = now
+        self.is_trusted = now >= self._distrusted_until
         self._uses_grants = self._brought_bytes >= self._granted_bytes / 2
         self._granted_bytes, self._brought_bytes = size, 0.0
         self.request = Request.AWAY

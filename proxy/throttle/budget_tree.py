@@ -82,9 +82,7 @@ class BudgetTree:
         return None if entity is None else self.inner.get(entity)
 
     def branches(self, keys: Sequence[PartitionKey], path: BudgetPath) -> Sequence[Claim | None]:
-        """Return the branch of `path` that each partition is of; empty where no topic has a rate."""
-        if not self.has_branches:
-            return ()
+        """Return the branch of `path` that each partition is of; to be asked where a topic has a rate."""
         of_topics: dict[str | bytes, Claim | None] = {}
         for topic, _ in keys:
             if topic not in of_topics:

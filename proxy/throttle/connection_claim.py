@@ -127,7 +127,7 @@ class ConnectionClaim:
         if not keys:
             return {}
         path = self.path
-        branches = self._tree.branches(keys, path)
+        branches = self._tree.branches(keys, path) if self._tree.has_branches else ()
         grants = path.grant(wishes, now, branches=branches, rides=rides)
         if len(grants) == len(wishes) and grants == limits(wishes):
             self.has_all = not self._leaves

@@ -109,7 +109,8 @@ class PendingFetch:
             behind = self.replicas.behind
             if self.path.must_discard(self.admitted_at, now):
                 self.confirms = behind.keys()
-            elif over := self.path.overloaded_branches(self.admitted_at, now):
+            elif self.path.branches:
+                over = self.path.overloaded_branches(self.admitted_at, now)
                 self.confirms |= {key for key in behind if throttle.tree.branch(key[0]) in over}
         return bool(self.confirms)
 

@@ -26,7 +26,8 @@ class ReplicaCountLimit:
     """The process is close to its limit of memory (`limits.max_memory`): no new replica is remembered."""
 
     def admits(self, of_connection: int) -> bool:
-        """True if a connection that remembers `of_connection` replicas may remember one more, and that one is counted."""
+        """True if a connection that remembers `of_connection` replicas may remember one more, and that one is
+        counted."""
         if of_connection >= self.most_of_connection or self.count >= self.most or self.is_memory_short:
             return False
         self.count += 1

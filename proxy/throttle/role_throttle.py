@@ -58,7 +58,8 @@ class BranchTraffic:
             self.claim.budget.settle(self.claim, reserved=0, used=self.ungranted, now=now)
 
     def add(self, used: int, granted: int, charged: int) -> None:
-        """Count `used` bytes of one partition that passed, of which `charged` are taken from its grant, or without one."""
+        """Count `used` bytes of one partition that passed, of which `charged` are taken from its grant, or without
+        one."""
         self.passed += used
         if granted:
             self.reserved += granted

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 import trio
 
+from admission.wishes import is_many
 from protocol.fetch.batches import BATCH_HEADER_BYTES
 from protocol.fetch.request import parse_fetch_request
 from protocol.wire.framing import with_length
@@ -75,7 +76,7 @@ async def test_the_next_batch_is_known_from_the_part_of_it_that_came(sizes: tupl
         again = granted(await wire.asked())[T0]
         (link,) = of.links
         batches = link.replicas.known[T0].batches
-        if limit < 32 * max(sizes):
+        if not is_many(limit, max(sizes)):
             assert batches.next == size
             assert again >= size + BATCH_HEADER_BYTES
             assert (again - size - BATCH_HEADER_BYTES) % batches.largest == 0, "it ends where a batch is supposed to"
