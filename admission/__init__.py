@@ -6,7 +6,7 @@
   role's is the root of a tree, those of racks, peers and topics are beneath it.
 - **Claim** (`turns`): one connection's place among those that want bytes of one node.
 - **Fetcher** (`fetcher`): one connection: where its fetch is, and what its grants brought.
-- **BudgetPath** (`path`): one connection's claims in all nodes that bound it, of which a grant is the least.
+- **BudgetPath** (`budget_path`): one connection's claims in all nodes that bound it, of which a grant is the least.
 - **Wish** (`wishes`): what one replica asks for, and how bytes are shared out among wishes.
 
 It is a package of its own because the sidecar and the pipeline both run it, and neither imports the other: the sidecar

@@ -230,7 +230,8 @@ class Turns:
 
 
 class BudgetNode(ABC):
-    """One rate, shared by all connections that it concerns. `path.BudgetPath` asks each node on a connection's way."""
+    """One rate, shared by all connections that it concerns. `budget_path.BudgetPath` asks each node on a connection's
+    way."""
 
     burst_bytes: float = math.inf
     """The most that it lets through at once; inf if nothing bounds that."""

@@ -6,8 +6,7 @@ Nouns, from the inside out:
 - **Quotas** (`quotas`): what an operator wants of each role, an immutable snapshot of quotas.toml.
 - **Throttle** (`throttle`): the pure core; decides by budget and turn what each fetch may ask for.
 - **Relay** (`relay`): the bytes of one connection, both ways, as the throttle decided.
-- **Connections** (`connections`): from the accept until a drain is over, for both roles.
-- **Server** (`server`): connections, live quotas, HTTP, signals: one process.
+- **Sidecar** (`serving`): listeners, connections, live quotas, HTTP, signals: one process.
 
 Start with docs/architecture.md, then `throttle/link.py` and its tests. `throttle` and `quotas` are synchronous and
 know no Trio; `protocol` is another package and knows nothing of throttling. tests/test_architecture.py holds this.

@@ -32,7 +32,7 @@ def _of_host(address: Address) -> str:
 
 def _leads_back(listen: Address, upstream: Address) -> bool:
     """Return True if whoever listens at `listen` and dials `upstream` dials itself, as far as that can be known without
-    looking names up; of names `network.elsewhere` knows it."""
+    looking names up; of names `network.loop_guard` knows it."""
     if listen.port != upstream.port:
         return False
     if upstream.host == "localhost":

@@ -1,8 +1,6 @@
 """The new process' side: it asks the old one for everything, and says when it is ready to have it.
-
-Knows which messages come and in which order (`giving`), not what is made of them. Invariant: sockets that come and are
-not wanted are closed.
-"""
+ Knows which messages come and in which order (`old_process`), not what is made of them. Invariant: sockets that come
+and are not wanted are closed."""
 
 from __future__ import annotations
 

@@ -7,12 +7,10 @@
                   ◀─ ConnectionState with its two sockets, ...
                   ◀─ Confirmed, after PROVING_SECONDS more: until then the old process keeps its listeners
                      the end of the stream: the old process is gone
-
-If the new process ends or hangs before it is confirmed, the old one accepts again and keeps the connections that it
+ If the new process ends or hangs before it is confirmed, the old one accepts again and keeps the connections that it
 has not given. Knows what a server is only by `Server`. A TLS socket stays here, and one end of a pair goes over in its
-place (`kept_ends`). Invariants: while no process is confirmed, this one serves or will again. A connection that cannot
-be handed over ends here as in a drain, and its follower dials the new process.
-"""
+place (`kept_tls_sockets`). Invariants: while no process is confirmed, this one serves or will again. A connection that
+cannot be handed over ends here as in a drain, and its follower dials the new process."""
 
 from __future__ import annotations
 

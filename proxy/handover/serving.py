@@ -1,10 +1,8 @@
 """The part of a server that is handed over, and what the server in the next process makes of it.
-
-Knows throttles, listeners and connections, and puts `giving` and `taking` between them. Invariants: a server that gives
-accepts nothing and answers no page until the process that takes has failed. A server that drains for another reason
-gives what it still has open: the socket of its pages. A server that takes accepts nothing, answers no page and offers
-itself to nobody before the other one gives.
-"""
+ Knows throttles, listeners and connections, and puts `old_process` and `new_process` between them. Invariants: a server
+that gives accepts nothing and answers no page until the process that takes has failed. A server that drains for another
+reason gives what it still has open: the socket of its pages. A server that takes accepts nothing, answers no page and
+offers itself to nobody before the other one gives."""
 
 from __future__ import annotations
 
@@ -205,7 +203,7 @@ class HandOver:
         if self._giving.kept is not None:
             self._giving.kept.end_soon()
 
-    # What `giving` calls on a server:
+    # What `old_process` calls on a server:
 
     def listening(self) -> Sequence[Listener]:
         """Return those that are open: a drain closes all but the pages', and their descriptors may be other files by

@@ -30,7 +30,8 @@ class Request(NamedTuple):
     """The name that the request was sent to, by its own words: the authority of a whole URL, or else the Host
     header."""
     subject: str = ""
-    """The distinguished name in the certificate that its sender has shown, as `writers` has it; "" without one."""
+    """The distinguished name in the certificate that its sender has shown, as `authorization` has it; "" without
+    one."""
     by_our_name: bool = True
     """`host` is one of our names, or there is none. Then the page that sent the request cannot be one whose own name
     was rebound to our address (DNS rebinding, `trust`)."""

@@ -1,11 +1,9 @@
 """A thread that takes batches of lines from a bounded queue and keeps the journal's files.
-
-The thread is the only one that touches the disk. It is a daemon, so a disk that hangs keeps the process neither from
+ The thread is the only one that touches the disk. It is a daemon, so a disk that hangs keeps the process neither from
 serving nor from ending. Knows nothing of where lines come from. Invariant: `offer` never waits; every line offered is
-written, or counted as dropped, or a role's last quota that waits for the next batch (`standing`). If somebody removes
-an open file, its lines, which were counted as written, are counted as dropped as well: before each batch is written,
-the thread looks whether the file is still there.
-"""
+written, or counted as dropped, or a role's last quota that waits for the next batch (`pending_quota_lines`). If
+somebody removes an open file, its lines, which were counted as written, are counted as dropped as well: before each
+batch is written, the thread looks whether the file is still there."""
 
 from __future__ import annotations
 

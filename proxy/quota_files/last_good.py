@@ -47,7 +47,7 @@ class _State(msgspec.Struct, frozen=True, kw_only=True):
     sha256: str
     quotas: str
     starts: dict[str, float] = {}
-    """Since when the file says what counts from a start, in seconds since 1970 (`quotas.starts`)."""
+    """Since when the file says what counts from a start, in seconds since 1970 (`quotas.rate_source`)."""
 
 
 _STATE = msgspec.json.Decoder(_State)

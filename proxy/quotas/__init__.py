@@ -3,7 +3,7 @@
 The nouns: a *quotas file* has *sections* (`Section`), of brokers, peers, racks and topics, with Kafka's own keys. A
 *replica list* (`ReplicaList`) says which partitions are throttled. For one broker at one moment, all of these together
 give one immutable `Quotas`, with a `RoleQuota` for each role. Pure but for the time zone database; no Trio, no clock,
-no files (`config.quota_file` reads them).
+no files (`quota_files.quota_file` reads them).
 """
 
 from .advice import advise

@@ -6,10 +6,10 @@ A fetch's way through these files:
     poller         wakes directions by epoll, and decides whose turn it is; `reaper` ends connections that stall or idle
     direction      a synchronous state machine: receive, read, send, until something is to be waited for
     requests       reads what the follower sends; `fast_path`: frames that pass as they are
-    fetch_decision decides a replica's Fetch, in slices if it is long; `hold_waits`: what a held one waits for
-    responses      reads what the leader sends; `answer`: one answer to a decided request
+    fetch_handling decides a replica's Fetch, in slices if it is long; `hold_waits`: what a held one waits for
+    responses      reads what the leader sends; `decided_response`: one answer to a decided request
     transfer       moves bytes, through a window of memory or in the kernel; `transport`, `tls_socket`: between what
-    exchange       what both directions share: states, the requests in flight, the memory that all connections may hold
+    in_flight      what both directions share: states, the requests in flight, the memory that all connections may hold
 
 The readers are pure: bytes in, steps out (`direction`). Record bytes stay in reused buffers and never become Python
 objects of their own.

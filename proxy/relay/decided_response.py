@@ -18,7 +18,7 @@ from protocol.fetch.walker import ResponseEntry, walk_whole
 from protocol.wire.framing import LENGTH_PREFIX_BYTES
 
 from ..throttle.charge_on_send import charge_on_send, forget_early_charges
-from . import response_edits as edits
+from . import response_edits
 from .direction import Replace
 from .in_flight import Undecoded
 from .response_edits import Additions, ResponseBuffer
@@ -307,5 +307,5 @@ class DecidedResponseReader:
 
 
 def _edited(window: Window, piece: tuple[int, int], changes: Sequence[Edit]) -> Replace:
-    data, _ = edits.applied(window.memory, window.start - piece[0], piece, changes)
+    data, _ = response_edits.applied(window.memory, window.start - piece[0], piece, changes)
     return Replace(piece[1] - piece[0], data)

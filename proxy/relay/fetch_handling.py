@@ -4,10 +4,10 @@
                ▲    ├─▶ it is held: `held.decision` says until when ──▶ due ──▶ again
                └────┼────────────────────────────────────────────────────────────┘
                     └─▶ it is to be answered here, in its turn: `answered` once that is done
-
-A Fetch of many partitions is decided in slices (`throttle.steps`), between which other connections have their turns. At
-most `buffers.MOST_IN_SLICES` such requests of all connections are in work at once; the others wait for their turn. A
-decision in slices never overlaps with an answer of the same connection: both change what is known of its replicas.
+ A Fetch of many partitions is decided in slices (`throttle.time_slices`), between which other connections have their
+turns. At most `in_flight.MOST_IN_SLICES` such requests of all connections are in work at once; the others wait for
+their turn. A decision in slices never overlaps with an answer of the same connection: both change what is known of its
+replicas.
 
 Pure: no I/O, no waiting. Invariants: one request at a time; the next is not read before this one is dealt with. From
 the first slice to the last, or to the end of the connection, the request is counted in `Buffers.in_slices`; the bytes

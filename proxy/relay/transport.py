@@ -74,7 +74,8 @@ class Transport(Protocol):
 
     @property
     def packet_bytes(self) -> int:
-        """The most bytes that the peer is sent in one packet, since its window is small (`segments`); 0: any number."""
+        """The most bytes that the peer is sent in one packet, since its window is small (`tcp_segment_limit`); 0: any
+        number."""
 
     def fileno(self) -> int: ...
 

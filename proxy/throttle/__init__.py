@@ -6,7 +6,7 @@
 - **Link** (`link`): one replica fetcher's connection; takes its Fetch requests and the time, and returns
   whether to forward, hold or answer.
 - **Demand** and **decision** (`decision`): a request that is being decided, and those three.
-- **PendingFetch** (`pending`): what a forwarded request makes the sidecar do with its response.
+- **PendingFetch** (`pending_fetch`): what a forwarded request makes the sidecar do with its response.
 - **BudgetTree** (`budget_tree`): the role's budget and those of racks, peers and topics beneath it.
 - **PartitionHealth** (`partition_health`) and **PriorityOrder** (`priority_order`): which partitions lack replicas in
   sync, and who goes first.

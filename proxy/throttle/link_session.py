@@ -14,7 +14,7 @@ from protocol.fetch.request import Asked, entry_bytes
 from protocol.session.requests import LocalAnswer, SessionRequest
 from protocol.session.translator import SessionTranslator
 
-from . import outgoing_frames as replies
+from . import outgoing_frames
 from .time_slices import parts
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class LinkSession:
             SessionRequest(version, listed, request.session_id, request.session_epoch, request.forgotten), now
         )
         if isinstance(taken, LocalAnswer):
-            return replies.error(frame, request, taken)
+            return outgoing_frames.error(frame, request, taken)
         replicas = self._replicas
         if len(taken.partitions) > self._throttle.remembered.most_of_connection:
             # The session has grown beyond what is remembered of a connection. The follower's next request is a full
@@ -70,7 +70,7 @@ class LinkSession:
 
     def _refuse(self, frame: bytes, request: FetchRequest, taken: Translation[Asked]) -> Answer:
         taken.lost()
-        return replies.error(frame, request, self.translator.refuse(request.session_id))
+        return outgoing_frames.error(frame, request, self.translator.refuse(request.session_id))
 
     def _goes_on(self, taken: Translation[Asked]) -> bool:
         """True if each selected replica of the session is known.

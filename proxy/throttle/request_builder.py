@@ -15,7 +15,7 @@ from protocol.fetch.request import MAX_INT32
 from protocol.fetch.tables import NO_SESSION_ID
 from protocol.session.requests import Choice, LocalAnswer
 
-from . import outgoing_frames as replies
+from . import outgoing_frames
 from .decision import Forward
 from .pending_fetch import PendingFetch
 
@@ -89,9 +89,9 @@ class RequestBuilder:
             if not isinstance(answer, LocalAnswer):
                 raise AssertionError("a request of which nothing is left went on to the leader")
             if answer.error_code:
-                return replies.error(demand.frame, demand.request, answer)
+                return outgoing_frames.error(demand.frame, demand.request, answer)
             session_id = answer.session_id
-        return replies.without_records(demand, self._replays(waiting) if demand.is_full else [], session_id)
+        return outgoing_frames.without_records(demand, self._replays(waiting) if demand.is_full else [], session_id)
 
     def as_it_is(self, demand: Demand, now: float) -> Forward | Answer:
         """Forward a request of which every partition is in sync or not throttled."""
@@ -160,13 +160,13 @@ class RequestBuilder:
         """Forward what was chosen, in the request's fetch session if it has one."""
         translation = demand.translation
         if translation is None:
-            return replies.without_session(demand, choice, pending, max_wait_ms)
+            return outgoing_frames.without_session(demand, choice, pending, max_wait_ms)
         asks = translation.decide(choice)
         if isinstance(asks, LocalAnswer):
             pending.lost(pending.admitted_at)
-            return replies.error(demand.frame, demand.request, asks)
+            return outgoing_frames.error(demand.frame, demand.request, asks)
         pending.translation = self._session.sent = translation
-        return replies.in_session(demand, asks, pending, max_wait_ms)
+        return outgoing_frames.in_session(demand, asks, pending, max_wait_ms)
 
     def observe(self, demand: Demand, granted: dict[PartitionKey, int], now: float) -> Forward | Answer:
         """Forward the request unchanged (observe mode), and remember what would have been left out of it."""

@@ -3,7 +3,7 @@
     steps = link.decide(demand, now)     a generator that yields after each step
     decision = run_through(steps)        all steps at once: nothing else happens in between
 
-To decide a Fetch of 1000 partitions takes 3 ms, of 20 000 60 ms. `relay.fetch_decision` runs the steps of such a Fetch
+To decide a Fetch of 1000 partitions takes 3 ms, of 20 000 60 ms. `relay.fetch_handling` runs the steps of such a Fetch
 in slices of 0.2 ms, and those of a short one through. A step deals with `STEP_ITEMS` partitions; a loop that takes some
 tenths of a microsecond for each is one step, however long it is.
 """

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from proxy.files import reading as answering
+from proxy.files import reading
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -28,7 +28,7 @@ def hanging_disk(
             over.wait(20.0)
         return open_file(name, *arguments)
 
-    monkeypatch.setattr(answering, "MOST_SECONDS", most_seconds)
+    monkeypatch.setattr(reading, "MOST_SECONDS", most_seconds)
     monkeypatch.setattr(os, "open", hang)
     try:
         yield

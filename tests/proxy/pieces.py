@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
-from proxy.throttle import time_slices as steps
+from proxy.throttle import time_slices
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -17,12 +17,12 @@ T = TypeVar("T")
 
 @contextmanager
 def every_item_a_step() -> Iterator[None]:
-    """A loop over two items is two steps."""
-    before, steps.STEP_ITEMS = steps.STEP_ITEMS, 1
+    """A loop over two items is two time_slices."""
+    before, time_slices.STEP_ITEMS = time_slices.STEP_ITEMS, 1
     try:
         yield
     finally:
-        steps.STEP_ITEMS = before
+        time_slices.STEP_ITEMS = before
 
 
 def in_pieces(work: Steps[T], between: Callable[[int], None]) -> T:

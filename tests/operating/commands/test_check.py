@@ -13,7 +13,7 @@ import pytest
 
 from lab.brokers.authority import Authority
 from proxy.config.settings import load_settings
-from proxy.files import reading as answering
+from proxy.files import reading
 from proxy.quota_files.override_store import edit, store_path
 from proxy.quotas.override import Override, PlacedValue, added
 
@@ -318,9 +318,9 @@ GIVEN_UP_SECONDS = 15
 def only_hangs(name: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The disk of that file is waited for 0.2 s. That of any other has answered at once: on a busy machine a thread
     that asks it may take longer than that."""
-    answered, ask = threading.Event(), answering._asked
+    answered, ask = threading.Event(), reading._asked
     answered.set()
-    monkeypatch.setattr(answering, "_asked", lambda path: ask(path) if path.name == name else answered)
+    monkeypatch.setattr(reading, "_asked", lambda path: ask(path) if path.name == name else answered)
     with hanging_disk(monkeypatch, lambda file: file.name == name, most_seconds=0.2):
         yield
 

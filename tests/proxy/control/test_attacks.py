@@ -14,7 +14,7 @@ import pytest
 import trio
 
 from proxy.control.override_routes import MOST_BODY_BYTES, PATH, UNDO_PATH, override_routes
-from proxy.http import authorization as bearer_token
+from proxy.http import authorization
 from proxy.http.authorization import BearerToken, Writers
 from proxy.http.bounds import Bounds
 from proxy.quota_files.override_store import load
@@ -112,7 +112,7 @@ async def test_the_token_is_compared_in_constant_time(tmp_path: Path, monkeypatc
             compared.append((brought, known))
             return hmac.compare_digest(brought, known)
 
-    monkeypatch.setattr(bearer_token, "hmac", Recording)
+    monkeypatch.setattr(authorization, "hmac", Recording)
     async with served(tmp_path) as (_, made):
         for brought in (TOKEN[:-1], TOKEN):
             await made.say(post(PATH, f"authorization: Bearer {brought}", "connection: close"))

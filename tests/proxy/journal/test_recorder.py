@@ -15,7 +15,7 @@ import trio.testing
 from journal_schema import Kind
 from proxy.config.settings import JournalSettings
 from proxy.errors import ConfigurationError
-from proxy.files import reading as answering
+from proxy.files import reading
 from proxy.journal import recorder
 from proxy.journal.recorder import Journal, prepare
 from proxy.journal.segments import Segment
@@ -236,8 +236,8 @@ def test_a_directory_that_cannot_be_is_an_error_at_start(tmp_path: Path) -> None
 def test_a_directory_whose_disk_hangs_is_an_error_at_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The start waited for as long as it hung, and said nothing."""
     over = threading.Event()
-    monkeypatch.setattr(answering, "MOST_SECONDS", 0.05)
-    monkeypatch.setattr(answering, "_touch", lambda _: over.wait(20.0))
+    monkeypatch.setattr(reading, "MOST_SECONDS", 0.05)
+    monkeypatch.setattr(reading, "_touch", lambda _: over.wait(20.0))
     with pytest.raises(ConfigurationError, match=r"journal\.directory: .*: cannot be read: no answer within 0\.05 s"):
         prepare(JournalSettings(tmp_path / "journal", 1, 1, 1), broker=101)
     over.set()

@@ -8,8 +8,7 @@ import pytest
 
 from protocol.wire.framing import with_length
 from proxy.ledger.ledger import Ledger
-from proxy.relay import fetch_handling as fetch_decision
-from proxy.relay import in_flight as exchange
+from proxy.relay import fetch_handling, in_flight
 from proxy.relay.in_flight import SLICED, Buffers, RequestState
 from proxy.relay.transport import READ, TURN, Wait
 from tests.proxy.conversation import ENTRY_BYTES, MIB, fetch_frame, throttle
@@ -24,7 +23,7 @@ HIGH = 1_000_000
 @pytest.fixture
 def short_slices(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every pause is the end of a slice."""
-    monkeypatch.setattr(fetch_decision, "SLICE_SECONDS", -1.0)
+    monkeypatch.setattr(fetch_handling, "SLICE_SECONDS", -1.0)
 
 
 def long_fetch(offset: int) -> bytes:
@@ -51,7 +50,7 @@ def test_many_partitions_come_to_the_same_in_slices(short_slices: None) -> None:
     found = conversation(sliced, 0.0)
     sliced.now = 0.0
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(fetch_decision, "SLICE_SECONDS", FOREVER)
+        patched.setattr(fetch_handling, "SLICE_SECONDS", FOREVER)
         at_once = Both(throttle(400 * MIB), window_bytes=256 * 1024)
         assert conversation(at_once, FOREVER) == found
     for one, other in zip(sliced.exchange.link.replicas.known.values(), at_once.exchange.link.replicas.known.values(),
@@ -151,7 +150,7 @@ def test_so_many_are_decided_at_once_and_the_others_wait_with_their_bytes(
     short_slices: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each takes memory for each of its partitions until it is through."""
-    monkeypatch.setattr(exchange, "MOST_IN_SLICES", 2)
+    monkeypatch.setattr(in_flight, "MOST_IN_SLICES", 2)
     shared, of = Buffers(), throttle(400 * MIB)
     all_of_them = [Both(of, window_bytes=256 * 1024) for _ in range(4)]
     for both in all_of_them:
@@ -175,7 +174,7 @@ def test_so_many_are_decided_at_once_and_the_others_wait_with_their_bytes(
 def test_what_was_read_of_a_frame_is_kept_within_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is asked again before Fetch v7; after that a fetch session says what has changed, and nothing is kept."""
     frame = fetch_frame({("t", 0): 5})
-    monkeypatch.setattr(exchange, "MOST_KEPT_BYTES", len(frame))
+    monkeypatch.setattr(in_flight, "MOST_KEPT_BYTES", len(frame))
     shared, of = Buffers(), throttle(400 * MIB)
     first, second = (Both(of) for _ in range(2))
     for both in (first, second):

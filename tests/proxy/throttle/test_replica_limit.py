@@ -10,8 +10,7 @@ from proxy.ledger.blocks import Position, TrafficKey
 from proxy.ledger.ledger import Ledger
 from proxy.quotas import Quotas
 from proxy.quotas.rules import MOST_RESOLVED, RoleQuota
-from proxy.throttle import link_journal as link_traffic
-from proxy.throttle import throttled_lists as selection
+from proxy.throttle import link_journal, throttled_lists
 from proxy.throttle.decision import Forward
 from proxy.throttle.link import Link
 from proxy.throttle.replica_limit import ReplicaCountLimit
@@ -72,7 +71,7 @@ def test_topics_that_are_looked_up_once_are_forgotten_in_time(topics: str | None
 
 
 def test_topics_without_listed_partitions_are_remembered_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(selection, "MOST_FREE_TOPICS", 10)
+    monkeypatch.setattr(throttled_lists, "MOST_FREE_TOPICS", 10)
     of = throttle()
     of.apply(Quotas(leader=RoleQuota(1.0)), 0.0)
     conversation = Conversation(of)
@@ -91,7 +90,7 @@ def test_a_name_that_no_topic_can_have_is_decoded_and_not_kept() -> None:
 
 
 def test_the_journal_tells_of_so_many_and_counts_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(link_traffic, "MOST_SEEN", 3)
+    monkeypatch.setattr(link_journal, "MOST_SEEN", 3)
     of = throttle()
     of.ledger = Ledger(0.0)
     conversation = Conversation(of)

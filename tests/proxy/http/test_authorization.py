@@ -11,7 +11,7 @@ import trio
 import trio.testing
 
 from proxy.errors import ConfigurationError
-from proxy.http import authorization as bearer_token
+from proxy.http import authorization
 from proxy.http.authorization import LOOK_SECONDS, BearerToken, read_token
 
 from ..hanging_disk import hanging_disk
@@ -124,11 +124,11 @@ async def test_a_disk_that_hangs_admits_nobody_until_it_answers(path: Path, monk
         answers.wait(20.0)
         return read_token(found)
 
-    monkeypatch.setattr(bearer_token, "LOOK_SECONDS", 0.01)
-    monkeypatch.setattr(bearer_token, "READ_SECONDS", 0.05)
+    monkeypatch.setattr(authorization, "LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(authorization, "READ_SECONDS", 0.05)
     log = RecordedLog()
     token = BearerToken.open(path, log)
-    monkeypatch.setattr(bearer_token, "read_token", hang)
+    monkeypatch.setattr(authorization, "read_token", hang)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(token.run)
         await eventually(lambda: not token.is_known)
