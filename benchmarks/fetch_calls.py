@@ -14,19 +14,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import click
+import trio
+from trio.testing import MockClock
 
-from protocol.wire.framing import with_length
-from tests.proxy.conversation import MIB, fetch_frame, throttle
-from tests.proxy.relay.test_direction import Both
-from tests.proxy.relay.wire import answer, batch, entry
+from proxy.relay.connection import Connection
+
+from .byte_path.own import CASES, Conversation
 
 if TYPE_CHECKING:
     from types import CodeType, FrameType
 
-    from proxy.relay.direction import Direction
-
 WARM_FETCHES = 10
-BYTES_PER_SECOND = 400 * MIB
+BEHIND = next(case for case in CASES if case.name == "small, behind")
+OURS = ("admission/", "protocol/", "proxy/", "<")
+"""How the files of the sidecar begin, and Python's word for generated code."""
 ROOT = Path(__file__).resolve().parent.parent
 
 
@@ -39,29 +40,39 @@ class Call(NamedTuple):
 
 def calls_of_a_warm_fetch() -> list[Call]:
     """Return the calls of the last of several equal fetches, in order."""
-    both = Both(throttle(BYTES_PER_SECOND))
+    clock = MockClock()
+
+    async def last() -> list[CodeType]:
+        talk = Conversation(BEHIND)
+        found: list[CodeType] = []
+        for progress in range(WARM_FETCHES + 1):
+            clock.jump(0.1)
+            talk.move_on(progress)
+            found = _calls(talk)
+        return found
+
+    calls = [Call(code.co_filename.removeprefix(f"{ROOT}/"), code.co_name) for code in trio.run(last, clock=clock)]
+    return [call for call in calls if call.file.startswith(OURS)]
+
+
+def _calls(talk: Conversation) -> list[CodeType]:
+    """Run a fetch; return what a connection called when it was advanced."""
     found: list[CodeType] = []
-    for offset in range(WARM_FETCHES + 1):
-        found.clear()
-        both.now += 0.1
-        both.follower.feed(with_length(fetch_frame({("t", 0): offset})))
-        _count(found, both.requests)
-        both.leader.feed(with_length(answer([entry(0, batch(600) if offset else b"")])))
-        _count(found, both.responses)
-    calls = [Call(code.co_filename.removeprefix(f"{ROOT}/"), code.co_name) for code in found]
-    return [call for call in calls if not call.file.startswith("tests/")]
+    inside = False
 
-
-def _count(found: list[CodeType], direction: Direction) -> None:
     def profile(frame: FrameType, event: str, _: object) -> None:
-        if event == "call":
+        nonlocal inside
+        if frame.f_code is Connection.advance.__code__:
+            inside = event == "call"
+        elif inside and event == "call":
             found.append(frame.f_code)
 
     sys.setprofile(profile)
     try:
-        direction.advance(sys.float_info.max)
+        talk.fetch()
     finally:
         sys.setprofile(None)
+    return found
 
 
 def file_changes(calls: list[Call]) -> int:

@@ -30,7 +30,7 @@ HIGH_WATERMARK = 10**9
 FULL = -1
 """The session epoch of a request that wants no fetch session (KIP-227): each names all its partitions."""
 FETCH_OFFSET = 1000
-"""An offset far behind. It stays the same: a follower whose offset went back would count as truncated."""
+"""An offset far behind. In the runs it stays the same: a follower whose offset went back would count as truncated."""
 KAFKA_BUFFERS = "kafka-buffers"
 """In a client id: the leader is to use a broker's default socket.send.buffer.bytes on this connection."""
 TOPIC = "bytes-"
@@ -78,12 +78,15 @@ class Load:
         """Whether what counts is the time of a fetch, not its bytes."""
         return self.partitions * self.record_bytes < 64 * 1024
 
-    def request(self) -> bytes:
-        """Return a follower's request, length prefix included; the correlation id, at `CORRELATION_ID_AT`, is 0."""
+    def request(self, *, progress: int = 0) -> bytes:
+        """Return a follower's request, length prefix included; the correlation id, at `CORRELATION_ID_AT`, is 0.
+
+        `progress` is the number of records that the follower has got since the first fetch.
+        """
         fetcher = f"broker-{REPLICA_ID}-fetcher-0" + (f"-{KAFKA_BUFFERS}" if self.kafka_buffers else "")
         head = {"api_key": API_FETCH, "api_version": self.version, "correlation_id": 0, "client_id": fetcher, TAGS: []}
         entry = {
-            "fetch_offset": HIGH_WATERMARK if self.in_sync else FETCH_OFFSET,
+            "fetch_offset": (HIGH_WATERMARK if self.in_sync else FETCH_OFFSET) + progress,
             "log_start_offset": 0,
             "current_leader_epoch": EPOCH,
             "last_fetched_epoch": EPOCH,

@@ -141,6 +141,10 @@ class Conversation:
         self._correlation_id = 0
         self._longest = 0
 
+    def move_on(self, progress: int) -> None:
+        """Have later fetches ask for what comes after this many records."""
+        self._request = bytearray(self._case.load.request(progress=progress))
+
     def fetch(self) -> Took:
         """Run one fetch and its answer."""
         self._longest = 0
