@@ -19,12 +19,13 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from operating.url_text import names_user, without_user
 from proxy.control.directory import control_path, short_path
 from proxy.errors import ConfigurationError, UnreachableError
 from proxy.files.reading import read_bytes
-from proxy.http.outgoing import opener, read_whole
 from proxy.http.token_format import MOST_BYTES, TOKEN
+from proxy.logs.terminal_text import names_user, without_user
+
+from .http_client import opener, read_whole
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

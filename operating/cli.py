@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import errno
 import importlib
+import io
+import os
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -17,10 +19,9 @@ from proxy.errors import ConfigurationError
 from proxy.logs.terminal_text import printable_lines
 from proxy.package import how_to_install
 
-from .streams import mend_standard_streams
-
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
+
 
 DISTRIBUTION = "kafka-throttle-sidecar"
 PLUGIN_GROUP = "throttle_sidecar.commands"
@@ -28,7 +29,7 @@ _BUILT_IN = {
     "run": "operating.commands.run",
     "check": "operating.commands.check",
     "set": "operating.commands.set",
-    "undo": "operating.commands.undo",
+    "undo": "operating.commands.overrides:undo",
     "overrides": "operating.commands.overrides",
     "status": "operating.commands.status",
     "health": "operating.commands.health",
@@ -38,7 +39,7 @@ _BUILT_IN = {
     "decode": "operating.commands.decode",
     "guard": "operating.commands.guard",
     "webhook": "operating.commands.webhook",
-    "completion": "operating.commands.completion",
+    "completion": "operating.cli:completion",
 }
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
 _HELP = """Bound Apache Kafka's replication traffic, live, in bytes per second.
@@ -70,6 +71,10 @@ A quotas.toml to start from:
   leader.replication.throttled.replicas = "*"
   follower.replication.throttled.replicas = "*"
 """
+_PROGRAM = "throttle-sidecar"
+_VARIABLE = "_THROTTLE_SIDECAR_COMPLETE"
+"""What the script sets to ask for completions; click derives it from the program's name."""
+_STREAMS = (("stdin", "r"), ("stdout", "w"), ("stderr", "w"))
 
 
 class LazyCommands(click.Group):
@@ -80,7 +85,8 @@ class LazyCommands(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         if cmd_name in _BUILT_IN:
-            built_in: click.Command = importlib.import_module(_BUILT_IN[cmd_name]).command
+            module, _, name = _BUILT_IN[cmd_name].partition(":")
+            built_in: click.Command = getattr(importlib.import_module(module), name or "command")
             return built_in
         plugin = _plugins().get(cmd_name)
         return None if plugin is None else _load(plugin)
@@ -149,3 +155,51 @@ def main() -> None:
     """The console script."""
     mend_standard_streams()
     sys.exit(cli(prog_name="throttle-sidecar"))
+
+
+@click.command("completion", short_help="Print a shell's completion script.")
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@click.pass_context
+def completion(ctx: click.Context, /, *, shell: str) -> None:
+    """Print the script that makes SHELL complete this program: commands, options, and for set the keys, and the brokers
+    and topics that quotas.toml has.
+
+    \b
+    Examples:
+      eval "$(throttle-sidecar completion bash)"                   in ~/.bashrc (bash 4.4 or later)
+      eval "$(throttle-sidecar completion zsh)"                    in ~/.zshrc, after compinit
+      throttle-sidecar completion fish > ~/.config/fish/completions/throttle-sidecar.fish
+    """
+    from click.shell_completion import get_completion_class
+
+    found = get_completion_class(shell)
+    if found is None:
+        raise click.ClickException(f"{shell}: expected bash, zsh or fish")
+    click.echo(found(ctx.find_root().command, {}, _PROGRAM, _VARIABLE).source())
+
+
+def mend_standard_streams() -> None:
+    """Open standard streams that are closed; to be called before anything stays open.
+
+    Where one is closed, there is /dev/null.
+    """
+    for number, (name, mode) in enumerate(_STREAMS):
+        if getattr(sys, name) is None:
+            _open_null(number)
+            setattr(sys, name, open(number, mode, closefd=False))  # noqa: SIM115 - it stays open
+    for stream in (sys.stdout, sys.stderr):
+        # UTF-8 can write every character but lone surrogates; whoever prints must have escaped those before.
+        if isinstance(stream, io.TextIOWrapper) and stream.encoding.lower() not in ("utf-8", "utf8"):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _open_null(number: int) -> None:
+    """Open /dev/null with this number, unless it is in use; a child inherits it."""
+    try:
+        os.fstat(number)
+    except OSError:
+        opened = os.open(os.devnull, os.O_RDWR)
+        os.dup2(opened, number)
+        if opened != number:
+            os.close(opened)
+        os.set_inheritable(number, True)  # noqa: FBT003 - it takes no name

@@ -1,20 +1,30 @@
 """The one place that imports kafka-python's admin client, and teaches it to resolve names by a hosts file.
 
+Names that this machine cannot resolve are the usual reason why brokers do not answer: `unresolved` finds them.
+
 Imported only by code that asks a cluster: the sidecar runs without it (extra `operator`). It reads its message schemas
 through an interface that Python 3.11 and 3.12 call deprecated. The warning is silenced here; otherwise a program that
 turns warnings into errors could not import us.
-Invariant: names that are not in the hosts file are resolved as usual.
+Invariants: names that are not in the hosts file are resolved as usual; an address is never taken for a name.
 """
 
 from __future__ import annotations
 
+import socket
 import warnings
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlparse
 
-from .names import known_addresses
+from proxy.errors import ConfigurationError
+from proxy.files.reading import read_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from .login import Tokens
+
 
 with warnings.catch_warnings():
     warnings.filterwarnings("ignore", message="(read|open)_text is deprecated", category=DeprecationWarning)
@@ -33,11 +43,6 @@ with warnings.catch_warnings():
     from kafka.net.inet import KafkaNetSocket
     from kafka.net.sasl.oauth import AbstractTokenProvider
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from socket import socket
-
-    from .oauth_tokens import Tokens
 
 __all__ = [
     "AdminClient",
@@ -54,6 +59,8 @@ __all__ = [
     "UnknownBrokerIdError",
     "for_code",
 ]
+MOST_HOSTS_BYTES = 2**20
+"""Lines for some 30 000 brokers."""
 
 
 class AdminClient(KafkaAdminClient):  # type: ignore[misc]  # kafka-python ships no types
@@ -102,7 +109,7 @@ class HostsFileSocket(KafkaNetSocket):  # type: ignore[misc]  # kafka-python shi
         return super().dns_lookup(self._addresses.get(host, host), port, raise_error)
 
     async def sock_connect(
-        self, net: object, sock: socket, sockaddr: object, timeout_at: float | None = None
+        self, net: object, sock: socket.socket, sockaddr: object, timeout_at: float | None = None
     ) -> object:
         """Close the socket if the connection is refused. kafka-python leaves it open, and the garbage collector warns
         of it."""
@@ -111,3 +118,49 @@ class HostsFileSocket(KafkaNetSocket):  # type: ignore[misc]  # kafka-python shi
             connected: object = await super().sock_connect(net, sock, sockaddr, timeout_at=timeout_at)
             unless_connected.pop_all()
         return connected
+
+
+def unresolved(hosts: Iterable[str], hosts_file: Path | None = None) -> list[str]:
+    """Return those that cannot be resolved, each once.
+
+    Args:
+        hosts: names or addresses.
+        hosts_file: as /etc/hosts; None if there is none.
+    """
+    known = _names_in(hosts_file) if hosts_file is not None else frozenset()
+    return [host for host in dict.fromkeys(hosts) if host not in known and not _resolves(host)]
+
+
+def known_addresses(hosts_file: Path) -> dict[str, str]:
+    """Return by name the addresses of a file like /etc/hosts; where a name has several, the last one.
+
+    Raises ConfigurationError if it cannot be read.
+    """
+    text = read_bytes(hosts_file, most_bytes=MOST_HOSTS_BYTES).decode("utf-8", "replace")
+    lines = (line.partition("#")[0].split() for line in text.splitlines())
+    return {name: address for address, *names in filter(None, lines) for name in names}
+
+
+def host_of(server: str) -> str:
+    """Return the host of an address: `kafka-101` of ``PLAINTEXT://kafka-101:9092``, ``[::1]:9092`` and the like."""
+    address = server.rpartition("://")[2]
+    if address.startswith("["):
+        return address[1:].partition("]")[0]
+    return address.rpartition(":")[0] or address
+
+
+def _resolves(host: str) -> bool:
+    try:
+        socket.getaddrinfo(host, None)
+    except (OSError, UnicodeError):
+        return False
+    return True
+
+
+def _names_in(hosts_file: Path) -> frozenset[str]:
+    """Return the names in the file; none if it cannot be read, because whoever uses the file says what is wrong with
+    it."""
+    try:
+        return frozenset(known_addresses(hosts_file))
+    except ConfigurationError:
+        return frozenset()

@@ -1,28 +1,135 @@
-"""Converts Kafka's ``sasl.*`` properties to kafka-python's arguments for a login.
+"""Converts Kafka's ``sasl.*`` properties to kafka-python's arguments for a login, and gets the tokens of OAUTHBEARER:
+from a file, from a token endpoint (KIP-768), or as Kafka's unsecured tokens.
 
-Invariant: a problem names the key and is found before any broker is dialled; no password, secret or token is shown.
+Blocking when a token is asked for. Invariants: a problem names the key and is found before any broker is dialled; a
+token is fetched anew for each login; no password, secret or token is in any message.
 """
 
 from __future__ import annotations
 
+import base64
 import importlib.util
-from typing import TYPE_CHECKING, Any
+import json
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from proxy.config.jaas import Jaas, read_jaas
-from proxy.errors import ConfigurationError, InvalidValueError
+from proxy.errors import ClusterError, ConfigurationError, InvalidValueError
+from proxy.files.reading import read_bytes
+from proxy.logs.terminal_text import without_user
 from proxy.quotas import shown
 
-from .oauth_tokens import token_source
+from .security import tls_context
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
+
+ENDPOINT = "sasl.oauthbearer.token.endpoint.url"
+FILE = "sasl.oauthbearer.token.file"
+"""Of the sidecar's own [names]; Kafka has ``file:`` URLs as endpoints."""
+_CREDENTIALS = "sasl.oauthbearer.client.credentials.client."
+_EXTENSION = "extension_"
+_UNSECURED = "unsecuredLoginStringClaim_"
+_TIMEOUT_SECONDS = 15.0
+_LIFETIME_SECONDS = 3600
+_MOST_BYTES = 2**20
 _WITH_PASSWORD = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 _NEEDS = {"GSSAPI": "gssapi", "AWS_MSK_IAM": "botocore"}
 """Mechanisms that need a package which the sidecar does not bring."""
 MECHANISMS = (*_WITH_PASSWORD, "OAUTHBEARER", *_NEEDS)
 _OF_AWS = {"awsProfileName": "export AWS_PROFILE", "awsDebugCreds": ""}
 """Options of IAMLoginModule, and what says the same to botocore; empty where nothing has to."""
+
+
+class Tokens(NamedTuple):
+    """fetch: returns a token; raises ConfigurationError if there is none to be had. extensions: that go with each login
+    (KIP-342)."""
+
+    fetch: Callable[[], str]
+    extensions: Mapping[str, str]
+
+
+def token_source(properties: Mapping[str, str], options: Mapping[str, str]) -> Tokens:
+    """Return where tokens come from.
+
+    Args:
+        properties: of the client.
+        options: of its login module.
+
+    Raises:
+        ConfigurationError: the properties do not say where tokens come from.
+    """
+    extensions = {key.removeprefix(_EXTENSION): options[key] for key in options if key.startswith(_EXTENSION)}
+    return Tokens(_fetching(properties, options), extensions)
+
+
+def _fetching(properties: Mapping[str, str], options: Mapping[str, str]) -> Callable[[], str]:
+    endpoint = properties.get(ENDPOINT, "")
+    url = urllib.parse.urlparse(endpoint)
+    if properties.get(FILE):
+        return partial(_of_file, Path(properties[FILE]))
+    if url.scheme == "file":
+        return partial(_of_file, Path(urllib.parse.unquote(url.path)))
+    if url.scheme in ("http", "https"):
+        return partial(_of_endpoint, endpoint, *_client(properties, options), tls_context(options))
+    if any(key.startswith(_UNSECURED) for key in options):
+        return partial(_unsecured, options)
+    raise ConfigurationError(
+        f"{ENDPOINT}: OAUTHBEARER needs the URL of a token endpoint (https:, with clientId and clientSecret in "
+        "sasl.jaas.config) or of a file with a token (file:)"
+    )
+
+
+def _client(properties: Mapping[str, str], options: Mapping[str, str]) -> tuple[str, str, str]:
+    """Return id, secret and scope."""
+    client = options.get("clientId", properties.get(f"{_CREDENTIALS}id"))
+    secret = options.get("clientSecret", properties.get(f"{_CREDENTIALS}secret"))
+    if client is None or secret is None:
+        raise ConfigurationError('sasl.jaas.config: expected clientId="…" and clientSecret="…" for the token endpoint')
+    return client, secret, options.get("scope", properties.get("sasl.oauthbearer.scope", ""))
+
+
+def _of_file(path: Path) -> str:
+    try:
+        return read_bytes(path, most_bytes=_MOST_BYTES).decode().strip()
+    except UnicodeDecodeError as error:
+        raise ConfigurationError(f"{path}: cannot be read: expected text") from error
+
+
+def _of_endpoint(endpoint: str, client: str, secret: str, scope: str, context: Any) -> str:
+    """Request a token by client credentials (RFC 6749, 4.4)."""
+    login = base64.b64encode(f"{client}:{secret}".encode()).decode("ascii")
+    asked = {"grant_type": "client_credentials", **({"scope": scope} if scope else {})}
+    request = urllib.request.Request(  # noqa: S310 - the scheme has been looked at
+        endpoint, urllib.parse.urlencode(asked).encode("ascii"), {"Authorization": f"Basic {login}"}
+    )
+    where = without_user(endpoint)
+    try:
+        with urllib.request.urlopen(request, timeout=_TIMEOUT_SECONDS, context=context) as answer:  # noqa: S310
+            token = json.loads(answer.read(_MOST_BYTES)).get("access_token")
+    except urllib.error.HTTPError as error:
+        with error:
+            raise ClusterError(f"{where}: the token endpoint answers {error.code} {error.reason}") from None
+    except (OSError, ValueError, AttributeError) as error:
+        raise ClusterError(f"{where}: no token: {getattr(error, 'reason', None) or error}") from error
+    if not isinstance(token, str):
+        raise ClusterError(f"{where}: the token endpoint's answer has no access_token")
+    return token
+
+
+def _unsecured(options: Mapping[str, str]) -> str:
+    """Return a token that is not signed (RFC 7515, alg none), as OAuthBearerUnsecuredLoginCallbackHandler makes it."""
+    now = time.time()
+    own = {key.removeprefix(_UNSECURED): options[key] for key in options if key.startswith(_UNSECURED)}
+    parts = ({"alg": "none"}, {**own, "iat": now, "exp": now + _LIFETIME_SECONDS})
+    encoded = (base64.urlsafe_b64encode(json.dumps(part).encode()).rstrip(b"=").decode("ascii") for part in parts)
+    return f"{'.'.join(encoded)}."
 
 
 def login_arguments(properties: Mapping[str, str]) -> dict[str, Any]:

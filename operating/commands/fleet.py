@@ -18,8 +18,8 @@ from proxy.config.settings import Address
 from proxy.errors import ConfigurationError
 from proxy.files.reading import is_there
 
+from ..fleet.members import Member, at_all, get
 from ..moves.options import cluster_options, connected
-from ..overriding.members import Member, at_all, get
 from ..terminal import say
 from .options import FILE
 

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from operating.url_text import names_user, without_user
+from proxy.logs.terminal_text import names_user, without_user
 
 from ..configuration import DEFAULT_CONFIG
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from ..overriding.members import Member
+    from ..fleet.members import Member
 
 
 class _SidecarUrl(click.ParamType[str]):
@@ -73,7 +73,7 @@ class Where(NamedTuple):
 
     def members(self) -> list[Member]:
         """Return whom to ask. Raises ConfigurationError."""
-        from ..overriding.members import members  # `run` has no use for it, and starts without it
+        from ..fleet.members import members  # `run` has no use for it, and starts without it
 
         return members(self.urls, self.fleet, at=self.at, without=self.without)
 

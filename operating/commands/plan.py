@@ -29,8 +29,7 @@ from reassignment import (
     throttle,
 )
 
-from ..moves.applying import end_of_throttle, label_of
-from ..moves.at_sidecars import apply
+from ..moves.applying import apply, end_of_throttle, label_of
 from ..moves.deadline import about_deadline, deadline_to_come
 from ..moves.options import CAPACITY, FILE, LASTING, RATE, SIZE, SPAN, cluster_options, connected
 from ..moves.plan_report import plan_json, plan_table
@@ -43,9 +42,9 @@ if TYPE_CHECKING:
 
     from reassignment import Document, Throttle
 
+    from ..fleet.members import Member
     from ..moves.cluster import Cluster
     from ..moves.planning import MovePlan
-    from ..overriding.members import Member
     from .options import Where
 
 _DEFAULT_REPLICATION_FACTOR = 3

@@ -1,11 +1,12 @@
 """``set``: makes one override, at one sidecar or at many, and says what then holds and how to take it back.
 
-Reads arguments and prints; `operating.overriding` does the rest. Invariant: exit status 0 means that every sidecar that
-was to change has the change in force.
+Parses what is typed; `operating.fleet` asks the sidecars, which judge names and values. Invariant: exit status 0 means
+that every sidecar that was to change has the change in force.
 """
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -14,25 +15,30 @@ import click
 
 from proxy.control.override_routes import PATH, UNDO_PATH
 from proxy.errors import ConfigurationError, InvalidValueError
+from proxy.files.suggestions import did_you_mean
+from proxy.files.toml_reading import load_toml
 from proxy.quota_files.override_store import edit, store_path
-from proxy.quotas.override import Override, added, new_id, validated
+from proxy.quotas import RATE_KEYS, REPLICAS_KEYS, parse_span, shown
+from proxy.quotas.override import BROKER, MODE, Override, PlacedValue, added, new_id, validated
 
 from ..checking.rate_sources import state_of
-from ..overriding.asking import KEYS, changes, end_of
-from ..overriding.members import Member, at_all, author, get, local_settings, local_url, post
-from ..overriding.words import result_lines, whom
+from ..fleet.members import Member, at_all, author, get, local_settings, local_url, post
+from ..fleet.replies import result_lines, whom
+from ..quota_words import parse_moment
 from ..terminal import say
 from .options import where_options
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from click.shell_completion import CompletionItem
 
-    from proxy.quotas.override import PlacedValue
-
-    from ..overriding.members import Reply
+    from ..fleet.members import Reply
     from .options import Where
+
+ENFORCE = "mode.enforce"
+KEYS = (*RATE_KEYS, *REPLICAS_KEYS, ENFORCE)
+_NEXT_PAIR = re.compile(r",(?=[^,=\[\]]*=)(?![^\[]*\])(?![^{]*\})")
 
 
 def complete_key(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:  # noqa: ARG001
@@ -132,3 +138,68 @@ def _stored(new: dict[str, Any], asked: list[PlacedValue], now: datetime) -> str
         f"stored in {path} for the next start of the sidecar of broker {settings.broker.id}; it is not in force now\n"
         f"undo: throttle-sidecar undo {override.id}, once the sidecar runs"
     )
+
+
+def changes(key: str, text: str | None, *, topic: str | None, peer: str | None, rack: str | None) -> list[PlacedValue]:
+    """Return what ``KEY VALUE``, or ``KEY=VALUE[,KEY=VALUE]`` as kafka-configs takes it, asks for.
+
+    Raises InvalidValueError. Whether a name or a value is good is for the sidecar to say.
+    """
+    named = [(kind, name) for kind, name in (("topics", topic), ("peers", peer), ("racks", rack)) if name is not None]
+    if len(named) > 1:
+        raise InvalidValueError("--topic, --peer and --rack: expected one of them: each has rates of its own")
+    place = ".".join(named[0]) if named else BROKER
+    return [_change(key, text, place) for key, text in _pairs(key, text)]
+
+
+def _change(key: str, text: str, place: str) -> PlacedValue:
+    if key not in KEYS:
+        raise InvalidValueError(f"{key}: unknown key; expected one of {', '.join(KEYS)}{did_you_mean(key, KEYS)}")
+    if key != ENFORCE:
+        return PlacedValue(place, key, _value(key, text))
+    if place != BROKER:
+        raise InvalidValueError(f"{key}: holds for the whole sidecar: leave out --topic, --peer and --rack")
+    if text not in ("true", "false"):
+        raise InvalidValueError(f"{key}: expected true or false, found {shown(text)}")
+    return PlacedValue(MODE, "enforce", text == "true")
+
+
+def _value(key: str, text: str) -> str | dict[str, Any]:
+    """Return a rate that sets itself as a table, anything else as text."""
+    if key not in RATE_KEYS or not text.strip().startswith("{"):
+        return text
+    try:
+        found = load_toml(f"value = {text}")["value"]
+    except (ValueError, RecursionError) as error:
+        raise InvalidValueError(f"{key}: expected a rate, or an inline table of TOML: {error}") from error
+    if not isinstance(found, dict):
+        raise InvalidValueError(f"{key}: expected a rate, or an inline table of TOML, found {shown(text)}")
+    return {name: value.isoformat() if isinstance(value, datetime) else value for name, value in found.items()}
+
+
+def _pairs(key: str, text: str | None) -> Iterator[tuple[str, str]]:
+    if text is not None:
+        yield key, text
+        return
+    if "=" not in key:
+        raise InvalidValueError(f"{key}: expected a VALUE after it")
+    for part in _NEXT_PAIR.split(key):
+        name, _, value = part.partition("=")
+        yield name.strip(), value.strip().removeprefix("[").removesuffix("]")
+
+
+def end_of(text: str | None, now: datetime) -> datetime | None:
+    """Return when ``--for 2h`` or ``--until 2026-12-01T06:00:00Z`` ends. Raises InvalidValueError."""
+    if text is None:
+        return None
+    try:
+        return now + parse_span(text)
+    except InvalidValueError as error:
+        try:
+            moment = parse_moment(text).astimezone(UTC)
+        except InvalidValueError:
+            expected = "expected a time like 2h, 90m or 1d12h, or its end, like 2026-12-01T06:00:00Z"
+            raise InvalidValueError(f"--for: {expected}, found {shown(text)}") from error
+    if moment <= now:
+        raise InvalidValueError(f"--until: expected a time to come, found {text} (it is {now:%Y-%m-%dT%H:%M:%SZ})")
+    return moment

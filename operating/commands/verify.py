@@ -20,14 +20,22 @@ from proxy.errors import ClusterError, ConfigurationError, UnreachableError
 from proxy.files.reading import read_bytes
 from reassignment import ReassignmentError, read_assignment, text_of
 
+from ..fleet.members import at_all, author, get, post
+from ..fleet.replies import whom
 from ..moves.applying import label_of
 from ..moves.native_throttle import NativeFindings, native_findings, needs_every_list
 from ..moves.options import DURATION, FILE, cluster_options, connected
-from ..moves.verification import UNDER_WAY, MoveOverride, Stage, Verification, progress
-from ..moves.verify_report import summary, verify_json, verify_table
+from ..moves.verification import (
+    UNDER_WAY,
+    MoveOverride,
+    Stage,
+    Verification,
+    progress,
+    summary,
+    verify_json,
+    verify_table,
+)
 from ..moves.view import LOG_DIR_RATE, NativeConfigs
-from ..overriding.members import at_all, author, get, post
-from ..overriding.words import whom
 from ..terminal import Console, encoded, problems_as_json, say, say_json
 from .options import json_option, whole_fleet_options
 
@@ -37,10 +45,10 @@ if TYPE_CHECKING:
 
     from reassignment import Document
 
+    from ..fleet.members import Member
     from ..moves.cluster import Cluster
     from ..moves.verification import Progress
     from ..moves.view import ClusterView
-    from ..overriding.members import Member
     from .options import Where
 
 _NOT_DONE, _NOT_REACHABLE, _BAD_INPUT = 1, 3, 4

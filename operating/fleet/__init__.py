@@ -1,5 +1,4 @@
-"""All sidecars of a cluster at once: which there are, what a change touches at each, writing it everywhere or nowhere.
+"""The sidecars that a command is for: one of this host, those named by URL, or all that fleet.toml lists.
 
-The nouns: a *fleet* (`file.Fleet`) is what fleet.toml lists, its *members* (`file.Member`) are sidecars; a *store*
-(`stores`) is where quotas are kept, a file or a ConfigMap, which several members may share. Blocking; for commands.
+`file` reads fleet.toml; `members` asks them all at once; `replies` describes their answers, alike ones once.
 """

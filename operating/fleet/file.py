@@ -15,11 +15,11 @@ from pathlib import Path  # noqa: TC003 - the types of a table's fields are look
 from typing import TYPE_CHECKING, Annotated, ClassVar
 from urllib.parse import urlsplit
 
-from operating.url_text import names_user, without_user
 from proxy.config.settings_file import read_document
 from proxy.config.settings_problems import Problems
 from proxy.config.tables import BrokerId, Kind, TableReader
 from proxy.errors import InvalidValueError
+from proxy.logs.terminal_text import names_user, without_user
 from proxy.quotas.units import shown
 
 from ..asking import UNIX

@@ -1,15 +1,13 @@
 """A broker's traffic is led around a sidecar that does not answer, and back through it when it does.
 
-decision        pure: answers and the time in, a change of the way out
-ways            pure, but for names: which addresses lead to the sidecar, and where they lead around it
-rules           pure: the same as text for iptables-restore, in chains of its own
-kernel          runs iptables
-route_localnet  a setting of the kernel that some ways need
-refusals        pure: when what iptables refused is tried again, and when that is told
-holding         keeps the rules in force that are wanted
-proving         tries the ways by connections through them
-resets          closes what waits for a sidecar that stands still
-questions       asks the sidecar whether it is alive
-reporting       the log's lines, and a file for node_exporter's textfile collector
-guarding        asks, decides, changes, proves, reports; undoes at the end
+decision   pure: answers and the time in, a change of the way out
+ways       pure, but for names: which addresses lead to the sidecar, and where they lead around it
+rules      pure: the same as text for iptables-restore, in chains of its own
+kernel     runs iptables, and switches on route_localnet where ways need it
+holding    keeps the rules in force that are wanted, and tries again what iptables refused
+proving    tries the ways by connections through them
+resets     closes what waits for a sidecar that stands still
+questions  asks the sidecar whether it is alive
+reporting  the log's lines, and a file for node_exporter's textfile collector
+guarding   asks, decides, changes, proves, reports; undoes at the end
 """

@@ -1,7 +1,8 @@
 """Puts rules into the kernel's packet filter by iptables, for IPv4 and IPv6, and sees whether they are still there.
 
 Blocking. Invariants: a table changes in one transaction or not at all; a change that is refused is an error that says
-what iptables said; `leads_around` is what iptables lists, and not what was wanted of it.
+what iptables said; `leads_around` is what iptables lists, and not what was wanted of it; what `RouteLocalnet.switch_on`
+has changed, `restore` changes back.
 """
 
 from __future__ import annotations
@@ -14,16 +15,18 @@ from typing import TYPE_CHECKING
 
 from proxy.errors import ConfigurationError
 
-from .route_localnet import RouteLocalnet
 from .rules import Rules, chains, lead_around, of_guard, tables, transaction
 
 if TYPE_CHECKING:
     from .ways import Ways
 
+
 _COMMANDS = {4: "iptables", 6: "ip6tables"}
 _LOCK_SECONDS = "5"
 _TIMEOUT_SECONDS = 15
 _Held = dict[tuple[int, str], tuple[str, ...]]
+_FOLDER = Path("/proc/sys/net/ipv4/conf")
+COMMAND = "sysctl -w net.ipv4.conf.all.route_localnet=1"
 
 
 class PacketFilter:
@@ -118,3 +121,57 @@ def _run(command: list[str], text: str) -> str:
             f"{command[0]}: expected root or CAP_NET_ADMIN, and rules that it takes; it said: {said}"
         )
     return ran.stdout
+
+
+class RouteLocalnet:
+    """The setting net.ipv4.conf.*.route_localnet of this process' network namespace: packets may pass between
+    127.0.0.0/8 and other hosts.
+
+    Without it the kernel drops them before anybody sees them: whoever is led from outside to a broker that listens on
+    127.0.0.1 waits until its connection times out.
+    """
+
+    def __init__(self, folder: Path = _FOLDER) -> None:
+        self._folder = folder
+        self._changed = False
+
+    def is_on(self) -> bool:
+        """Return True if it is on for all network devices, or for one that leads to other hosts: whoever chose that one
+        knows why."""
+        files = self._folder.glob("*/route_localnet")
+        return any(_read(file) == "1" for file in files if file.parent.name not in ("lo", "default"))
+
+    def switch_on(self) -> None:
+        """Switch it on, unless it is. Raises ConfigurationError with the command that does it."""
+        if self.is_on():
+            return
+        try:
+            self._write("1")
+        except OSError as error:
+            raise ConfigurationError(
+                "net.ipv4.conf.all.route_localnet: expected 1, since a way around the sidecar leads between loopback "
+                f"and another host; found 0, and setting it failed ({error.strerror}); run as root: {COMMAND}"
+            ) from error
+        self._changed = True
+
+    def restore(self) -> None:
+        """Restore the former value. Raises ConfigurationError."""
+        if not self._changed:
+            return
+        try:
+            self._write("0")
+        except OSError as error:
+            raise ConfigurationError(
+                f"net.ipv4.conf.all.route_localnet: expected to set it to 0, as it was: {error.strerror}"
+            ) from error
+        self._changed = False
+
+    def _write(self, value: str) -> None:
+        (self._folder / "all" / "route_localnet").write_text(f"{value}\n", "utf-8")
+
+
+def _read(file: Path) -> str:
+    try:
+        return file.read_text("utf-8").strip()
+    except OSError:  # the device is gone, and its folder with it
+        return ""

@@ -29,8 +29,10 @@ from ..client.kafka_python import (
     KafkaTimeoutError,
     TokenProvider,
     for_code,
+    host_of,
+    known_addresses,
+    unresolved,
 )
-from ..client.names import host_of, known_addresses, unresolved
 from ..client.properties import usable_client_properties
 from .view import BROKER_KEYS, TOPIC_KEYS, ClusterView, LogDirectory, NativeThrottle, PartitionState
 

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from operating.url_text import without_user
 from proxy.config.settings_values import MAX_PORT, parse_duration_seconds
 from proxy.errors import ConfigurationError, InvalidValueError
+from proxy.logs.terminal_text import without_user
 from proxy.package import how_to_install
 from proxy.quotas import parse_rate, parse_size, parse_span, shown
 

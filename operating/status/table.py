@@ -13,8 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ..quota_words import format_count, format_eta, format_rate_in_brief
-from .amiss import OVER
-from .rows import RoleRow, rows, totals
+from .rows import OVER, RoleRow, rows, totals
 from .words import holding, summary, warnings
 
 if TYPE_CHECKING:

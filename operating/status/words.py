@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from proxy.quotas import format_bytes
 
 from ..quota_words import format_count, format_distance, format_duration, format_rate_in_brief, format_time
-from .amiss import amiss_at, amiss_in
+from .rows import amiss_at, amiss_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -19,8 +19,7 @@ if TYPE_CHECKING:
 
     from proxy.observing.throttle_page import ChangeState, Page, RateState, RoleChangeState, RoleState
 
-    from .amiss import Amiss
-    from .rows import RoleRow
+    from .rows import Amiss, RoleRow
 
 MOST_NAMED = 12
 _MOST_CHANGES = 3

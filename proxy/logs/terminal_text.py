@@ -1,9 +1,12 @@
-"""Text for terminals: what a terminal would obey instead of show is written as an escape.
+"""Text for people: what a terminal would obey instead of show is an escape, and a URL shows no password.
 
 Topic names, client ids and errors come from the wire, and whoever may open a connection makes them up: ESC ] 52 writes
 to the clipboard of the operator who looks, ESC [ 2 J clears the screen, U+202E turns a line around. Every name goes
-through `printable` where a table, a message or a log line for people is made; JSON is for programs and says `\\u001b`
+through `printable` where a table, a message or a log line for people is made; JSON is for programs and says `\u001b`
 by itself.
+
+A password in a URL ends up in terminals, logs and tickets. Nothing that the sidecar or its commands ask takes one, so a
+URL that has one is refused; the refusal names the server alone (`without_user`).
 
 Invariant: what `printable` returns has no control character and nothing invisible in it, and reads as before if there
 was none.
@@ -11,9 +14,14 @@ was none.
 
 from __future__ import annotations
 
+import re
+
 MOST_CHARACTERS = 8192
 """Of one text; Kafka's longest topic name has 249."""
 LAYOUT = "\n\t"
+_USER = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*:/*)?.*@", re.DOTALL)
+"""To the last at sign there is: in a password that nobody escaped there may be slashes, colons and more of them. A
+user without a scheme before it is taken for a scheme, and a password is hidden all the same."""
 
 
 def printable(text: str, *, keep: str = "", most: int = MOST_CHARACTERS) -> str:
@@ -35,3 +43,17 @@ def printable_lines(text: str) -> str:
 def _escape(character: str) -> str:
     code = ord(character)
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def names_user(url: str) -> bool:
+    """Return True if there is a user in it, maybe with a password; no server's address has an at sign."""
+    return "@" in url
+
+
+def without_user(text: str) -> str:
+    """Return ``http://…@kafka-101:9404`` of ``http://admin:secret@kafka-101:9404``; any other text as it is."""
+    found = _USER.match(text)
+    if found is None:
+        return text
+    scheme = found[1] if found[1] and found[1].endswith("//") else ""
+    return f"{scheme}…@{text[found.end() :]}"

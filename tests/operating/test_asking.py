@@ -15,7 +15,7 @@ import pytest
 
 from lab.brokers.authority import Authority
 from operating.asking import CERTIFICATE_FILE, TOKEN_FILE, DistrustError, RefusedError, ask, send
-from operating.overriding.members import members
+from operating.fleet.members import members
 from proxy.errors import ConfigurationError, UnreachableError
 from tests.serving import encrypt, serving
 
@@ -128,7 +128,7 @@ def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
     """Twenty seconds pass with each look at the clock by which a whole answer is given up; a piece is waited for by the
     machine's own."""
     clock = itertools.count(step=20)
-    monkeypatch.setattr("proxy.http.outgoing.time", SimpleNamespace(monotonic=lambda: next(clock)))
+    monkeypatch.setattr("operating.http_client.time", SimpleNamespace(monotonic=lambda: next(clock)))
 
 
 @pytest.mark.parametrize(

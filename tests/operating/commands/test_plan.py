@@ -12,8 +12,8 @@ import trio
 from operating.commands import plan as plan_command
 from operating.moves.cluster import Cluster
 from proxy.quotas import effective, parse_quotas
+from tests.operating.fleet.sidecars import fleet_file, running
 from tests.operating.moves.fake_client import FakeClient
-from tests.operating.overriding.sidecars import fleet_file, running
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from proxy.quotas import Quotas
     from proxy.quotas.override import Override
-    from tests.operating.overriding.sidecars import OneSidecar
+    from tests.operating.fleet.sidecars import OneSidecar
 
     Sidecar = Callable[..., Result]
 

@@ -24,8 +24,6 @@ OF_OPERATING = {
     "commands.run",
     "configuration",
     "running",
-    "streams",
-    "url_text",
 }
 OTHERS = {
     "attr", "attrs", "click", "construct", "h11", "idna", "msgspec", "outcome", "sniffio",
@@ -34,7 +32,7 @@ OTHERS = {
 FOR_KEYS = {"_cffi_backend", "_openssl", "cryptography"}
 LATER = {
     "proxy.observing.exposition": "prometheus_client, for the first scrape",
-    "proxy.http.outgoing": "what asks URLs",
+    "operating.http_client": "what asks URLs",
     "proxy.tls.contexts": "what understands keys",
     "proxy.tls.identity": "the same",
     "proxy.tls.leg": "the same",

@@ -10,8 +10,8 @@ import pytest
 from operating.client.kafka_python import KafkaError
 from operating.commands import verify as verify_command
 from operating.moves.cluster import Cluster
+from tests.operating.fleet.sidecars import fleet_file, running
 from tests.operating.moves.fake_client import FakeClient
-from tests.operating.overriding.sidecars import fleet_file, running
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from click.testing import Result
 
-    from tests.operating.overriding.sidecars import OneSidecar
+    from tests.operating.fleet.sidecars import OneSidecar
 
     Sidecar = Callable[..., Result]
 

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from operating.guard.kernel import PacketFilter
-from operating.guard.route_localnet import RouteLocalnet
+from operating.guard.kernel import PacketFilter, RouteLocalnet
 from operating.guard.rules import Rules
 from operating.guard.ways import Detour, Ways
 from proxy.config.settings import Address

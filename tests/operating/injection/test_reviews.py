@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from operating.injection.addition import Addition
-from operating.injection.reviews import NoReviewError, Review
+from operating.injection.injecting import NoReviewError, Review
 from operating.injection.server import BOUNDS, MOST_REVIEW_BYTES
 
 from .pods import addition, pod

@@ -157,7 +157,7 @@ async def test_without_a_thread_the_last_good_files_go_on(tmp_path: Path, monkey
 
     async with running(tmp_path) as found:
         with monkeypatch.context() as patched:
-            patched.setattr("operating.injection.current.in_thread", no_thread)
+            patched.setattr("operating.injection.server.in_thread", no_thread)
             await found.heard("webhook_file_refused")
             assert (await found.ask(review(pod())))[0] == 200
         await found.heard("webhook_file_read")

@@ -7,8 +7,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from operating.client.kafka_python import IncompatibleBrokerVersion, KafkaConnectionError, KafkaError, KafkaTimeoutError
-from operating.client.names import MOST_HOSTS_BYTES
+from operating.client.kafka_python import (
+    MOST_HOSTS_BYTES,
+    IncompatibleBrokerVersion,
+    KafkaConnectionError,
+    KafkaError,
+    KafkaTimeoutError,
+)
 from operating.moves import cluster as cluster_module
 from operating.moves.cluster import Cluster, Connection, connect
 from operating.moves.native_throttle import NativeLeftover

@@ -1,11 +1,14 @@
+""""""
+
 from __future__ import annotations
 
 import pytest
 
 from operating.moves.native_throttle import NativeFindings, NativeLeftover
-from operating.moves.verification import Stage, Verification, progress
+from operating.moves.verification import Progress, Stage, Verification, progress, summary, verify_table
 from operating.moves.view import ClusterView, LogDirectory, NativeThrottle, PartitionState
 from reassignment import Document, Ongoing, TopicPartition
+from tests.operating.moves.shown import shown
 
 A = TopicPartition("orders", 0)
 TARGET = Document({A: (101, 103)})
@@ -97,3 +100,30 @@ def test_what_was_not_looked_at_is_not_clean() -> None:
     assert not Verification(done, native=NativeFindings(silent=(103,))).clean
     throttle = NativeThrottle("broker", "101", "leader.replication.throttled.rate", "5")
     assert not Verification(done, native=NativeFindings((NativeLeftover(throttle),))).clean
+
+
+MIB = 1 << 20
+
+
+@pytest.mark.parametrize(
+    ("partitions", "told"),
+    [
+        ([(Stage.MOVING, 6 * MIB), (Stage.DONE, 0)], "1 of 2 partitions are in place, 6.00 MiB left"),
+        ([(Stage.MOVING, 6 * MIB), (Stage.BEHIND, MIB)], "0 of 2 partitions are in place, 7.00 MiB left"),
+        # Nobody leads it, so nobody can say how large it is.
+        ([(Stage.MOVING, 6 * MIB), (Stage.BEHIND, None)], "0 of 2 partitions are in place, at least 6.00 MiB left"),
+        ([(Stage.MOVING, None), (Stage.BEHIND, None)], "0 of 2 partitions are in place"),
+        # It is in place, whatever its size.
+        ([(Stage.MOVING, 6 * MIB), (Stage.DONE, None)], "1 of 2 partitions are in place, 6.00 MiB left"),
+        ([(Stage.NOT_STARTED, 0), (Stage.DONE, 0)], "1 of 2 partitions are in place"),
+    ],
+)
+def test_what_is_left_is_told_as_far_as_it_is_known(partitions: list[tuple[Stage, int | None]], told: str) -> None:
+    found = Verification(
+        tuple(
+            Progress(TopicPartition("orders", number), stage, (101, 103), left_bytes=left)
+            for number, (stage, left) in enumerate(partitions)
+        )
+    )
+    assert summary(found) == told
+    assert shown(verify_table(found, removed=[]))[0] == told

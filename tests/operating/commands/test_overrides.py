@@ -14,16 +14,16 @@ from click.testing import CliRunner, Result
 
 from operating.checking import rate_sources
 from operating.cli import cli
-from operating.overriding import members
+from operating.fleet import members
 from proxy.quota_files.override_store import load, store_path
 
-from .sidecars import QUOTAS, RATE, fleet_file, running
+from ..fleet.sidecars import QUOTAS, RATE, fleet_file, running
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from .sidecars import OneSidecar
+    from ..fleet.sidecars import OneSidecar
 
 MIB = 2**20
 

@@ -20,7 +20,7 @@ from proxy.files.reading import read_bytes
 
 from ..asking import UNIX, RefusedError, send, token_in
 from ..configuration import DEFAULT_CONFIG, PACKAGED, load_configuration
-from ..fleet.file import load_fleet
+from .file import load_fleet
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

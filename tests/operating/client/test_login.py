@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from operating.client.kafka_python import TokenProvider
-from operating.client.oauth_tokens import token_source
+from operating.client.login import token_source
 from proxy.errors import ClusterError, ConfigurationError
 
 if TYPE_CHECKING:

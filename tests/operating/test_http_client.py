@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from operating.asking import ask
-from proxy.http.outgoing import opener
+from operating.http_client import opener
 from tests.serving import serving
 
 if TYPE_CHECKING:

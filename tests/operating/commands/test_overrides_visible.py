@@ -12,7 +12,7 @@ from operating.status.words import holding
 from proxy.observing.throttle_page import Page
 from proxy.quotas.override import Override, PlacedValue
 
-from .sidecars import RATE, OneSidecar
+from ..fleet.sidecars import RATE, OneSidecar
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
