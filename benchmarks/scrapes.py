@@ -35,10 +35,10 @@ from proxy.observing.site import Site
 from proxy.observing.status_page import StatusPage
 from proxy.quota_files.reload import QuotaWatch
 from proxy.roles import Role
-from proxy.statistics import Statistics
+from proxy.statistics.counters import Statistics
 from proxy.throttle.link import Link
 from proxy.throttle.role_throttle import RoleThrottle
-from proxy.throttle.time_slices import run_through
+from proxy.throttle.work_in_steps import run_through
 
 from .document_part import DocumentPart
 

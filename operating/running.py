@@ -21,7 +21,7 @@ from proxy.process.watchdog import EXIT_STATUS, Watchdog
 from proxy.quota_files.override_store import store_path
 from proxy.quota_files.reload import QuotaWatch
 from proxy.serving.serve import serve
-from proxy.statistics import Statistics
+from proxy.statistics.counters import Statistics
 
 from .configuration import load_configuration
 

@@ -18,6 +18,7 @@ PURE = (
     "reassignment",
     "journal_schema",
     "proxy.throttle",
+    "proxy.topology",
     "proxy.diagnostics",
     "proxy.ledger",
     "proxy.quotas",

@@ -31,7 +31,7 @@ from proxy.relay.in_flight import InFlightRequests
 from proxy.relay.poller import TURN_SECONDS
 from proxy.relay.transport import WOULD_WAIT, Wait
 from proxy.roles import Role
-from proxy.statistics import RoleStatistics
+from proxy.statistics.counters import RoleStatistics
 from proxy.throttle.link import Link
 from proxy.throttle.role_throttle import RoleThrottle
 

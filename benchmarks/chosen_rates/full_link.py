@@ -1,7 +1,7 @@
 """A link that catch-up shares with acks=all producers, fetch by fetch, in virtual time: what a batch waits.
 
 A follower fetches what producers write to partitions in sync, and what catches up, over one connection or over two. The
-decisions are the sidecar's own: what rides along (`StrictBudget`, `CatchUpWindow`), and the rate (`PeerDelays`,
+decisions are the sidecar's own: what rides along (`StrictBudget`, `CatchUpWindow`), and the rate (`PeerLatencies`,
 `Signals`, `RoleRate`). The card is that of `scene`: a token bucket, and a queue behind it.
 
 Deterministic: the same scene and seed give the same figures.
@@ -24,8 +24,8 @@ from proxy.quotas.rate_source import RateSource
 from proxy.rates.choice import Observed
 from proxy.rates.role_rate import RoleRate
 from proxy.rates.signals import Signals
-from proxy.throttle.catch_up_window import CatchUpWindow
-from proxy.throttle.peer_delays import DelaySample, PeerDelays
+from proxy.throttle.budget_claim import CatchUpWindow
+from proxy.throttle.peer_latencies import LatencySample, PeerLatencies
 from proxy.throttle.role_throttle import AUTO_GATE_SECONDS
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ class Catching:
             bytes_per_second=self.held, gate_seconds=AUTO_GATE_SECONDS, burst_seconds=BURST_SECONDS, now=0.0
         )
         self._path = BudgetPath(self._budget)
-        self._piggyback, self._timings = CatchUpWindow(), PeerDelays()
+        self._piggyback, self._timings = CatchUpWindow(), PeerLatencies()
         self._signals, self._rate = Signals(), RoleRate()
         self._used = self._granted = self._carried = 0
         self._looked_at = 0.0
@@ -128,7 +128,7 @@ class Catching:
         self.moved_bytes += granted // MOVED_BATCH_BYTES * MOVED_BATCH_BYTES
 
     def look(self, now: float) -> None:
-        times = DelaySample({_FOLLOWER: self._timings.take(now)})
+        times = LatencySample({_FOLLOWER: self._timings.take(now)})
         self._choose(self._signals.read(times, now, at_least=self._is_at_least, host=None), now)
         self._is_pressed = self._was_pressed = False
 

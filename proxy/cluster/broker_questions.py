@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from protocol.metadata import Links
 
     from ..roles import Role
-    from ..throttle.racks import Racks
     from ..throttle.role_throttle import RoleThrottle
+    from ..topology.racks import Racks
     from .broker_client import Broker
 
 RACKS_SECONDS = 60.0

@@ -1,7 +1,7 @@
 """The questions about topics: names of topic ids, listed topics, and how many replicas are in sync.
 
 Each says when it is due, what is asked and who learns the answer; `view` asks. What answers mean is decided by their
-users: `throttle.topic_names`, `throttle.partition_health`, `observing.quota_checks`.
+users: `topology.topic_names`, `topology.partition_urgency`, `observing.quota_checks`.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from protocol.metadata import ReplicaCount
     from protocol.wire.topics import Topic
 
-    from ..throttle.partition_health import PartitionHealth
     from ..throttle.role_throttle import RoleThrottle
-    from ..throttle.topic_names import TopicNames
+    from ..topology.partition_urgency import PartitionUrgency
+    from ..topology.topic_names import TopicNames
     from .broker_client import Broker
 
 TOPICS_PER_REQUEST = 50
@@ -145,7 +145,7 @@ class ReplicaCountQuestion(Question["Mapping[Topic, Mapping[int, ReplicaCount]]"
 
     name = "replicas_in_sync"
 
-    def __init__(self, needs: PartitionHealth, throttles: Collection[RoleThrottle]) -> None:
+    def __init__(self, needs: PartitionUrgency, throttles: Collection[RoleThrottle]) -> None:
         self._needs = needs
         self._throttles = throttles
         self._asked: Sequence[Topic] = ()

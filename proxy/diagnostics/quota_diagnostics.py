@@ -15,13 +15,13 @@ from ..quotas import format_rate
 from ..quotas.advice import about_tiny_rate
 from ..quotas.rate_source import LEAST_RATE
 from ..roles import Role
-from ..throttle.racks import NO_RACK_DOUBTS
+from ..topology.racks import NO_RACK_DOUBTS
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Set
 
     from ..quotas import RoleQuota
-    from ..throttle.racks import RackDoubts
+    from ..topology.racks import RackDoubts
 
 ALONE_SECONDS = 60.0
 """Followers come back within seconds (replica.fetch.backoff.ms, reconnect.backoff.max.ms): a minute is no restart."""

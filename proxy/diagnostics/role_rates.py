@@ -10,7 +10,7 @@ from collections import deque
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from ..statistics import RoleStatistics
+    from ..statistics.counters import RoleStatistics
 
 WINDOW_SECONDS = 11.0
 """As long as KIP-73's window by default, so that these rates and the role's measured rate are about the same time."""

@@ -117,7 +117,7 @@ class LinkState(msgspec.Struct, frozen=True):
     """The connection's session began with a request that passed unseen. None: the other process is older, and does not
     say."""
     proven_seconds: int = 0
-    """In how many seconds it has brought records (`proxy.throttle.peer_delays.LinkTimings`)."""
+    """In how many seconds it has brought records (`proxy.throttle.peer_latencies.LinkTimings`)."""
 
 
 class ConnectionState(msgspec.Struct, frozen=True, tag="connection"):

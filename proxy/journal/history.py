@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from ..quotas.override import Override
     from ..relay.in_flight import InFlightRequests
     from ..roles import Role
-    from ..throttle.racks import Racks
     from ..throttle.role_throttle import RoleThrottle
+    from ..topology.racks import Racks
     from .recorder import Journal
 
 

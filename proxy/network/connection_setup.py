@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from ..logs.log import Log
     from ..relay.connection import Dial
     from ..relay.transport import Transport
-    from ..statistics import RoleStatistics
+    from ..statistics.counters import RoleStatistics
     from ..tls.leg import Leg
     from ..tls.legs import Legs
     from .redirected import AcceptedSocket, Redirected

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from ..relay.tcp_segment_limit import bound_segments
+from ..relay.transport import bound_segments
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence

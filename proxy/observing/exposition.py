@@ -19,7 +19,7 @@ from prometheus_client.exposition import choose_encoder, generate_latest
 from prometheus_client.platform_collector import PlatformCollector
 from prometheus_client.registry import Collector
 
-from ..statistics import HOLD_BUCKETS_SECONDS, Histogram
+from ..statistics.counters import HOLD_BUCKETS_SECONDS, Histogram
 from .metrics import METRICS, partition_rates_of
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ..http.statistics import HttpStatistics
 from ..quota_files.initial_quotas import Source
 from ..roles import Role
-from ..statistics import Histogram
+from ..statistics.counters import Histogram
 
 if TYPE_CHECKING:
     from admission.turns import BudgetNode
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from ..quotas.override import Override
     from ..rates.choice import Choice
     from ..relay.reaper import Reaper
-    from ..statistics import RoleStatistics, Statistics
+    from ..statistics.counters import RoleStatistics, Statistics
     from ..tls.legs import Legs
 
 PREFIX = "replication_throttle_"

@@ -16,7 +16,7 @@ remembered: the rate in force, and the most that went through in all, catch-up a
   effect can be seen.
 
 That a link is full for a moment costs producers little, because what catches up comes in small pieces
-(`throttle.catch_up_window`). So the rate may try again and again whether there is more.
+(`throttle.budget_claim.CatchUpWindow`). So the rate may try again and again whether there is more.
 
 Pure: time is an argument. Invariant: what is chosen lies between the bounds of the source; the same signals at the same
 times give the same rates.

@@ -20,12 +20,12 @@ import math
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from ..throttle.peer_delays import LEAST_ANSWER_RISE_SECONDS, LEAST_PAUSE_RISE_SECONDS, tolerated_rise
+from ..throttle.peer_latencies import LEAST_ANSWER_RISE_SECONDS, LEAST_PAUSE_RISE_SECONDS, tolerated_rise
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from ..throttle.peer_delays import DelaySample
+    from ..throttle.peer_latencies import LatencySample
     from .host import HostReading
 
 RELEARN_SECONDS = 30.0
@@ -143,7 +143,7 @@ class Signals:
         )
         self._fell_behind_at = -math.inf
 
-    def read(self, times: DelaySample, now: float, *, at_least: bool, host: HostReading | None) -> list[Reading]:
+    def read(self, times: LatencySample, now: float, *, at_least: bool, host: HostReading | None) -> list[Reading]:
         """Return what can be said now. `at_least`: the rate could not be lower; `host`: None where nothing is seen."""
         pauses = {broker: each.pause_seconds for broker, each in times.brokers.items()}
         answers = {broker: each.answer_seconds for broker, each in times.brokers.items()}

@@ -17,7 +17,7 @@ from protocol.errors import ProtocolError
 from protocol.fetch.walker import ResponseEntry, walk_whole
 from protocol.wire.framing import LENGTH_PREFIX_BYTES
 
-from ..throttle.charge_on_send import charge_on_send, forget_early_charges
+from ..throttle.pending_fetch import charge_on_send, forget_early_charges
 from . import response_edits
 from .direction import Replace
 from .in_flight import Undecoded

@@ -4,7 +4,8 @@
                ▲    ├─▶ it is held: `held.decision` says until when ──▶ due ──▶ again
                └────┼────────────────────────────────────────────────────────────┘
                     └─▶ it is to be answered here, in its turn: `answered` once that is done
- A Fetch of many partitions is decided in slices (`throttle.time_slices`), between which other connections have their
+
+A Fetch of many partitions is decided in slices (`throttle.work_in_steps`), between which other connections have their
 turns. At most `in_flight.MOST_IN_SLICES` such requests of all connections are in work at once; the others wait for
 their turn. A decision in slices never overlaps with an answer of the same connection: both change what is known of its
 replicas.
@@ -25,7 +26,7 @@ from protocol.wire.framing import LENGTH_PREFIX_BYTES, with_length
 from protocol.wire.headers import REQUEST_CORRELATION_ID_AT
 
 from ..throttle.decision import Answer, Forward, Hold
-from ..throttle.time_slices import is_long, run_through
+from ..throttle.work_in_steps import is_long, run_through
 from .direction import Replace
 from .in_flight import DECIDED, HELD_REQUEST, OPEN, SLICED, WAITING, RequestState, Undecoded
 from .poller import SLICE_SECONDS
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from protocol.fetch.request import FetchRequest
 
     from ..throttle.decision import Decision, Demand
-    from ..throttle.time_slices import Steps
+    from ..throttle.work_in_steps import Steps
     from .direction import Step
     from .in_flight import InFlightRequests
 

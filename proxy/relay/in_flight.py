@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from protocol.wire.headers import RequestHead
 
     from ..logs.log import Log
-    from ..statistics import RoleStatistics
+    from ..statistics.counters import RoleStatistics
     from ..throttle.link import Link
     from ..throttle.pending_fetch import PendingFetch
-    from ..throttle.racks import Relayed
+    from ..topology.racks import Relayed
 
 
 MAX_FRAME_BYTES = 2**31 - 1

@@ -24,7 +24,7 @@ from protocol.wire.framing import LENGTH_PREFIX_BYTES, frame_size
 from protocol.wire.headers import peek_request
 from protocol.wire.whole_frames import whole_request
 
-from ..throttle.time_slices import run_through
+from ..throttle.work_in_steps import run_through
 from .direction import rest
 from .fast_path import passable_requests, passes_unseen
 from .fetch_handling import LONG_FETCH_BYTES, FetchHandler
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from protocol.wire.headers import RequestHead
 
     from ..config.settings import LimitSettings
-    from ..throttle.time_slices import Steps
+    from ..throttle.work_in_steps import Steps
     from .direction import Step
     from .in_flight import InFlightRequests
     from .transfer import Window

@@ -17,11 +17,10 @@ import fcntl
 import os
 import socket
 import struct
+import sys
 from typing import TYPE_CHECKING, Protocol
 
 import trio
-
-from .tcp_segment_limit import needs_short_packets, packet_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,13 +29,21 @@ if TYPE_CHECKING:
 
     from ..config.settings import Address
 
+
 WOULD_WAIT = -1
 PIPE_BYTES = 1024 * 1024
 """fs.pipe-max-size, beyond which an unprivileged process may not go."""
-
-
 KEEPALIVE_SECONDS, KEEPALIVE_EVERY_SECONDS, KEEPALIVE_PROBES = 60, 15, 4
 """A peer whose host has died, or that a firewall has forgotten, is found out after two minutes of silence."""
+SPARED = 8
+"""Packets are shorter than segments by one part of so many: they always fit while windows vary by less than that."""
+SEGMENT_BYTES = 16_300
+"""The longest segment in TLS. Four of these fill a packet of 64 KiB on loopback; of 16 KiB only three fit, for a tenth
+less throughput. A network card's own segments are shorter, and need no bound of either kind."""
+SMALL_WINDOW_SCALE = 1
+"""The window scale of a peer whose window stays below 128 KiB (RFC 7323: 65535 << 1)."""
+_INFO = struct.Struct("=6xB9xI")
+"""The window scales and tcpi_snd_mss of struct tcp_info."""
 _RESET_AT_CLOSE = struct.pack("ii", 1, 0)
 """socket(7), SO_LINGER: for zero seconds."""
 
@@ -74,7 +81,7 @@ class Transport(Protocol):
 
     @property
     def packet_bytes(self) -> int:
-        """The most bytes that the peer is sent in one packet, since its window is small (`tcp_segment_limit`); 0: any
+        """The most bytes that the peer is sent in one packet, since its window is small (`needs_short_packets`); 0: any
         number."""
 
     def fileno(self) -> int: ...
@@ -170,6 +177,42 @@ def _keep_alive(sock: socket.socket) -> None:
     ):
         if hasattr(socket, option):
             sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
+
+
+def needs_short_packets(connected: socket.socket) -> bool:
+    """Return whether this peer has a small window, and segments that can fill half of it: without short packets it
+    waits for 200 ms in the middle of an answer now and then.
+
+    On loopback Linux sends segments of half the widest window that a peer has ever announced. What a peer announces
+    varies by some percent (skb->truesize), so a fetcher with Kafka's default buffer of 64 KiB
+    (replica.socket.receive.buffer.bytes) may have a little less room than one segment needs, and announces more only
+    once that doubles its window. Then nothing moves until the kernel probes, after 200 ms; TCP_RTO_MIN_US does not
+    shorten that. Packets below half of the narrowest window always fit. A peer whose window scales to 128 KiB or more
+    cannot get there.
+    """
+    if sys.platform != "linux" or connected.family == socket.AF_UNIX:
+        return False
+    try:
+        scales, segment_bytes = _INFO.unpack(connected.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _INFO.size))
+    except (OSError, struct.error):  # it is no TCP connection any more
+        return False
+    theirs: int = scales >> 4 if sys.byteorder == "big" else scales & 15
+    return theirs <= SMALL_WINDOW_SCALE and int(segment_bytes) > SEGMENT_BYTES
+
+
+def packet_bytes(connected: socket.socket) -> int:
+    """Return how many bytes one packet to a peer with a small window may have now: windows grow in the first moments.
+    Raises OSError."""
+    segment_bytes = connected.getsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG)
+    return segment_bytes - segment_bytes // SPARED
+
+
+def bound_segments(listener: socket.socket | trio.socket.SocketType) -> None:
+    """Bound the segments of the connections that are accepted from now on. OpenSSL writes by itself and makes no short
+    packets, so a listener for TLS does this before anything is known of its peers: to the relay of plain bytes it would
+    cost up to half of the throughput."""
+    if sys.platform == "linux":
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, SEGMENT_BYTES)
 
 
 class Pipe:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from ..process.signals import SignalReceiver
     from ..process.watchdog import Watchdog
     from ..quota_files.reload import QuotaWatch
-    from ..statistics import Statistics
+    from ..statistics.counters import Statistics
 
 
 async def serve(

@@ -46,12 +46,12 @@ from ..relay.connection import Draining
 from ..relay.in_flight import Buffers, Undecoded
 from ..relay.reaper import Reaper
 from ..roles import Role
-from ..throttle.partition_health import PartitionHealth
-from ..throttle.racks import Racks
-from ..throttle.replica_limit import ReplicaCountLimit
+from ..throttle.replicas import ReplicaCountLimit
 from ..throttle.role_throttle import RoleThrottle
-from ..throttle.topic_names import TopicNames
 from ..tls.legs import open_legs
+from ..topology.partition_urgency import PartitionUrgency
+from ..topology.racks import Racks
+from ..topology.topic_names import TopicNames
 from .connections import Connections, Shared
 from .listeners import PageServers, routes
 
@@ -65,7 +65,7 @@ if TYPE_CHECKING:
     from ..process.systemd import ServiceManager
     from ..process.watchdog import Watchdog
     from ..quota_files.reload import QuotaWatch
-    from ..statistics import Statistics
+    from ..statistics.counters import Statistics
 
 
 class Sidecar:
@@ -98,7 +98,7 @@ class Sidecar:
         quota_watch.observe(self.history.reloaded)
         self.legs = open_legs(settings.tls, limits=limits, log=log)
         self._names = TopicNames()
-        self._needs, self._racks = PartitionHealth(self._names), Racks(settings.broker.id)
+        self._needs, self._racks = PartitionUrgency(self._names), Racks(settings.broker.id)
         self._brokers = KnownBrokers(settings, self.legs)
         connection_setup = ConnectionSetup(
             settings, self.legs, Redirected(), meet=self._brokers.meet, refused=statistics.follower, log=log

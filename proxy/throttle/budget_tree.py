@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     from ..config.settings import QuotaSettings
     from ..quotas.finer_rates import FinerRates
-    from .racks import Racks
-    from .topic_names import TopicNames
+    from ..topology.racks import Racks
+    from ..topology.topic_names import TopicNames
 
 
 class BudgetTree:

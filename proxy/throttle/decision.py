@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from protocol.fetch.response import error_fetch_response
 from protocol.wire.headers import request_correlation_id
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
     from protocol.fetch.request import Asked, FetchRequest
     from protocol.fetch.walker import RequestEntry
-    from protocol.session.requests import PartitionKey
+    from protocol.session.requests import LocalAnswer, PartitionKey
     from protocol.session.translator import Translation
 
     from .pending_fetch import PendingFetch
@@ -87,3 +88,9 @@ class Demand:
     def partitions(self) -> int:
         """How many partitions the follower wants, whether the lists select them or not."""
         return len(self.request.entries if self.translation is None else self.translation.partitions)
+
+
+def error_answer(frame: bytes, request: FetchRequest, answer: LocalAnswer) -> Answer:
+    """Answer that a fetch session is over, so that the follower starts a new one."""
+    version, correlation_id = request.head.api_version, request_correlation_id(frame)
+    return Answer(error_fetch_response(version, correlation_id, answer.error_code, session_id=answer.session_id))

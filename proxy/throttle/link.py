@@ -20,15 +20,13 @@ from typing import TYPE_CHECKING
 from protocol.fetch.tables import FIRST_VERSION_WITH_SESSIONS
 
 from ..roles import Role
-from .connection_claim import ConnectionClaim
+from ..topology.racks import Relayed
+from .budget_claim import BudgetClaim
 from .decision import Answer, Demand, Forward, Hold
-from .link_journal import LinkJournal
 from .link_session import LinkSession
-from .outgoing_frames import rebuild
-from .racks import Relayed
 from .replicas import Replicas
-from .request_builder import RequestBuilder
-from .time_slices import is_long, parts
+from .request_builder import RequestBuilder, rebuild
+from .work_in_steps import is_long, parts
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
@@ -39,7 +37,7 @@ if TYPE_CHECKING:
 
     from .decision import Decision
     from .role_throttle import RoleThrottle
-    from .time_slices import Steps
+    from .work_in_steps import Steps
 
 REFRESH_SECONDS = 5.0
 """How long a replica may be left out of requests before it is asked for once, to learn its high watermark: its lag
@@ -61,8 +59,7 @@ class Link:
         self._replica_id: int | None = None
         self.relayed = Relayed()
         self.replicas = Replicas(throttle.selection, throttle.remembered)
-        ledger = throttle.ledger
-        self._traffic = None if ledger is None else LinkJournal(ledger, throttle, self.replicas, peer)
+        self._traffic = throttle.open_journal(peer, self.replicas.known)
         """What tells the journal of this link's traffic; None: no journal is kept."""
         self._session = LinkSession(throttle, self.replicas, leader)
         self.translator = self._session.translator
@@ -77,7 +74,7 @@ class Link:
         """Of answers, until the last request."""
         self._refresh_checked_at = -math.inf
         """When replicas that were left out for `REFRESH_SECONDS` were last looked for."""
-        self.claim = ConnectionClaim(throttle, self.replicas, peer)
+        self.claim = BudgetClaim(throttle, self.replicas, peer)
         self._builder = RequestBuilder(throttle, self.replicas, self.claim, self._session, self._traffic)
         throttle.links.add(self)
 

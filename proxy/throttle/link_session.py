@@ -14,8 +14,8 @@ from protocol.fetch.request import Asked, entry_bytes
 from protocol.session.requests import LocalAnswer, SessionRequest
 from protocol.session.translator import SessionTranslator
 
-from . import outgoing_frames
-from .time_slices import parts
+from .decision import error_answer
+from .work_in_steps import parts
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from .decision import Answer
     from .replicas import Replicas
     from .role_throttle import RoleThrottle
-    from .time_slices import Steps
+    from .work_in_steps import Steps
 
 
 class LinkSession:
@@ -53,7 +53,7 @@ class LinkSession:
             SessionRequest(version, listed, request.session_id, request.session_epoch, request.forgotten), now
         )
         if isinstance(taken, LocalAnswer):
-            return outgoing_frames.error(frame, request, taken)
+            return error_answer(frame, request, taken)
         replicas = self._replicas
         if len(taken.partitions) > self._throttle.remembered.most_of_connection:
             # The session has grown beyond what is remembered of a connection. The follower's next request is a full
@@ -70,7 +70,7 @@ class LinkSession:
 
     def _refuse(self, frame: bytes, request: FetchRequest, taken: Translation[Asked]) -> Answer:
         taken.lost()
-        return outgoing_frames.error(frame, request, self.translator.refuse(request.session_id))
+        return error_answer(frame, request, self.translator.refuse(request.session_id))
 
     def _goes_on(self, taken: Translation[Asked]) -> bool:
         """True if each selected replica of the session is known.

@@ -16,7 +16,7 @@ from admission.wishes import is_many
 from protocol.fetch.batches import BatchWalk, batch_size
 
 from ..roles import Role
-from .connection_claim import give_back
+from .budget_claim import give_back
 from .replica import BEHIND, IN_SYNC, SERVED
 from .role_throttle import BranchTraffic
 
@@ -32,10 +32,11 @@ if TYPE_CHECKING:
     from protocol.session.translator import Translation
     from protocol.wire.buffers import Bytes
 
-    from .link_journal import LinkJournal
+    from ..ledger.link_journal import LinkJournal
     from .replica import Replica
     from .replicas import Replicas
     from .role_throttle import RoleThrottle
+
 
 _LEADER = Role.LEADER
 
@@ -309,3 +310,27 @@ def _time(pending: PendingFetch, now: float, *, in_sync: bool, catches_up: bool)
     if catches_up and not pending.is_timed and pending.throttle.is_auto:
         pending.is_timed = True
         pending.replicas.timings.answered(now - pending.admitted_at)
+
+
+def charge_on_send(pending: PendingFetch, entries: Collection[ResponseEntry], now: float) -> None:
+    """Charge the records of entries that are about to go on as they are, to all budgets that bound them, for
+    `RoleThrottle.charges_on_send` (policy `kip73`).
+
+    A leader records an answer before it sends it. If bytes counted only once they have gone, of several answers that
+    come at once each would begin within the quota. What is charged here counts once, whether `forwards` settles it or
+    not (the connection ended, or the follower has stopped asking for the partition).
+    """
+    known, grants, path = pending.replicas.known, pending.grants, pending.path
+    leads, enforce = pending.throttle.role is Role.LEADER, pending.throttle.enforce
+    for topic, partition, error_code, _, _, entry_at, records_at, size in entries:
+        key = (topic, partition)
+        if size <= 0 or error_code or key not in known or key in pending.observed:
+            continue
+        used = size + records_at - entry_at if leads else size
+        charged = used if enforce else min(used, grants.get(key, used))
+        path.charge_on_send(pending.branch_of(key), charged, now)
+
+
+def forget_early_charges(pending: PendingFetch) -> None:
+    """End the answer: what has gone of it is settled. What is left over must not pay for the next answer."""
+    pending.path.forget_early_charges()

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from admission.wishes import Wish
     from protocol.session.requests import PartitionKey
 
-    from .partition_health import PartitionHealth
+    from ..topology.partition_urgency import PartitionUrgency
     from .replica import Replica
 
 MAX_DEFICIT_BYTES = 4 * 2**20
@@ -57,7 +57,7 @@ class PriorityOrder:
         self._urgency_of: dict[PartitionKey, int] = {}
         """The urgency of each replica of the last request."""
 
-    def order(self, replicas: Sequence[Replica], needs: PartitionHealth, *, has_spare: bool) -> Ordered:
+    def order(self, replicas: Sequence[Replica], needs: PartitionUrgency, *, has_spare: bool) -> Ordered:
         """Put the replicas of a request in order. `replicas`: those that are behind or new, the one served longest ago
         first. `has_spare`: so much is left in the budget that replicas of every class may be granted something."""
         urgency_of = self._urgency_of = {replica.key: needs.urgency_of(replica.key) for replica in replicas}

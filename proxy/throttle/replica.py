@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING
 from admission.wishes import Wish
 from protocol.fetch.response import ReplayedEntry
 
+from ..statistics.display_rate import DisplayRate
 from .batch_sizes import BatchSizes
-from .display_rate import DisplayRate
 
 if TYPE_CHECKING:
     from protocol.fetch.batches import BatchWalk
@@ -111,6 +111,10 @@ class Replica:
         self._likely_bytes = math.inf
         self._replay: ReplayedEntry | None = None
         self._wishes()
+
+    @property
+    def is_behind(self) -> bool:
+        return self.standing is BEHIND
 
     @property
     def lag(self) -> int:

@@ -9,13 +9,14 @@ Invariant: between two requests `known` holds the replicas that the last request
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from .display_rate import DisplayRate, GrowthMeter
-from .peer_delays import LinkTimings
+from ..statistics.display_rate import DisplayRate, GrowthMeter
+from .peer_latencies import LinkTimings
 from .replica import BEHIND, NEW, SERVED, TRUNCATED, Replica
 from .throttled_lists import ListedReplicasCache
-from .time_slices import parts
+from .work_in_steps import parts
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -25,9 +26,9 @@ if TYPE_CHECKING:
     from protocol.session.requests import PartitionKey
     from protocol.wire.topics import Topic
 
-    from .replica_limit import ReplicaCountLimit
     from .throttled_lists import Selection
-    from .time_slices import Steps
+    from .work_in_steps import Steps
+
 
 ABSENCE_SECONDS = 10.0
 """A partition that was left out for longer counts as new when it is asked for again."""
@@ -35,6 +36,31 @@ COUNTED_SECONDS = 30.0
 """A replica that no request asked for in this time is left out of figures. A fetcher without partitions, because a
 reassignment was cancelled, sends no more requests, and its connection stays open until connections.max.idle.ms (10
 minutes by default). A fetcher that has partitions asks again after request.timeout.ms (30 s) at the latest."""
+
+
+@dataclass(slots=True)
+class ReplicaCountLimit:
+    """Limits how many throttled replicas may be remembered, by one connection and by all of a role.
+
+    A replica takes about 700 bytes, whether its partition exists or a follower made the name up. One for which there is
+    no room passes untouched. Kafka advises at most 4000 partitions a broker, 200 000 a cluster. Invariant: `count` is
+    never less than the number of replicas remembered, and is counted anew once a second.
+    """
+
+    most: int = 200_000
+    most_of_connection: int = 20_000
+    count: int = 0
+    """Replicas of connections that ended, or that are asked for no longer, are included until it is counted anew."""
+    is_memory_short: bool = False
+    """The process is close to its limit of memory (`limits.max_memory`): no new replica is remembered."""
+
+    def admits(self, of_connection: int) -> bool:
+        """True if a connection that remembers `of_connection` replicas may remember one more, and that one is
+        counted."""
+        if of_connection >= self.most_of_connection or self.count >= self.most or self.is_memory_short:
+            return False
+        self.count += 1
+        return True
 
 
 class RecentlyOmitted:

@@ -3,7 +3,8 @@
 Pure. Knows the link's replicas and its session, nothing of whose turn it is.
 
 Invariants: what was omitted of a full request is replayed from what this connection forwarded; a replica that cannot be
-replayed is asked for instead, with as little as can be asked for.
+replayed is asked for instead, with as little as can be asked for; but for what was chosen, a request goes on byte for
+byte as the follower wrote it.
 """
 
 from __future__ import annotations
@@ -11,26 +12,30 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from protocol.fetch.request import MAX_INT32
+from protocol.fetch.request import MAX_INT32, FetchRequestBuilder
+from protocol.fetch.response import empty_fetch_response
 from protocol.fetch.tables import NO_SESSION_ID
-from protocol.session.requests import Choice, LocalAnswer
+from protocol.session.requests import Choice, LocalAnswer, SessionRequest, full_upstream
 
-from . import outgoing_frames
-from .decision import Forward
+from .decision import Answer, Changed, Forward, error_answer
 from .pending_fetch import PendingFetch
+from .work_in_steps import parts
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Sequence
 
+    from protocol.fetch.request import Asked
     from protocol.fetch.response import ReplayedEntry
-    from protocol.session.requests import PartitionKey
+    from protocol.session.requests import PartitionKey, Upstream
 
-    from .connection_claim import ConnectionClaim
-    from .decision import Answer, Demand
-    from .link_journal import LinkJournal
+    from ..ledger.link_journal import LinkJournal
+    from .budget_claim import BudgetClaim
+    from .decision import Demand
     from .link_session import LinkSession
     from .replicas import Replicas
     from .role_throttle import RoleThrottle
+    from .work_in_steps import Steps
+
 
 FIRST_CONTACT_BYTES = 1
 """partition_max_bytes for a replica that must go on though the budget allows it nothing, because there is no high
@@ -47,7 +52,7 @@ class RequestBuilder:
         self,
         throttle: RoleThrottle,
         replicas: Replicas,
-        claim: ConnectionClaim,
+        claim: BudgetClaim,
         session: LinkSession,
         traffic: LinkJournal | None,
     ) -> None:
@@ -89,9 +94,9 @@ class RequestBuilder:
             if not isinstance(answer, LocalAnswer):
                 raise AssertionError("a request of which nothing is left went on to the leader")
             if answer.error_code:
-                return outgoing_frames.error(demand.frame, demand.request, answer)
+                return error_answer(demand.frame, demand.request, answer)
             session_id = answer.session_id
-        return outgoing_frames.without_records(demand, self._replays(waiting) if demand.is_full else [], session_id)
+        return without_records(demand, self._replays(waiting) if demand.is_full else [], session_id)
 
     def as_it_is(self, demand: Demand, now: float) -> Forward | Answer:
         """Forward a request of which every partition is in sync or not throttled."""
@@ -160,13 +165,13 @@ class RequestBuilder:
         """Forward what was chosen, in the request's fetch session if it has one."""
         translation = demand.translation
         if translation is None:
-            return outgoing_frames.without_session(demand, choice, pending, max_wait_ms)
+            return without_session(demand, choice, pending, max_wait_ms)
         asks = translation.decide(choice)
         if isinstance(asks, LocalAnswer):
             pending.lost(pending.admitted_at)
-            return outgoing_frames.error(demand.frame, demand.request, asks)
+            return error_answer(demand.frame, demand.request, asks)
         pending.translation = self._session.sent = translation
-        return outgoing_frames.in_session(demand, asks, pending, max_wait_ms)
+        return in_session(demand, asks, pending, max_wait_ms)
 
     def observe(self, demand: Demand, granted: dict[PartitionKey, int], now: float) -> Forward | Answer:
         """Forward the request unchanged (observe mode), and remember what would have been left out of it."""
@@ -199,3 +204,41 @@ class RequestBuilder:
             max_wait_ms = math.ceil(self._claim.hurry(max_wait_ms, now))
             self._claim.path.fetcher.due = now + max_wait_ms / 1000
         return min(max_wait_ms, demand.request.max_wait_ms)
+
+
+def without_records(demand: Demand, replays: Sequence[ReplayedEntry], session_id: int) -> Answer:
+    """Answer that there is nothing new of any partition."""
+    version = demand.request.head.api_version
+    return Answer(empty_fetch_response(version, demand.correlation_id, replays, session_id=session_id))
+
+
+def without_session(demand: Demand, choice: Choice, pending: PendingFetch, max_wait_ms: int) -> Forward:
+    """Forward a request outside of fetch sessions, without what is omitted and with the limits that were chosen."""
+    request, left_out = demand.request, choice.omitted
+    kept = {key: e for e in request.entries if (key := (e.topic, e.partition)) not in left_out}
+    asks = full_upstream(SessionRequest(request.head.api_version, kept), choice, NO_SESSION_ID)
+    if asks.as_it_came and not left_out:
+        return Forward(None, pending)
+    limited = [(entry, limit_bytes) for _, entry, limit_bytes in asks.listed]
+    return Forward(None, pending, Changed(max_wait_ms, entries=limited))
+
+
+def in_session(demand: Demand, asks: Upstream[Asked], pending: PendingFetch, max_wait_ms: int) -> Forward:
+    """Forward a request that belongs to a fetch session or opens one."""
+    if asks.as_it_came and max_wait_ms >= demand.request.max_wait_ms:
+        return Forward(None, pending)
+    asked = [entry._replace(partition_max_bytes=limit_bytes) for _, entry, limit_bytes in asks.listed]
+    session = asks.session_id, asks.session_epoch
+    return Forward(None, pending, Changed(max_wait_ms, asked=asked, session=session, forgotten=asks.forgotten))
+
+
+def rebuild(demand: Demand, changed: Changed) -> Steps[bytes]:
+    """Build the frame of a request that differs from the follower's."""
+    builder = FetchRequestBuilder(demand.frame, demand.request)
+    for entries in parts(changed.entries):
+        builder.add_entries(entries)
+        yield
+    for asked in parts(changed.asked):
+        builder.add_asked(asked)
+        yield
+    return builder.build(max_wait_ms=changed.max_wait_ms, session=changed.session, forgotten=changed.forgotten)

@@ -11,28 +11,31 @@ from typing import TYPE_CHECKING, Protocol
 
 from protocol.session.registry import FetchSessions
 
+from ..ledger.link_journal import LinkJournal
+from ..topology.partition_urgency import PartitionUrgency
+from ..topology.racks import NO_RACK_DOUBTS, RackDoubts, Racks
+from ..topology.topic_names import TopicNames
 from .budget_tree import BudgetTree, budget_node
-from .partition_health import PartitionHealth
-from .peer_delays import Delays
-from .racks import NO_RACK_DOUBTS, RackDoubts, Racks
-from .replica_limit import ReplicaCountLimit
+from .peer_latencies import RoleLatencies
+from .replicas import ReplicaCountLimit
 from .throttled_lists import Selection
-from .topic_names import TopicNames
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Mapping
 
     from admission.budget_path import BudgetPath
     from admission.simple_rate import SimpleRate
     from admission.turns import BudgetNode, Claim
     from protocol.fetch.request import Asked
+    from protocol.session.requests import PartitionKey
 
     from ..config.settings import QuotaSettings
     from ..ledger.ledger import Ledger
     from ..quotas.rules import Quotas, RoleQuota
     from ..roles import Role
-    from ..statistics import RoleStatistics
-    from .racks import Relayed
+    from ..statistics.counters import RoleStatistics
+    from ..topology.racks import Relayed
+    from .replica import Replica
     from .replicas import Replicas
 
 
@@ -90,7 +93,7 @@ class RoleThrottle:
         ledger: Ledger | None = None,
         names: TopicNames | None = None,
         remembered: ReplicaCountLimit | None = None,
-        needs: PartitionHealth | None = None,
+        needs: PartitionUrgency | None = None,
         racks: Racks | None = None,
     ) -> None:
         self.role = role
@@ -107,12 +110,12 @@ class RoleThrottle:
         the sidecar has the leader's session forget it."""
         self.remembered = ReplicaCountLimit() if remembered is None else remembered
         self.links: set[OpenLink] = set()
-        self.timings = Delays()
+        self.timings = RoleLatencies()
         self._strict = settings.policy == "strict"
         self.charges_on_send = not self._strict
         """Budgets are charged when records begin to go on. Policy `strict` has reserved the bytes before."""
         self._turn = 0
-        self.needs = PartitionHealth(self.selection.names) if needs is None else needs
+        self.needs = PartitionUrgency(self.selection.names) if needs is None else needs
         """Which partitions are in need; the same of both roles."""
         self.needs.apply(quotas.priorities)
         self.racks = Racks() if racks is None else racks
@@ -205,6 +208,12 @@ class RoleThrottle:
     def recount(self) -> None:
         """Count anew how many replicas are remembered, since connections end and partitions are asked for no more."""
         self.remembered.count = sum(len(link.replicas) for link in self.links)
+
+    def open_journal(self, peer: str, known: Mapping[PartitionKey, Replica]) -> LinkJournal | None:
+        """Return what tells the journal of one connection's traffic; None if no journal is kept."""
+        if self.ledger is None:
+            return None
+        return LinkJournal(self.ledger, self.role, peer, topic_name=self.selection.topic_name, known=known)
 
     def next_turns(self, count: int) -> range:
         """Return `count` numbers, each larger than all returned before. The replica with the least number has its turn

@@ -8,13 +8,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..quotas.rules import METADATA_TOPIC_ID
-from .topic_names import written
+from ..topology.topic_names import written
 
 if TYPE_CHECKING:
     from protocol.session.requests import PartitionKey
 
     from ..quotas.rules import RoleQuota
-    from .topic_names import TopicNames
+    from ..topology.topic_names import TopicNames
 
 MOST_FREE_TOPICS = 5_000
 """The most topics of a connection that are remembered as free; with one more, remembering starts again."""

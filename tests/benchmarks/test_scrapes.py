@@ -10,7 +10,7 @@ from benchmarks import scrapes
 from proxy.config.settings import load_settings
 from proxy.quota_files.reload import QuotaWatch
 from proxy.roles import Role
-from proxy.statistics import RoleStatistics
+from proxy.statistics.counters import RoleStatistics
 from proxy.throttle.role_throttle import RoleThrottle
 from tests.proxy.diagnostics.surveys import surveyed
 from tests.proxy.recorded_log import RecordedLog

@@ -19,7 +19,7 @@ from pipeline.tables import Tables
 from proxy.config.settings import load_settings
 from proxy.quota_files.reload import QuotaWatch
 from proxy.serving.serve import serve
-from proxy.statistics import Statistics
+from proxy.statistics.counters import Statistics
 from tests.proxy.recorded_log import RecordedLog
 from tests.proxy.serving.test_sidecar import until
 

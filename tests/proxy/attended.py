@@ -28,7 +28,7 @@ from proxy.config.settings import load_settings
 from proxy.control.directory import control_path, short_path
 from proxy.quota_files.reload import QuotaWatch
 from proxy.serving.serve import serve
-from proxy.statistics import Statistics
+from proxy.statistics.counters import Statistics
 
 from .api_versions import metadata_to
 from .conversation import fetch_frame

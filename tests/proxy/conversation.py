@@ -16,12 +16,12 @@ from protocol.wire.headers import request_header
 from proxy.config.settings import Policy, QuotaSettings
 from proxy.quotas import Quotas, RoleQuota
 from proxy.roles import Role
-from proxy.statistics import RoleStatistics
-from proxy.throttle.charge_on_send import charge_on_send, forget_early_charges
+from proxy.statistics.counters import RoleStatistics
 from proxy.throttle.decision import Decision, Forward
 from proxy.throttle.link import Link
+from proxy.throttle.pending_fetch import charge_on_send, forget_early_charges
 from proxy.throttle.role_throttle import RoleThrottle
-from proxy.throttle.time_slices import Steps, run_through
+from proxy.throttle.work_in_steps import Steps, run_through
 
 if TYPE_CHECKING:
     from proxy.throttle.pending_fetch import PendingFetch

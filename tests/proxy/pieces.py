@@ -5,24 +5,24 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
-from proxy.throttle import time_slices
+from proxy.throttle import work_in_steps
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from proxy.throttle.time_slices import Steps
+    from proxy.throttle.work_in_steps import Steps
 
 T = TypeVar("T")
 
 
 @contextmanager
 def every_item_a_step() -> Iterator[None]:
-    """A loop over two items is two time_slices."""
-    before, time_slices.STEP_ITEMS = time_slices.STEP_ITEMS, 1
+    """A loop over two items is two steps."""
+    before, work_in_steps.STEP_ITEMS = work_in_steps.STEP_ITEMS, 1
     try:
         yield
     finally:
-        time_slices.STEP_ITEMS = before
+        work_in_steps.STEP_ITEMS = before
 
 
 def in_pieces(work: Steps[T], between: Callable[[int], None]) -> T:

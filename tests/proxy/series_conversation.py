@@ -15,7 +15,7 @@ from protocol.fetch.request import parse_fetch_request
 from proxy.roles import Role
 from proxy.throttle.decision import Answer, Hold
 from proxy.throttle.link import Link
-from proxy.throttle.time_slices import run_through
+from proxy.throttle.work_in_steps import run_through
 
 from .conversation import LIMIT, throttle
 from .session_conversation import LEADER, MESSAGE_BYTES, SessionLeader, parsed_answer, session_frame, through

@@ -24,10 +24,10 @@ from protocol.wire.headers import request_header, request_header_version, respon
 from protocol.wire.layout import TAGS, bare, member
 from proxy.quotas import Quotas, RoleQuota
 from proxy.quotas.replicas import EVERY_PARTITION, Partitions
-from proxy.throttle.charge_on_send import charge_on_send, forget_early_charges
 from proxy.throttle.decision import Answer, Decision, Demand, Forward, Hold
 from proxy.throttle.link import Link
-from proxy.throttle.time_slices import Steps, run_through
+from proxy.throttle.pending_fetch import charge_on_send, forget_early_charges
+from proxy.throttle.work_in_steps import Steps, run_through
 
 from .conversation import ENTRY_BYTES, LIMIT, MIB
 

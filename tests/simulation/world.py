@@ -21,7 +21,7 @@ from proxy.quotas.rules import Quotas
 from proxy.roles import Role
 from proxy.throttle.decision import Answer, Hold
 from proxy.throttle.link import Link
-from proxy.throttle.time_slices import run_through
+from proxy.throttle.work_in_steps import run_through
 
 from ..proxy.conversation import LIMIT, throttle
 from ..proxy.session_conversation import SessionLeader, parsed_answer, session_frame, through

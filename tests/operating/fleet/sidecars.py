@@ -21,7 +21,7 @@ from proxy.observing.status_page import StatusPage
 from proxy.quota_files.override_store import store_path
 from proxy.quota_files.reload import QuotaWatch
 from proxy.roles import Role
-from proxy.statistics import RoleStatistics
+from proxy.statistics.counters import RoleStatistics
 from proxy.throttle.role_throttle import RoleThrottle
 from tests.proxy.recorded_log import RecordedLog
 

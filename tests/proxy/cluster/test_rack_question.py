@@ -19,7 +19,7 @@ from proxy.quotas import Quotas, RoleQuota
 from proxy.quotas.finer_rates import Entity, FinerRates
 from proxy.quotas.replicas import EVERY_PARTITION
 from proxy.throttle.budget_tree import BudgetTree
-from proxy.throttle.racks import Racks
+from proxy.topology.racks import Racks
 from tests.proxy.conversation import MIB, Conversation, throttle
 
 from ..metadata_broker import MetadataBroker

@@ -17,8 +17,8 @@ from proxy.cluster.topic_questions import ReplicaCountQuestion, without_added
 from proxy.cluster.view import RETRY_SECONDS, follow
 from proxy.config.settings import Address
 from proxy.quotas.priorities import Priorities
-from proxy.throttle.partition_health import PartitionHealth
-from proxy.throttle.topic_names import TopicNames
+from proxy.topology.partition_urgency import PartitionUrgency
+from proxy.topology.topic_names import TopicNames
 from tests.proxy.conversation import MIB, Conversation, throttle
 
 from ..api_versions import ASKED, known
@@ -133,7 +133,7 @@ def behind(topics: list[str], rate: float = 4.0 * MIB) -> RoleThrottle:
     return subject
 
 
-async def running(asked: Asked, throttles: list[RoleThrottle], needs: PartitionHealth, seconds: float) -> RecordedLog:
+async def running(asked: Asked, throttles: list[RoleThrottle], needs: PartitionUrgency, seconds: float) -> RecordedLog:
     log = RecordedLog()
     async with trio.open_nursery() as nursery:
         asked.nursery = nursery
@@ -144,13 +144,13 @@ async def running(asked: Asked, throttles: list[RoleThrottle], needs: PartitionH
 
 
 @pytest.fixture
-def needs() -> PartitionHealth:
-    return PartitionHealth(TopicNames())
+def needs() -> PartitionUrgency:
+    return PartitionUrgency(TopicNames())
 
 
 @pytest.mark.parametrize("last", [4, 11, 13])
 async def test_topics_that_are_behind_are_asked_for_now_and_then(
-    needs: PartitionHealth, last: int, monkeypatch: pytest.MonkeyPatch, autojump_clock: None
+    needs: PartitionUrgency, last: int, monkeypatch: pytest.MonkeyPatch, autojump_clock: None
 ) -> None:
     asked = Asked(last=last)
     monkeypatch.setattr(broker_client, "open_stream", asked.connect)
@@ -183,7 +183,7 @@ def test_a_topic_is_told_of_by_its_id_as_well() -> None:
     ],
 )
 async def test_replicas_that_a_move_adds_are_not_missing(
-    needs: PartitionHealth, asked: Asked, is_any: set[int], monkeypatch: pytest.MonkeyPatch, autojump_clock: None
+    needs: PartitionUrgency, asked: Asked, is_any: set[int], monkeypatch: pytest.MonkeyPatch, autojump_clock: None
 ) -> None:
     """Partitions of a plain move counted as under-replicated, where all of the topic's partitions moved: moves lost
     their last place."""
@@ -204,7 +204,7 @@ async def test_replicas_that_a_move_adds_are_not_missing(
     ],
 )
 async def test_nobody_is_asked_without_need(
-    needs: PartitionHealth, throttles: list[RoleThrottle], priorities: Priorities, monkeypatch: pytest.MonkeyPatch,
+    needs: PartitionUrgency, throttles: list[RoleThrottle], priorities: Priorities, monkeypatch: pytest.MonkeyPatch,
     autojump_clock: None,
 ) -> None:  # fmt: skip
     asked = Asked()
@@ -216,7 +216,7 @@ async def test_nobody_is_asked_without_need(
 
 
 async def test_where_nobody_answers_all_are_alike_and_it_is_told_once(
-    needs: PartitionHealth, monkeypatch: pytest.MonkeyPatch, autojump_clock: None
+    needs: PartitionUrgency, monkeypatch: pytest.MonkeyPatch, autojump_clock: None
 ) -> None:
     asked = Asked(silent=True)
     monkeypatch.setattr(broker_client, "open_stream", asked.connect)

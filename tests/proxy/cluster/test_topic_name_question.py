@@ -22,7 +22,7 @@ from proxy.cluster.broker_client import RESPONSE_TIMEOUT_SECONDS, ask_metadata
 from proxy.cluster.topic_questions import TopicNameQuestion
 from proxy.cluster.view import follow
 from proxy.config.settings import Address
-from proxy.throttle.topic_names import TopicNames
+from proxy.topology.topic_names import TopicNames
 
 from ..api_versions import ASKED, metadata_to
 from ..recorded_log import RecordedLog

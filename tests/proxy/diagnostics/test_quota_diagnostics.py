@@ -11,7 +11,7 @@ import pytest
 from proxy.diagnostics.quota_diagnostics import ALONE_SECONDS, MOST_NAMED, QuotaDiagnostics, Reason, unknown_replicas
 from proxy.quotas import EVERY_PARTITION, NO_PARTITION, Partitions, RoleQuota, effective, parse_quotas
 from proxy.roles import Role
-from proxy.throttle.racks import RackDoubts
+from proxy.topology.racks import RackDoubts
 
 MIB = 2**20
 QUOTA = RoleQuota.of_every_topic(MIB)

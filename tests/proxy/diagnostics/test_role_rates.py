@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from proxy.diagnostics.role_rates import WINDOW_SECONDS, RoleRateMeter, RoleRates
-from proxy.statistics import RoleStatistics
+from proxy.statistics.counters import RoleStatistics
 
 
 def test_nothing_is_known_before_there_are_two_samples() -> None:

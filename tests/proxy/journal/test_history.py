@@ -16,9 +16,9 @@ from proxy.quotas import Quotas, RoleQuota
 from proxy.quotas.finer_rates import FinerRates
 from proxy.quotas.override import Override, PlacedValue
 from proxy.roles import Role
-from proxy.statistics import RoleStatistics
-from proxy.throttle.racks import Racks
+from proxy.statistics.counters import RoleStatistics
 from proxy.throttle.role_throttle import RoleThrottle
+from proxy.topology.racks import Racks
 from tests.proxy.conversation import settings
 from tests.proxy.recorded_log import RecordedLog
 

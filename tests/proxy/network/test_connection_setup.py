@@ -16,7 +16,7 @@ from proxy.config.settings_values import Address
 from proxy.network.connection_setup import ConnectionSetup, Route
 from proxy.relay.transport import connect
 from proxy.roles import Role
-from proxy.statistics import Statistics
+from proxy.statistics.counters import Statistics
 from proxy.tls.failures import HandshakeError, Reason
 from proxy.tls.legs import open_legs
 

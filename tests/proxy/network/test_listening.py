@@ -10,7 +10,7 @@ import trio
 from lab.host.addresses import held_ports
 from proxy.config.settings import Address
 from proxy.network.listening import CannotListenError, open_listeners
-from proxy.relay.tcp_segment_limit import SEGMENT_BYTES
+from proxy.relay.transport import SEGMENT_BYTES
 
 
 async def who_answers(listeners: list[trio.SocketListener], address: str, port: int) -> int:

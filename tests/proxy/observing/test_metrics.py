@@ -23,7 +23,7 @@ from proxy.rates.choice import Choice, HeldBy, Observed
 from proxy.rates.role_rate import RoleRate
 from proxy.rates.signals import Signal
 from proxy.roles import Role
-from proxy.statistics import RoleStatistics, Statistics
+from proxy.statistics.counters import RoleStatistics, Statistics
 from tests.proxy.conversation import MIB
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from proxy.observing.quota_checks import LOOK_SECONDS, QuotaChecks
 from proxy.quota_files.reload import QuotaWatch
 from proxy.quotas import Quotas, RoleQuota
 from proxy.roles import Role
-from proxy.throttle.racks import Racks
+from proxy.topology.racks import Racks
 from tests.proxy.conversation import MIB, Conversation, throttle
 
 from ..metadata_broker import MetadataBroker

@@ -15,7 +15,7 @@ from proxy.quotas.rate_source import RateSource
 from proxy.rates.choice import Choice, Observed
 from proxy.rates.role_rate import RoleRate
 from proxy.rates.signals import Signals
-from proxy.throttle.peer_delays import DelaySample, PeerDelaySample
+from proxy.throttle.peer_latencies import LatencySample, PeerLatencySample
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,7 +40,7 @@ class Sidecar:
     held: float = 0.0
     chosen: list[Choice] = field(default_factory=list)
 
-    def step(self, times: DelaySample, used: float, now: float, more: list[Reading]) -> None:
+    def step(self, times: LatencySample, used: float, now: float, more: list[Reading]) -> None:
         at_least = self.held <= self.source.least
         readings = [*self.signals.read(times, now, at_least=at_least, host=None), *more]
         seen = Observed(5, 1000, 1e15, used_bytes_per_second=used, readings=readings)
@@ -78,7 +78,7 @@ class Bottleneck:
                 waits = [latency(share) * noise.uniform(1 - self.noise, 1 + self.noise) for _ in range(2)]
                 used = sidecar.held * min(1.0, 1 / share)
                 sidecar.step(
-                    DelaySample({"102": PeerDelaySample(*waits)}),
+                    LatencySample({"102": PeerLatencySample(*waits)}),
                     used,
                     float(second),
                     self.more(second, share),

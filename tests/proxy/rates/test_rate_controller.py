@@ -17,9 +17,9 @@ from proxy.quota_files.reload import QuotaWatch
 from proxy.rates.choice import HeldBy
 from proxy.rates.rate_controller import RateController
 from proxy.roles import Role
-from proxy.statistics import RoleStatistics
+from proxy.statistics.counters import RoleStatistics
 from proxy.throttle.link import Link
-from proxy.throttle.peer_delays import STANDING_PAUSES
+from proxy.throttle.peer_latencies import STANDING_PAUSES
 from proxy.throttle.role_throttle import RoleThrottle
 from tests.proxy.conversation import settings
 from tests.proxy.recorded_log import RecordedLog

@@ -8,17 +8,17 @@ import pytest
 
 from proxy.rates.host import HostReading
 from proxy.rates.signals import RELEARN_SECONDS, OwnBest, Signal, Signals
-from proxy.throttle.peer_delays import DelaySample, PeerDelaySample
+from proxy.throttle.peer_latencies import LatencySample, PeerLatencySample
 
 
-def pressures(signals: Signals, times: DelaySample, now: float, host: HostReading | None = None) -> dict[str, float]:
+def pressures(signals: Signals, times: LatencySample, now: float, host: HostReading | None = None) -> dict[str, float]:
     found = signals.read(times, now, at_least=False, host=host)
     return {reading.signal: reading.pressure for reading in found}
 
 
-def times(**brokers: tuple[float, float]) -> DelaySample:
+def times(**brokers: tuple[float, float]) -> LatencySample:
     """Pauses and waits for answers, by broker."""
-    return DelaySample({broker: PeerDelaySample(*each) for broker, each in brokers.items()})
+    return LatencySample({broker: PeerLatencySample(*each) for broker, each in brokers.items()})
 
 
 def test_twice_its_own_best_is_as_much_as_may_be() -> None:
@@ -61,7 +61,7 @@ def test_a_few_pauses_between_two_looks_are_compared_with_the_same_best() -> Non
 
 
 def test_what_was_not_measured_says_nothing() -> None:
-    assert pressures(Signals(), DelaySample(), 0.0) == {}
+    assert pressures(Signals(), LatencySample(), 0.0) == {}
 
 
 def test_what_is_slow_at_the_least_rate_for_half_a_minute_is_its_best() -> None:
@@ -77,10 +77,10 @@ def test_what_is_slow_at_the_least_rate_for_half_a_minute_is_its_best() -> None:
 
 def test_a_replica_that_falls_out_of_sync_hurts_for_five_seconds() -> None:
     signals = Signals()
-    assert Signal.IN_SYNC_REPLICAS not in pressures(signals, DelaySample(), 2.0)
-    assert pressures(signals, DelaySample(fell_behind=True), 3.0)[Signal.IN_SYNC_REPLICAS] == 2
-    assert Signal.IN_SYNC_REPLICAS in pressures(signals, DelaySample(), 7.9)
-    assert Signal.IN_SYNC_REPLICAS not in pressures(signals, DelaySample(), 8.0)
+    assert Signal.IN_SYNC_REPLICAS not in pressures(signals, LatencySample(), 2.0)
+    assert pressures(signals, LatencySample(fell_behind=True), 3.0)[Signal.IN_SYNC_REPLICAS] == 2
+    assert Signal.IN_SYNC_REPLICAS in pressures(signals, LatencySample(), 7.9)
+    assert Signal.IN_SYNC_REPLICAS not in pressures(signals, LatencySample(), 8.0)
 
 
 def test_each_broker_is_compared_with_its_own_best_and_the_slowest_counts() -> None:
@@ -96,11 +96,11 @@ def test_a_broker_that_is_gone_begins_anew() -> None:
     signals = Signals()
     for now, pause in enumerate((0.001, 0.020)):
         pressures(signals, times(b=(pause, 0.001)), float(now))
-    pressures(signals, DelaySample(), 2.0)
+    pressures(signals, LatencySample(), 2.0)
     assert pressures(signals, times(b=(0.020, 0.001)), 3.0)[Signal.IN_SYNC_FOLLOWERS] == 0
 
 
 def test_what_the_host_says() -> None:
-    found = pressures(Signals(), DelaySample(), 0.0, HostReading(0.2, 0.85, "eth0"))
+    found = pressures(Signals(), LatencySample(), 0.0, HostReading(0.2, 0.85, "eth0"))
     assert found == {Signal.IO_PRESSURE: pytest.approx(0.5), Signal.NETWORK: pytest.approx(1.0)}
-    assert pressures(Signals(), DelaySample(), 0.0, HostReading(None, None)) == {}
+    assert pressures(Signals(), LatencySample(), 0.0, HostReading(None, None)) == {}

@@ -19,7 +19,7 @@ from protocol.wire.headers import request_header
 from proxy.config.settings import Policy
 from proxy.roles import Role
 from proxy.throttle.decision import Answer, Forward, Hold
-from proxy.throttle.time_slices import run_through
+from proxy.throttle.work_in_steps import run_through
 from tests.proxy.conversation import MIB, Conversation, behind, quotas, response_entry, throttle
 
 from .wire import T0, T1, T2, reserved_bytes

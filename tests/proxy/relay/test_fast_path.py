@@ -17,7 +17,7 @@ from proxy.relay.in_flight import InFlightRequests
 from proxy.relay.transfer import Window
 from proxy.throttle.decision import Forward
 from proxy.throttle.link import Link
-from proxy.throttle.time_slices import run_through
+from proxy.throttle.work_in_steps import run_through
 from tests.proxy.conversation import fetch_frame, throttle
 from tests.proxy.recorded_log import RecordedLog
 

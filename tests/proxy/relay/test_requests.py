@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from trio.testing import MockClock
 
     from proxy.relay.direction import Step
-    from proxy.throttle.time_slices import Steps
+    from proxy.throttle.work_in_steps import Steps
 
 TWO = {T0: 0, T1: 0}
 HIGH = 1_000_000

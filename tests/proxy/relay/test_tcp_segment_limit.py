@@ -9,9 +9,8 @@ from contextlib import closing
 
 import pytest
 
-from proxy.relay.tcp_segment_limit import SEGMENT_BYTES, SPARED, bound_segments, needs_short_packets
 from proxy.relay.transfer import Transfer, Window
-from proxy.relay.transport import PIPE_BYTES, PlainSocket
+from proxy.relay.transport import PIPE_BYTES, SEGMENT_BYTES, SPARED, PlainSocket, bound_segments, needs_short_packets
 
 KAFKAS, WIDE = 64 * 1024, 256 * 1024
 """replica.socket.receive.buffer.bytes, and a buffer whose window scales beyond 128 KiB."""

@@ -34,7 +34,7 @@ from proxy.journal.recorder import Journal
 from proxy.network.host_names import NameLookups
 from proxy.quota_files.reload import QuotaWatch
 from proxy.serving.serve import serve
-from proxy.statistics import Statistics
+from proxy.statistics.counters import Statistics
 from tests.open_files import open_files
 from tests.proxy.conversation import MIB, fetch_frame
 from tests.proxy.recorded_log import RecordedLog

@@ -11,12 +11,12 @@ from proxy.quotas import Quotas, RoleQuota
 from proxy.quotas.finer_rates import FinerRates
 from proxy.quotas.replicas import EVERY_PARTITION
 from proxy.roles import Role
-from proxy.statistics import RoleStatistics
-from proxy.throttle.charge_on_send import charge_on_send, forget_early_charges
+from proxy.statistics.counters import RoleStatistics
 from proxy.throttle.decision import Answer, Hold
 from proxy.throttle.link import Link
+from proxy.throttle.pending_fetch import charge_on_send, forget_early_charges
 from proxy.throttle.role_throttle import RoleThrottle
-from proxy.throttle.topic_names import TopicNames
+from proxy.topology.topic_names import TopicNames
 from tests.proxy.conversation import ENTRY_BYTES, MIB, Conversation, response_entry, settings, throttle
 from tests.proxy.pieces import in_pieces
 

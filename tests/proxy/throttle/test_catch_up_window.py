@@ -10,10 +10,9 @@ from admission.turns import Want
 from proxy.quotas import Partitions, Quotas, RoleQuota
 from proxy.quotas.rate_source import RateSource
 from proxy.roles import Role
-from proxy.statistics import RoleStatistics
-from proxy.throttle.catch_up_window import GROWTH, LEAST_BYTES, CatchUpWindow
-from proxy.throttle.connection_claim import LEAST_FIXED_BYTES
-from proxy.throttle.peer_delays import LIVE_SECONDS, PeerDelays
+from proxy.statistics.counters import RoleStatistics
+from proxy.throttle.budget_claim import GROWTH, LEAST_BYTES, LEAST_FIXED_BYTES, CatchUpWindow
+from proxy.throttle.peer_latencies import LIVE_SECONDS, PeerLatencies
 from proxy.throttle.replica import LEAST_NEED_BYTES
 from proxy.throttle.role_throttle import RoleThrottle
 from tests.proxy.conversation import MIB, Conversation, settings
@@ -108,7 +107,7 @@ def moving(*, auto: bool, enforce: bool = True, partitions: int = 1, rate: float
         Role.LEADER, settings(), quotas=Quotas(leader=named, enforce=enforce), statistics=RoleStatistics(), now=0.0
     )
     conversation = Conversation(held, offsets={("t", n): 0 for n in range(partitions)} | {LIVE: 1_000_000})
-    conversation.link.replicas.timings.counted_as = PeerDelays()
+    conversation.link.replicas.timings.counted_as = PeerLatencies()
     conversation.meet()
     return conversation
 

@@ -7,8 +7,8 @@ import pytest
 from admission.budget import Kip73Budget
 from proxy.config.settings import Policy
 from proxy.roles import Role
-from proxy.throttle.charge_on_send import charge_on_send, forget_early_charges
 from proxy.throttle.decision import Forward
+from proxy.throttle.pending_fetch import charge_on_send, forget_early_charges
 from tests.proxy.conversation import ENTRY_BYTES, MIB, behind, response_entry
 
 KEY = ("t", 0)

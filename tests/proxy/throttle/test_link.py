@@ -13,7 +13,7 @@ from proxy.throttle.link import REFRESH_CHECK_SECONDS, REFRESH_SECONDS
 from proxy.throttle.replica import LEAST_NEED_BYTES
 from proxy.throttle.replicas import ABSENCE_SECONDS
 from proxy.throttle.request_builder import FIRST_CONTACT_BYTES
-from proxy.throttle.time_slices import run_through
+from proxy.throttle.work_in_steps import run_through
 from tests.proxy.conversation import LIMIT, MIB, Conversation, behind, fetch_frame, quotas, response_entry, throttle
 from tests.proxy.diagnostics.surveys import surveyed
 

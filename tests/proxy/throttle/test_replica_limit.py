@@ -6,14 +6,15 @@ import pytest
 
 from protocol.wire.topics import MAX_REMEMBERED, DecodedNames
 from proxy.ledger import ledger as ledgers
+from proxy.ledger import link_journal
 from proxy.ledger.blocks import Position, TrafficKey
 from proxy.ledger.ledger import Ledger
 from proxy.quotas import Quotas
 from proxy.quotas.rules import MOST_RESOLVED, RoleQuota
-from proxy.throttle import link_journal, throttled_lists
+from proxy.throttle import throttled_lists
 from proxy.throttle.decision import Forward
 from proxy.throttle.link import Link
-from proxy.throttle.replica_limit import ReplicaCountLimit
+from proxy.throttle.replicas import ReplicaCountLimit
 from tests.proxy.conversation import Conversation, behind, throttle
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from proxy.quotas.finer_rates import FinerRates
-from proxy.statistics import RoleStatistics
-from proxy.throttle.racks import MOST_BROKERS, MOST_NAMED, RackDoubts, Racks, Relayed
+from proxy.statistics.counters import RoleStatistics
+from proxy.topology.racks import MOST_BROKERS, MOST_NAMED, RackDoubts, Racks, Relayed
 
 CLUSTER = {101: "a", 102: "b", 103: "a", 104: ""}
 

@@ -6,29 +6,29 @@ import pytest
 
 from protocol.metadata import ReplicaCount
 from proxy.quotas.priorities import Need, Priorities
-from proxy.throttle import partition_health as module
-from proxy.throttle.partition_health import AGAIN_SECONDS, PartitionHealth
-from proxy.throttle.topic_names import TopicNames
+from proxy.topology import partition_urgency as module
+from proxy.topology.partition_urgency import AGAIN_SECONDS, PartitionUrgency
+from proxy.topology.topic_names import TopicNames
 
 COUNTS = {0: ReplicaCount(3, 1), 1: ReplicaCount(3, 2), 2: ReplicaCount(4, 3)}
 
 
 @pytest.fixture
-def needs() -> PartitionHealth:
-    found = PartitionHealth(TopicNames())
+def needs() -> PartitionUrgency:
+    found = PartitionUrgency(TopicNames())
     found.look(["t", "u"])
     found.learn({"t": COUNTS}, ["t", "u"], 0.0)
     return found
 
 
-def test_what_lacks_most_is_most_urgent_and_what_nobody_told_is_not(needs: PartitionHealth) -> None:
+def test_what_lacks_most_is_most_urgent_and_what_nobody_told_is_not(needs: PartitionUrgency) -> None:
     assert [needs.urgency_of(("t", partition)) for partition in range(4)] == [2, 1, 0, 0]
     assert needs.urgency_of(("u", 0)) == needs.urgency_of(("other", 0)) == 0
     assert needs.is_any
     assert needs.known == {("t", 0): Need.UNDER_MIN_ISR, ("t", 1): Need.UNDER_REPLICATED}
 
 
-def test_topics_are_asked_for_again_and_forgotten_once_nothing_of_them_is_behind(needs: PartitionHealth) -> None:
+def test_topics_are_asked_for_again_and_forgotten_once_nothing_of_them_is_behind(needs: PartitionUrgency) -> None:
     assert needs.due(AGAIN_SECONDS / 2) == []
     needs.look(["t", "u", "v"])
     assert needs.due(AGAIN_SECONDS / 2) == ["v"]
@@ -40,13 +40,13 @@ def test_topics_are_asked_for_again_and_forgotten_once_nothing_of_them_is_behind
 
 @pytest.mark.parametrize("told", [None, {}])
 def test_what_is_not_told_any_more_is_urgent_no_more(
-    needs: PartitionHealth, told: dict[str, dict[int, ReplicaCount]] | None
+    needs: PartitionUrgency, told: dict[str, dict[int, ReplicaCount]] | None
 ) -> None:
     needs.learn(told, ["t"], 5.0)
     assert not needs.is_any
 
 
-def test_other_priorities_hold_at_once(needs: PartitionHealth) -> None:
+def test_other_priorities_hold_at_once(needs: PartitionUrgency) -> None:
     needs.apply(Priorities(("u", Need.UNDER_REPLICATED)))
     assert [needs.urgency_of(key) for key in (("u", 7), ("t", 1), ("t", 0))] == [2, 1, 0]
     needs.apply(Priorities(()))
@@ -56,7 +56,7 @@ def test_other_priorities_hold_at_once(needs: PartitionHealth) -> None:
 
 def test_a_topic_that_is_named_is_urgent_once_its_id_is_known() -> None:
     names = TopicNames()
-    needs = PartitionHealth(names)
+    needs = PartitionUrgency(names)
     needs.apply(Priorities(("pay*",)))
     topic_id = b"p" * 16
     needs.look([topic_id])
@@ -66,7 +66,7 @@ def test_a_topic_that_is_named_is_urgent_once_its_id_is_known() -> None:
     assert needs.urgency_of((topic_id, 0)) == 1
 
 
-def test_what_is_remembered_is_bounded(needs: PartitionHealth, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_remembered_is_bounded(needs: PartitionUrgency, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MOST_TOPICS", 3)
     monkeypatch.setattr(module, "MOST_PARTITIONS", 2)
     needs.look([f"t{each}" for each in range(10)])

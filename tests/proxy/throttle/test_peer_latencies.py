@@ -10,17 +10,17 @@ import pytest
 
 from proxy.quotas import Partitions, Quotas, RoleQuota
 from proxy.roles import Role
-from proxy.statistics import RoleStatistics
+from proxy.statistics.counters import RoleStatistics
 from proxy.throttle.decision import Forward
-from proxy.throttle.peer_delays import (
+from proxy.throttle.peer_latencies import (
     MOST_SAMPLES,
     PROVEN_SECONDS,
     STANDING_PAUSES,
-    Delays,
-    DelaySample,
+    LatencySample,
     LinkTimings,
-    PeerDelays,
-    PeerDelaySample,
+    PeerLatencies,
+    PeerLatencySample,
+    RoleLatencies,
 )
 from proxy.throttle.role_throttle import RoleThrottle
 from tests.proxy.conversation import MIB, Conversation, behind, response_entry, settings, throttle
@@ -31,11 +31,11 @@ KEY = ("t", 0)
 def timed(conversation: Conversation) -> Conversation:
     """The same under a rate that does not hurt: nothing else goes by these times."""
     conversation.throttle.is_auto = True
-    conversation.link.replicas.timings.counted_as = PeerDelays()
+    conversation.link.replicas.timings.counted_as = PeerLatencies()
     return conversation
 
 
-def taken(conversation: Conversation) -> PeerDelaySample:
+def taken(conversation: Conversation) -> PeerLatencySample:
     counted_as = conversation.link.replicas.timings.counted_as
     assert counted_as is not None
     return counted_as.take(0.0)
@@ -43,7 +43,7 @@ def taken(conversation: Conversation) -> PeerDelaySample:
 
 @dataclass(eq=False)
 class Connection:
-    """A connection as `Delays` knows it, that has brought records in so many seconds."""
+    """A connection as `RoleLatencies` knows it, that has brought records in so many seconds."""
 
     peer: str = "102"
     proven_seconds: int = 100
@@ -63,10 +63,10 @@ class TimedRole:
     """A role's timings, looked at once a second; each of its connections brings records every second."""
 
     def __init__(self, *connections: Connection) -> None:
-        self.timings, self.connections, self.now = Delays(), list(connections), 0.0
+        self.timings, self.connections, self.now = RoleLatencies(), list(connections), 0.0
         self.look()
 
-    def look(self) -> DelaySample:
+    def look(self) -> LatencySample:
         self.now += 1
         for each in self.connections:
             each.replicas.timings.records_go_on(self.now, in_sync=True)
@@ -79,28 +79,28 @@ class TimedRole:
 def test_quartiles_and_medians_since_they_were_taken_last() -> None:
     follower = Connection()
     role = TimedRole(follower)
-    assert role.look().brokers == {"102": PeerDelaySample()}
+    assert role.look().brokers == {"102": PeerLatencySample()}
     for seconds in (0.1, 0.2, 5.0):
         follower.replicas.timings.answered(seconds)
     role.timings.came_back(follower, 0.3, 0, 0.0)
-    assert role.look().brokers == {"102": PeerDelaySample(0.3, 0.2)}
-    assert role.look().brokers == {"102": PeerDelaySample()}
+    assert role.look().brokers == {"102": PeerLatencySample(0.3, 0.2)}
+    assert role.look().brokers == {"102": PeerLatencySample()}
 
 
 def test_followers_count_by_their_slower_half() -> None:
     """A link that was full for the last three tenths of a second; one fetch of four that took long."""
-    timings = PeerDelays()
+    timings = PeerLatencies()
     for number in range(100):
         timings.came_back(0.0005 if number < 70 else 0.005)
-    assert timings.take(0.0) == PeerDelaySample(0.005)
+    assert timings.take(0.0) == PeerLatencySample(0.005)
     for seconds in (0.001, 0.9, 0.001, 0.001):
         timings.came_back(seconds)
-    assert timings.take(0.0) == PeerDelaySample(0.001)
+    assert timings.take(0.0) == PeerLatencySample(0.001)
 
 
 def test_no_more_is_kept_than_a_second_needs() -> None:
     """The last of a second count: the rate may have done harm since its first."""
-    timings = PeerDelays()
+    timings = PeerLatencies()
     for _ in range(10 * MOST_SAMPLES):
         timings.answered(1.0)
         timings.came_back(1.0)
@@ -108,7 +108,7 @@ def test_no_more_is_kept_than_a_second_needs() -> None:
         timings.answered(9.0)
         timings.came_back(9.0)
     timings.answered(1.0)
-    assert timings.take(0.0) == PeerDelaySample(9.0, 9.0)
+    assert timings.take(0.0) == PeerLatencySample(9.0, 9.0)
 
 
 ATTACKERS = 8
@@ -228,7 +228,7 @@ def test_followers_that_are_late_by_chance_are_no_queue(pauses: list[float]) -> 
 
 
 def test_until_there_is_a_best_no_pause_is_too_long() -> None:
-    timings = PeerDelays()
+    timings = PeerLatencies()
     assert not any(timings.came_back(9.0) for _ in range(100))
 
 
@@ -238,7 +238,7 @@ def test_an_answer_is_timed_from_when_it_was_asked_for() -> None:
     decision = conversation.ask()
     conversation.now += 0.02
     conversation.answer(decision, {KEY: 10_000})
-    assert taken(conversation) == PeerDelaySample(None, pytest.approx(0.02))
+    assert taken(conversation) == PeerLatencySample(None, pytest.approx(0.02))
 
 
 def test_an_in_sync_follower_is_timed_from_its_answer_to_its_next_fetch() -> None:
@@ -248,7 +248,7 @@ def test_an_in_sync_follower_is_timed_from_its_answer_to_its_next_fetch() -> Non
     conversation.answer(conversation.ask(), {KEY: 5_000}, high_watermark=1_000_005)
     conversation.now = 1.03
     conversation.ask()
-    assert taken(conversation) == PeerDelaySample(pytest.approx(0.03))
+    assert taken(conversation) == PeerLatencySample(pytest.approx(0.03))
 
 
 def test_a_follower_that_had_nothing_to_append_is_not_timed() -> None:
@@ -257,7 +257,7 @@ def test_a_follower_that_had_nothing_to_append_is_not_timed() -> None:
     for now in (1.0, 1.5):
         conversation.now = now
         conversation.answer(conversation.ask())
-    assert taken(conversation) == PeerDelaySample()
+    assert taken(conversation) == PeerLatencySample()
 
 
 @pytest.mark.parametrize("listed", [True, False], ids=["listed", "unlisted"])
@@ -310,7 +310,7 @@ def test_under_a_fixed_rate_nothing_is_timed() -> None:
     conversation.meet()
     conversation.answer(conversation.ask(), {KEY: 5_000}, high_watermark=1_000_005)
     conversation.ask()
-    assert taken(conversation) == PeerDelaySample()
+    assert taken(conversation) == PeerLatencySample()
 
 
 def test_what_was_timed_before_a_fixed_rate_is_not_taken_up_after_it() -> None:
@@ -322,4 +322,4 @@ def test_what_was_timed_before_a_fixed_rate_is_not_taken_up_after_it() -> None:
     conversation.answer(conversation.ask())
     conversation.now += 3600.0
     timed(conversation).ask()
-    assert taken(conversation) == PeerDelaySample()
+    assert taken(conversation) == PeerLatencySample()

@@ -9,26 +9,34 @@ counts as in sync if its replica was in sync then.
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
-from ..ledger.blocks import Position, TrafficKey
-from .replica import UNKNOWN, Standing
+from .blocks import Position, TrafficKey
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Callable, Collection, Mapping
 
     from protocol.fetch.walker import RequestEntry, ResponseEntry
     from protocol.session.requests import PartitionKey
     from protocol.wire.topics import Topic
 
-    from ..ledger.ledger import Ledger
-    from .replicas import Replicas
-    from .role_throttle import RoleThrottle
-
-
+    from ..roles import Role
+    from .ledger import Ledger
+UNKNOWN = -1
 MOST_SEEN = 20_000
 """The most partitions of one connection that are told of; entries of further ones are in no line of the journal and are
 counted as dropped."""
+
+
+class ThrottledReplica(Protocol):
+    """The position of a throttled replica, as its link knows it."""
+
+    fetch_offset: int
+    high_watermark: int
+    log_start_offset: int
+
+    @property
+    def is_behind(self) -> bool: ...
 
 
 class _Seen:
@@ -47,16 +55,25 @@ class _Seen:
 
 
 class LinkJournal:
-    """Tells of one connection. `peer`: the other broker, by its address until its id is known."""
+    """Tells of one connection. `peer`: the other broker, by its address until its id is known. `known`: the throttled
+    replicas of the connection, as they are at each moment."""
 
-    __slots__ = ("_ledger", "_replicas", "_role", "_seen", "_topic_name", "peer")
+    __slots__ = ("_known", "_ledger", "_role", "_seen", "_topic_name", "peer")
 
-    def __init__(self, ledger: Ledger, throttle: RoleThrottle, replicas: Replicas, peer: str) -> None:
+    def __init__(
+        self,
+        ledger: Ledger,
+        role: Role,
+        peer: str,
+        *,
+        topic_name: Callable[[Topic], str],
+        known: Mapping[PartitionKey, ThrottledReplica],
+    ) -> None:
         self.peer = peer
         self._ledger = ledger
-        self._role = throttle.role.value
-        self._topic_name = throttle.selection.topic_name
-        self._replicas = replicas
+        self._role = role.value
+        self._topic_name = topic_name
+        self._known = known
         self._seen: defaultdict[PartitionKey, _Seen] = defaultdict(_Seen)
 
     def asked(self, entries: Collection[RequestEntry], now: float) -> None:
@@ -76,7 +93,7 @@ class LinkJournal:
 
     def forwarded(self, entries: Collection[ResponseEntry], now: float) -> None:
         """Tell of entries that go on to the follower, before the link learns from them."""
-        known, all_seen, fetched = self._replicas.known, self._seen, self._ledger.fetched
+        known, all_seen, fetched = self._known, self._seen, self._ledger.fetched
         for (
             topic,
             partition,
@@ -95,7 +112,7 @@ class LinkJournal:
                 seen.high_watermark = UNKNOWN
                 continue
             replica = known.get((topic, partition))
-            in_sync = seen.offset >= seen.high_watermark if replica is None else replica.standing is not Standing.BEHIND
+            in_sync = seen.offset >= seen.high_watermark if replica is None else not replica.is_behind
             seen.high_watermark = high_watermark
             if not in_sync:
                 seen.behind_from = log_start_offset
@@ -110,7 +127,7 @@ class LinkJournal:
 
     def withheld(self, keys: Collection[PartitionKey], now: float) -> None:
         """Tell of partitions that the quota kept out of a request, or whose records it kept out of a response."""
-        known = self._replicas.known
+        known = self._known
         for key in keys:
             replica, seen = known.get(key), self._seen[key]
             if replica is not None:
@@ -123,7 +140,7 @@ class LinkJournal:
     def _caught_up(self, key: PartitionKey, seen: _Seen, log_start_offset: int, now: float) -> None:
         seen.behind_from = None
         position = Position(seen.offset, seen.high_watermark, log_start_offset)
-        throttled = key in self._replicas.known
+        throttled = key in self._known
         self._ledger.stands(self._key(seen, *key, throttled=throttled, in_sync=True), position, now=now)
 
     def _key(self, seen: _Seen, topic: Topic, partition: int, *, throttled: bool, in_sync: bool) -> TrafficKey:

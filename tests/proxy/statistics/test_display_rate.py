@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
-
-from proxy.throttle.display_rate import SILENT_SECONDS, SMOOTHING_SECONDS, DisplayRate, GrowthMeter
+from proxy.statistics.display_rate import SILENT_SECONDS, SMOOTHING_SECONDS, DisplayRate, GrowthMeter
 
 
 def test_steady_traffic_reads_as_its_rate() -> None:

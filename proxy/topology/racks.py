@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from ..quotas.finer_rates import FinerRates
-    from ..statistics import RoleStatistics
+    from ..statistics.counters import RoleStatistics
 
 MOST_NAMED = 5
 MOST_BROKERS = 10_000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from proxy.throttle.topic_names import (
+from proxy.topology.topic_names import (
     AGAIN_SECONDS,
     MOST_AT_ONCE,
     MOST_UNKNOWN,

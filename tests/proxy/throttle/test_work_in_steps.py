@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from proxy.throttle.time_slices import STEP_ITEMS, is_long, parts, run_through
+from proxy.throttle.work_in_steps import STEP_ITEMS, is_long, parts, run_through
 
 if TYPE_CHECKING:
-    from proxy.throttle.time_slices import Steps
+    from proxy.throttle.work_in_steps import Steps
 
 
 def add(numbers: range) -> Steps[int]:

@@ -30,7 +30,7 @@ MOST_PARTITIONS = 100_000
 """The most partitions in need that are remembered."""
 
 
-class PartitionHealth:
+class PartitionUrgency:
     """The partitions that lack replicas in sync; one per process, for both roles."""
 
     def __init__(self, names: TopicNames) -> None:

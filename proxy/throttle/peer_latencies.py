@@ -62,7 +62,7 @@ def tolerated_rise(best_seconds: float, least_seconds: float) -> float:
     return max(best_seconds * TOLERATED_RISE, least_seconds)
 
 
-class PeerDelays:
+class PeerLatencies:
     """Samples of one broker's connections until they are taken."""
 
     __slots__ = (
@@ -116,19 +116,19 @@ class PeerDelays:
         self._pauses.clear()
         return found
 
-    def take(self, now: float) -> PeerDelaySample:
+    def take(self, now: float) -> PeerLatencySample:
         """Return what was measured since the last call."""
         if self._taken is not None and now > self._taken[0]:
             self._throughputs.append((self.carried_bytes - self._taken[1]) / (now - self._taken[0]))
             self.bytes_per_second = max(self._throughputs) or math.inf
         self._taken = now, self.carried_bytes
-        found = PeerDelaySample(_upper_quartile(self._pauses), median(self._answers) if self._answers else None)
+        found = PeerLatencySample(_upper_quartile(self._pauses), median(self._answers) if self._answers else None)
         self._answers.clear()
         self._pauses.clear()
         return found
 
 
-class PeerDelaySample(NamedTuple):
+class PeerLatencySample(NamedTuple):
     """The delays of one broker's connections in the last second; None where there was no sample."""
 
     pause_seconds: float | None = None
@@ -151,7 +151,7 @@ class LinkTimings:
         """In how many different seconds records of replicas went on, under a rate that paces."""
         self.proven_at = -math.inf
         """The last of them."""
-        self.counted_as: PeerDelays | None = None
+        self.counted_as: PeerLatencies | None = None
         """Where samples of this connection count; None: they do not."""
         self._behind = self._in_sync = 0
 
@@ -204,7 +204,7 @@ class TimedLink(Protocol):
     def replicas(self) -> TimedReplicas: ...
 
 
-class Delays:
+class RoleLatencies:
     """The delays of one role, while its rate is one with `auto`: no other rate is chosen by them."""
 
     __slots__ = ("_pressing", "are_wanted", "brokers", "carried_bytes", "live_until", "on_standing_queue")
@@ -214,7 +214,7 @@ class Delays:
         """A rate is chosen by these samples now, so connections that carry nothing throttled are timed as well."""
         self.on_standing_queue: Callable[[], None] | None = None
         """Called when `STANDING_PAUSES` of one broker were too long."""
-        self.brokers: Mapping[str, PeerDelays] = {}
+        self.brokers: Mapping[str, PeerLatencies] = {}
         """Those that have a connection that counts."""
         self._pressing = ""
         """The broker whose pauses were too long last."""
@@ -248,7 +248,7 @@ class Delays:
         pressing = found.get(self._pressing)
         return {} if pressing is None else {self._pressing: pressing}
 
-    def take(self, links: Iterable[TimedLink], now: float) -> DelaySample:
+    def take(self, links: Iterable[TimedLink], now: float) -> LatencySample:
         """Return what was measured since the last call, and find out which of the connections count from now on."""
         found = {broker: timings.take(now) for broker, timings in self.brokers.items()}
         fell_behind = False
@@ -258,7 +258,7 @@ class Delays:
             fell = replicas.timings.fell_behind(len(replicas.behind), in_sync)
             fell_behind |= fell and replicas.timings.counted_as is not None
         self._count(links, now)
-        return DelaySample(found, fell_behind)
+        return LatencySample(found, fell_behind)
 
     def _count(self, links: Iterable[TimedLink], now: float) -> None:
         found: dict[str, list[LinkTimings]] = {}
@@ -273,17 +273,17 @@ class Delays:
         for broker, connections in found.items():
             if most[broker] < least:
                 continue
-            brokers[broker] = self.brokers.get(broker) or PeerDelays()
+            brokers[broker] = self.brokers.get(broker) or PeerLatencies()
             for each in connections:
                 if each.proven_seconds >= max(least, ELDER_SHARE * most[broker]):
                     each.counted_as = brokers[broker]
         self.brokers = brokers
 
 
-class DelaySample(NamedTuple):
+class LatencySample(NamedTuple):
     """The delays of a role's connections in the last second."""
 
-    brokers: Mapping[str, PeerDelaySample] = {}
+    brokers: Mapping[str, PeerLatencySample] = {}
     fell_behind: bool = False
     """A replica that was in sync is no longer."""
 

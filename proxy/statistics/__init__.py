@@ -1,0 +1,1 @@
+"""What is counted and measured for people and the exporter, and never decides anything."""
