@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
+
 from proxy.statistics.display_rate import SILENT_SECONDS, SMOOTHING_SECONDS, DisplayRate, GrowthMeter
 
 
