@@ -5,7 +5,6 @@ carried in up to fifteen seconds; a line of any other kind is an *event*. Standa
 files, Spark or the sidecar.
 """
 
-from .fields import Field, FieldType
 from .lines import (
     COMMON,
     KINDS,
@@ -16,6 +15,8 @@ from .lines import (
     SHAPE_SILENT,
     TRAFFIC_IDENTITY,
     VERSION,
+    Field,
+    FieldType,
     Kind,
     all_fields,
 )

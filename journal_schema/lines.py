@@ -15,8 +15,33 @@ every kind that has it.
 from __future__ import annotations
 
 import enum
+from typing import NamedTuple
 
-from .fields import Field, FieldType
+
+class FieldType(enum.Enum):
+    """JSON types, narrowed to what a table can hold."""
+
+    INTEGER = "integer"
+    """64 bits, signed."""
+    NUMBER = "number"
+    BOOLEAN = "boolean"
+    STRING = "string"
+    INTEGERS = "integers"
+    """A list of integers."""
+    STRINGS = "strings"
+    """A list of strings."""
+
+
+class Field(NamedTuple):
+    name: str
+    type: FieldType
+    meaning: str
+    """For docs/journal.md; with its unit, if the name does not say it."""
+    required: bool = True
+    """Whether every line of the kind has it, and not as null."""
+    since: int = 1
+    """The schema version it came with."""
+
 
 VERSION = 2
 """Version of the schema. Readers set lines of other versions aside. Version 1 had one traffic line for each second and

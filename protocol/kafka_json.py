@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from construct import Construct
 
-    from .wire.buffers import Bytes
+    from .wire.framing import Bytes
 
 Engine: TypeAlias = Literal["construct", "walker"]
 Json: TypeAlias = dict[str, Any]

@@ -15,17 +15,16 @@ from construct import FormatField, Int16sb, Int32sb, Struct
 
 from .errors import ProtocolError
 from .wire.apis import API_METADATA, is_flexible
-from .wire.contexts import built
-from .wire.headers import peek_response, request_header, request_header_version, response_header_version
+from .wire.headers import request_bytes, response_body
 from .wire.layout import NULLABLE_STRING, STRING, TAGS, ArrayOf, Field, layout, parse_whole
-from .wire.primitives import UUID
+from .wire.primitives import UUID, built
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from construct import Container
 
-    from .wire.buffers import Bytes
+    from .wire.framing import Bytes
     from .wire.topics import Topic
 
 SUPPORTED_METADATA_VERSIONS = range(10, 14)
@@ -110,13 +109,6 @@ def metadata_request(
     SUPPORTED_METADATA_VERSIONS.
     """
     asked = None if topics is None else [_asked(topic) for topic in topics]
-    head = {
-        "api_key": API_METADATA,
-        "api_version": version,
-        "correlation_id": correlation_id,
-        "client_id": client_id,
-        TAGS: [],
-    }
     body = {
         "topics": asked,
         "allow_auto_topic_creation": False,
@@ -124,8 +116,8 @@ def metadata_request(
         "include_topic_authorized_operations": False,
         TAGS: [],
     }
-    header = request_header(request_header_version(API_METADATA, version))
-    return built(header, head) + built(metadata_request_layout(version), body)
+    encoded = built(metadata_request_layout(version), body)
+    return request_bytes(API_METADATA, version, correlation_id, client_id, encoded)
 
 
 def topic_names_by_id(frame: Bytes, *, version: int = METADATA_VERSION) -> dict[bytes, str]:
@@ -233,11 +225,7 @@ def replication_links(frame: Bytes, *, version: int, broker_id: int) -> Links:
 
 
 def _body(frame: Bytes, version: int) -> Container[Any]:
-    data = bytes(frame)
-    head = peek_response(data, 0, len(data), response_header_version(API_METADATA, version))
-    if head is None:
-        raise ProtocolError("the frame ends inside the response header")
-    return parse_whole(metadata_response_layout(version), data[head.body_at :])
+    return parse_whole(metadata_response_layout(version), response_body(frame, API_METADATA, version))
 
 
 def _asked(topic: Topic) -> dict[str, object]:

@@ -39,7 +39,7 @@ from .answers import response
 from .loads import CORRELATION_ID_AT, PREFIX_BYTES, Load, records_of
 
 if TYPE_CHECKING:
-    from protocol.wire.buffers import Bytes
+    from protocol.wire.framing import Bytes
     from proxy.relay.direction import Direction
 
 NEVER_REACHED = 1000.0 * 2**30

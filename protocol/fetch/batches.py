@@ -15,7 +15,7 @@ import struct
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ..wire.buffers import Bytes
+    from ..wire.framing import Bytes
 
 _BATCH_LENGTH = struct.Struct(">8xi")  # after the base offset; the same place in message formats v0 to v2
 BATCH_HEADER_BYTES = _BATCH_LENGTH.size

@@ -14,17 +14,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import ProtocolError
 from ..wire.apis import API_FETCH, is_flexible
-from ..wire.contexts import built
+from ..wire.framing import MAX_UVARINT_BYTES, read_uvarint, write_uvarint
 from ..wire.headers import response_header, response_header_version
 from ..wire.layout import TAGS, item_struct, offset_bytes
-from ..wire.varint import MAX_UVARINT_BYTES, read_uvarint, write_uvarint
+from ..wire.primitives import built
 from .tables import FIRST_VERSION_WITH_SESSIONS, response_layout
 from .topic_blocks import NO_TAGS, count_bytes, end_of_block, topic_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from ..wire.buffers import Bytes
+    from ..wire.framing import Bytes
     from ..wire.topics import Topic
 
 _INT16 = struct.Struct(">h")

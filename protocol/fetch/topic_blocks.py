@@ -11,12 +11,12 @@ import struct
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from ..wire.apis import API_FETCH, is_flexible
-from ..wire.varint import write_uvarint
+from ..wire.framing import write_uvarint
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from ..wire.buffers import Bytes
+    from ..wire.framing import Bytes
     from ..wire.topics import Topic
 
 T = TypeVar("T")

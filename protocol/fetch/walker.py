@@ -17,7 +17,7 @@ from .tables import SUPPORTED_FETCH_VERSIONS, request_layout, response_layout
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
 
-    from ..wire.buffers import Bytes
+    from ..wire.framing import Bytes
     from ..wire.topics import Topic
 
 Head: TypeAlias = dict[str, Any]

@@ -8,8 +8,8 @@ the first partition of a topic together with the topic's name, because many topi
 for granted (a length of one byte, an empty array, no tagged fields) it checks in what it unpacked. Where that does not
 hold, and at the end of the buffer, `stepwise` reads the same fields one at a time: a few partitions in a thousand.
 
-    Struct ──entry──▶ which unpack, and when it is right ──rows, compiler──▶ lines ──source──▶ a function
-                                                                               └── stepwise, for all else
+    Struct ──entry──▶ which unpack, and when it is right ──rows, compiler──▶ a function
+                                                                    └── stepwise, for all else
 
 Everything is derived from the Structs, so the wire format is written once; tests hold walkers equal to plain Construct
 on Kafka's own frames and on made-up ones, whole, in pieces and damaged. `compiler.walker_source` shows what is run.

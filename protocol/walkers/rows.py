@@ -21,13 +21,13 @@ from .entry import (
     Unpack,
     local,
 )
-from .source import Source
 from .stepwise import count_fallback, entry_fallback, skip_fallback, value_fallback
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from construct import Construct
+
 
 TOPIC = "topic"
 BLOCK_TAGS = "_block_tags"
@@ -61,6 +61,60 @@ def row_maker(row: type) -> type:
     """
     members = {name: value for name, value in vars(row).items() if name not in ("__new__", "__orig_bases__")}
     return type(row.__name__, (tuple,), members)
+
+
+class Source:
+    """Writes a function line by line; ``namespace`` is what it must be run in.
+
+    ``marks`` are lines that say again what depends on ``end``, wherever that changes. With ``at_once`` the function is
+    for bodies that are all there: it never asks for more, and where a body ends too early it says so.
+    """
+
+    def __init__(self, namespace: dict[str, Any], *, at_once: bool) -> None:
+        self.at_once = at_once
+        self.written: list[str] = []
+        self.marks: list[str] = []
+        self.indent = 0
+        self.namespace = namespace
+
+    def text(self) -> str:
+        return "\n".join(self.written) + "\n"
+
+    def constant(self, value: Any) -> str:
+        name = f"constant_{len(self.namespace)}"
+        self.namespace[name] = value
+        return name
+
+    def line(self, *lines: str) -> None:
+        self.written += ["    " * self.indent + line for line in lines]
+
+    def open(self, line: str) -> None:
+        self.line(line)
+        self.indent += 1
+
+    def close(self) -> None:
+        self.indent -= 1
+
+    def fail(self, message: str) -> None:
+        self.line(f"raise ProtocolError(f{message!r})")
+
+    def more(self) -> None:
+        """Emit code that yields to the caller: everything before pos is done with, and more is needed from there on."""
+        self.line("was = pos", "pos, end = yield pos", "stop += pos - was", "end = min(end, stop)", *self.marks)
+
+    def wait(self, size: str) -> None:
+        """Emit code that waits until so many bytes are there; it is an error if the body has fewer."""
+        if self.at_once:
+            self.open(f"if end - pos < {size}:")
+            self.fail("the message ends too early")
+            self.close()
+            return
+        self.open(f"while end - pos < {size}:")
+        self.open("if end >= stop:")
+        self.fail("the message ends too early")
+        self.close()
+        self.more()
+        self.close()
 
 
 class EntryWriter(Source):

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 from construct import Construct, FormatField, Struct
 
 from ..errors import ProtocolError
+from ..wire.framing import MAX_UVARINT_BYTES, read_uvarint
 from ..wire.layout import bare
 from ..wire.primitives import (
     MAX_STRING_BYTES,
@@ -30,12 +31,11 @@ from ..wire.primitives import (
     TaggedFields,
     minimum_bytes,
 )
-from ..wire.varint import MAX_UVARINT_BYTES, read_uvarint
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from ..wire.buffers import Bytes
+    from ..wire.framing import Bytes
 
 T = TypeVar("T")
 Steps: TypeAlias = Generator[int, tuple[int, int], T]

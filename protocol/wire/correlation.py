@@ -26,10 +26,10 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from ..errors import ProtocolError
 from .apis import API_PRODUCE, API_SASL_HANDSHAKE, APIS, is_flexible
-from .varint import read_uvarint
+from .framing import read_uvarint
 
 if TYPE_CHECKING:
-    from .buffers import Bytes
+    from .framing import Bytes
     from .headers import RequestHead
 
 T = TypeVar("T")

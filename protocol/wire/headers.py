@@ -14,12 +14,12 @@ from construct import Int16sb, Int32sb, Struct
 
 from ..errors import ProtocolError
 from .apis import API_CONTROLLED_SHUTDOWN, API_VERSIONS, is_flexible
-from .layout import Field, layout
-from .primitives import KString
-from .varint import read_uvarint
+from .framing import read_uvarint
+from .layout import TAGS, Field, layout
+from .primitives import KString, built
 
 if TYPE_CHECKING:
-    from .buffers import Bytes
+    from .framing import Bytes
 
 # RequestHeader.json. client_id keeps its int16 length in header version 2 (KIP-511): not a STRING.
 REQUEST_HEADER = (
@@ -139,6 +139,27 @@ def peek_response(buffer: Bytes, start: int, end: int, version: int) -> Response
     at = start + _CORRELATION_ID.size
     body_at = _after_tagged_fields(buffer, at, end) if version >= FLEXIBLE_RESPONSE_HEADER else at
     return None if body_at is None else ResponseHead(correlation_id, body_at)
+
+
+def request_bytes(api_key: int, api_version: int, correlation_id: int, client_id: str, body: bytes) -> bytes:
+    """Return a request of ours, its length prefix not included: the header, then the encoded body."""
+    head = {
+        "api_key": api_key,
+        "api_version": api_version,
+        "correlation_id": correlation_id,
+        "client_id": client_id,
+        TAGS: [],
+    }
+    return built(request_header(request_header_version(api_key, api_version)), head) + body
+
+
+def response_body(frame: Bytes, api_key: int, api_version: int) -> bytes:
+    """Return what follows the header of a whole response. Raises ProtocolError if it ends inside the header."""
+    data = bytes(frame)
+    head = peek_response(data, 0, len(data), response_header_version(api_key, api_version))
+    if head is None:
+        raise ProtocolError("the frame ends inside the response header")
+    return data[head.body_at :]
 
 
 def _text(buffer: Bytes, at: int, end: int) -> str:

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from construct import Construct, ConstructError, Container, FormatField, Int32sb, Renamed, Struct
 
 from ..errors import ProtocolError
-from .contexts import parsed
-from .primitives import UUID, UVARINT, KArray, KRecords, KString, TaggedFields
+from .primitives import UUID, UVARINT, KArray, KRecords, KString, TaggedFields, parsed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

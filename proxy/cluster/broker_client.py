@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 import trio
 
-from protocol.api_versions import api_versions_request, newest_version
+from protocol.client_requests import api_versions_request, newest_version
 from protocol.errors import ProtocolError
 from protocol.metadata import METADATA_VERSIONS_BY_ID, NAMED_METADATA_VERSIONS, metadata_request
 from protocol.wire.apis import API_METADATA

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import trio
 
+from protocol.client_requests import REASSIGNMENT_VERSIONS, added_replicas, reassignments_request
 from protocol.metadata import partitions_by_topic, replica_counts, topic_names_by_id
-from protocol.reassignments import REASSIGNMENT_VERSIONS, added_replicas, reassignments_request
 from protocol.wire.apis import API_LIST_PARTITION_REASSIGNMENTS
 
 from ..changes import Changes

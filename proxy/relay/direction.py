@@ -25,7 +25,7 @@ from .transfer import BETWEEN_FRAMES, Need
 from .transport import END, READ, TURN, ConnectionEndedError, Wait
 
 if TYPE_CHECKING:
-    from protocol.wire.buffers import Bytes
+    from protocol.wire.framing import Bytes
 
     from .in_flight import Cause
     from .transfer import Transfer, Window

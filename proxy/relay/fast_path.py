@@ -11,16 +11,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from protocol.fetch.fast_path import LEAST_BODY_BYTES, find_replica_id, peek_session
-from protocol.fetch.request import LAST_VERSION_WITH_REPLICA_ID
+from protocol.fetch.request import LAST_VERSION_WITH_REPLICA_ID, LEAST_BODY_BYTES, find_replica_id, peek_session
 from protocol.fetch.tables import SUPPORTED_FETCH_VERSIONS
 from protocol.wire.apis import API_CONTROLLED_SHUTDOWN, API_FETCH, API_PRODUCE, API_SASL_HANDSHAKE, APIS
 from protocol.wire.correlation import MAX_PLAUSIBLE_VERSION, State
+from protocol.wire.framing import whole_request, whole_response
 from protocol.wire.headers import RequestHead
-from protocol.wire.whole_frames import whole_request, whole_response
 
 if TYPE_CHECKING:
-    from protocol.wire.buffers import Bytes
+    from protocol.wire.framing import Bytes
 
     from .in_flight import InFlightRequests
     from .transfer import Window

@@ -15,14 +15,12 @@ import struct
 from typing import TYPE_CHECKING, Any
 
 from protocol.errors import ProtocolError
-from protocol.fetch.fast_path import peek_session
-from protocol.fetch.request import LAST_VERSION_WITH_REPLICA_ID, peek_replica_id
+from protocol.fetch.request import LAST_VERSION_WITH_REPLICA_ID, peek_replica_id, peek_session
 from protocol.fetch.tables import FINAL_EPOCH, FIRST_VERSION_WITH_SESSIONS, INITIAL_EPOCH, SUPPORTED_FETCH_VERSIONS
 from protocol.wire.apis import API_FETCH
 from protocol.wire.correlation import State, expects_response
-from protocol.wire.framing import LENGTH_PREFIX_BYTES, frame_size
+from protocol.wire.framing import LENGTH_PREFIX_BYTES, frame_size, whole_request
 from protocol.wire.headers import peek_request
-from protocol.wire.whole_frames import whole_request
 
 from ..throttle.work_in_steps import run_through
 from .direction import rest
@@ -35,8 +33,7 @@ from .transport import HELD
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from protocol.fetch.fast_path import SessionAt
-    from protocol.fetch.request import FetchRequest
+    from protocol.fetch.request import FetchRequest, SessionAt
     from protocol.wire.correlation import Correlator
     from protocol.wire.headers import RequestHead
 

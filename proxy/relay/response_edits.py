@@ -23,8 +23,7 @@ from protocol.fetch.response import (
     topic_count_at,
 )
 from protocol.fetch.topic_blocks import count_bytes
-from protocol.wire.framing import LENGTH_PREFIX, LENGTH_PREFIX_BYTES
-from protocol.wire.varint import MAX_UVARINT_BYTES
+from protocol.wire.framing import LENGTH_PREFIX, LENGTH_PREFIX_BYTES, MAX_UVARINT_BYTES
 
 from .direction import Replace
 from .in_flight import MAX_FRAME_BYTES, Undecoded
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
 
     from protocol.fetch.response import ReplayedEntry
     from protocol.fetch.walker import ResponseEntry
-    from protocol.wire.buffers import Bytes
+    from protocol.wire.framing import Bytes
 
     from ..config.settings import LimitSettings
     from ..throttle.pending_fetch import PendingFetch

@@ -21,7 +21,7 @@ from protocol.wire.headers import response_header_version
 
 if TYPE_CHECKING:
     from protocol.fetch.batches import BatchWalk
-    from protocol.wire.buffers import Bytes
+    from protocol.wire.framing import Bytes
 
     from ..throttle.pending_fetch import PendingFetch
     from .transfer import Window

@@ -25,7 +25,7 @@ from .transport import WOULD_WAIT
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from protocol.wire.buffers import Bytes
+    from protocol.wire.framing import Bytes
 
 READ_BYTES = 256 * 1024
 """The most that is decrypted at once, sixteen full records: a tenth of a millisecond."""

@@ -18,7 +18,7 @@ from .transport import READ, TURN, WOULD_WAIT, WRITE, ConnectionEndedError, Pipe
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from protocol.wire.buffers import Bytes
+    from protocol.wire.framing import Bytes
 
     from .transport import Transport, Wait
 

@@ -25,7 +25,7 @@ import trio
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from protocol.wire.buffers import Bytes
+    from protocol.wire.framing import Bytes
 
     from ..config.settings import Address
 

@@ -31,8 +31,7 @@ from .work_in_steps import is_long, parts
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
 
-    from protocol.fetch.fast_path import SessionAt
-    from protocol.fetch.request import FetchRequest
+    from protocol.fetch.request import FetchRequest, SessionAt
     from protocol.session.requests import PartitionKey
 
     from .decision import Decision

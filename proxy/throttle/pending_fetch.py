@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from protocol.fetch.walker import ResponseEntry
     from protocol.session.requests import PartitionKey
     from protocol.session.translator import Translation
-    from protocol.wire.buffers import Bytes
+    from protocol.wire.framing import Bytes
 
     from ..ledger.link_journal import LinkJournal
     from .replica import Replica

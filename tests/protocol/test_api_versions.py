@@ -7,7 +7,7 @@ import struct
 
 import pytest
 
-from protocol.api_versions import VERSION, api_versions_request, newest_version
+from protocol.client_requests import API_VERSIONS_VERSION, api_versions_request, newest_version
 from protocol.errors import ProtocolError
 from protocol.wire.apis import API_METADATA, API_VERSIONS
 
@@ -52,10 +52,10 @@ def test_whatever_is_no_such_answer(frame: bytes) -> None:
 def test_kafka_reads_what_we_ask_and_we_what_it_answers() -> None:
     with KafkaCodec("4.1.0") as codec:
         frame = api_versions_request(7, client_id="sidecar")
-        said = codec.check(API_VERSIONS, "request", VERSION, frame)
+        said = codec.check(API_VERSIONS, "request", API_VERSIONS_VERSION, frame)
         assert said.frame == frame
         for seed in range(300):
-            said = codec.make(API_VERSIONS, "response", VERSION, seed)
+            said = codec.make(API_VERSIONS, "response", API_VERSIONS_VERSION, seed)
             assert said.frame is not None, said.text
             body = json.loads(said.text)
             for api in body["apiKeys"][:1]:

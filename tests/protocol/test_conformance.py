@@ -14,7 +14,7 @@ import pytest
 from construct import Int8sb, Int16sb, Int32sb, Int64sb
 
 from lab.brokers.jars import kafka_jars
-from protocol import metadata, reassignments
+from protocol import client_requests, metadata
 from protocol.fetch import tables as fetch
 from protocol.wire import headers
 from protocol.wire.apis import API_FETCH, API_LIST_PARTITION_REASSIGNMENTS, API_METADATA, is_flexible
@@ -123,8 +123,11 @@ MESSAGES = {
     "FetchResponse": (fetch.RESPONSE, fetch.SUPPORTED_FETCH_VERSIONS),
     "MetadataRequest": (metadata.REQUEST, range(14)),
     "MetadataResponse": (metadata.RESPONSE, range(14)),
-    "ListPartitionReassignmentsRequest": (reassignments.REQUEST, reassignments.REASSIGNMENT_VERSIONS),
-    "ListPartitionReassignmentsResponse": (reassignments.RESPONSE, reassignments.REASSIGNMENT_VERSIONS),
+    "ListPartitionReassignmentsRequest": (client_requests.REASSIGNMENTS_REQUEST, client_requests.REASSIGNMENT_VERSIONS),
+    "ListPartitionReassignmentsResponse": (
+        client_requests.REASSIGNMENTS_RESPONSE,
+        client_requests.REASSIGNMENT_VERSIONS,
+    ),
     "RequestHeader": (headers.REQUEST_HEADER, range(3)),
     "ResponseHeader": (headers.RESPONSE_HEADER, range(2)),
 }

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 from lab.embedded.session_cache import FetchSessionCache
 from lab.embedded.session_handler import FetchSessionHandler
 from lab.embedded.session_values import Ask, Read, SessionResponse
-from protocol.fetch.fast_path import SessionAt
-from protocol.fetch.request import FetchRequest, parse_fetch_request
+from protocol.fetch.request import FetchRequest, SessionAt, parse_fetch_request
 from protocol.fetch.tables import FIRST_VERSION_WITH_REPLICA_STATE, NO_SESSION_ID, request_layout, response_layout
 from protocol.fetch.walker import ResponseEntry
 from protocol.session.requests import PartitionKey, SessionRequest

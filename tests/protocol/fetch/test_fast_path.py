@@ -7,8 +7,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import given
 
-from protocol.fetch.fast_path import LEAST_BODY_BYTES, SessionAt, find_replica_id, peek_session, session_at
-from protocol.fetch.request import LAST_VERSION_WITH_REPLICA_ID, parse_fetch_request
+from protocol.fetch.request import (
+    LAST_VERSION_WITH_REPLICA_ID,
+    LEAST_BODY_BYTES,
+    SessionAt,
+    find_replica_id,
+    parse_fetch_request,
+    peek_session,
+    session_at,
+)
 from protocol.fetch.tables import FIRST_VERSION_WITH_SESSIONS, SUPPORTED_FETCH_VERSIONS
 from protocol.wire.headers import peek_request
 

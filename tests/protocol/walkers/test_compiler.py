@@ -13,8 +13,8 @@ from protocol.fetch.tables import response_layout
 from protocol.fetch.walker import RESPONSE_ROWS, walk_whole
 from protocol.walkers.compiler import compile_walker, walker_source
 from protocol.walkers.rows import Rows
+from protocol.wire.framing import write_uvarint
 from protocol.wire.primitives import UVARINT, KArray, KRecords, KString, TaggedFields
-from protocol.wire.varint import write_uvarint
 
 from ..frames import named
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 import trio
 
+from protocol.client_requests import REASSIGNMENTS_RESPONSE
 from protocol.metadata import ReplicaCount, metadata_request_layout, metadata_response_layout, replica_counts
-from protocol.reassignments import RESPONSE
 from protocol.wire.framing import with_length
 from protocol.wire.headers import peek_request, response_header, response_header_version
 from protocol.wire.layout import TAGS, layout, parse_whole
@@ -78,7 +78,7 @@ def reassignments(added: dict[str, dict[int, int]], error_code: int = 0) -> byte
     ]  # fmt: skip
     values = {"throttle_time_ms": 0, "error_code": error_code, "error_message": None, "topics": topics, TAGS: []}
     header = response_header(response_header_version(46, 0)).build({"correlation_id": 0, TAGS: []})
-    return bytes(header + layout(RESPONSE, 0, flexible=True).build(values))
+    return bytes(header + layout(REASSIGNMENTS_RESPONSE, 0, flexible=True).build(values))
 
 
 class Asked:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from proxy.relay.transport import WOULD_WAIT
 
 if TYPE_CHECKING:
-    from protocol.wire.buffers import Bytes
+    from protocol.wire.framing import Bytes
 
 EVER = float("inf")
 

@@ -8,7 +8,7 @@ import pytest
 
 from protocol.errors import ProtocolError
 from protocol.fetch.response import records_length, records_length_bytes
-from protocol.wire.varint import write_uvarint
+from protocol.wire.framing import write_uvarint
 from tests.proxy.conversation import MIB, throttle
 
 from .test_gather import lower

@@ -11,8 +11,7 @@ import trio.testing
 
 from protocol.errors import ProtocolError
 from protocol.wire import headers
-from protocol.wire.framing import with_length
-from protocol.wire.varint import write_uvarint
+from protocol.wire.framing import with_length, write_uvarint
 from proxy.relay import requests
 from proxy.relay.in_flight import MOST_DECIDED_IN_FLIGHT, MOST_IN_FLIGHT
 
