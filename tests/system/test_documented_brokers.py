@@ -77,6 +77,7 @@ class Scene:
             "process.roles": "broker,controller",
             "controller.listener.names": "CONTROLLER",
             "controller.quorum.voters": f"{BROKER}@127.0.0.1:9093",
+            "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
             **written,
             "listeners": f"{written['listeners']},CONTROLLER://127.0.0.1:9093",
         }
@@ -131,4 +132,4 @@ def test_kafkas_command_is_taken_as_the_page_has_it(scene: Scene, command: str, 
     rows = [{"topic": "orders", "partition": partition, "replicas": [BROKER]} for partition in range(2)]
     (scene.folder / "move.json").write_text(json.dumps({"version": 1, "partitions": rows}))
     said = scene.run(MAINS[command], *shlex.split(arguments))
-    assert "Successfully" in said or "Completed" in said, said
+    assert re.search("Successfully|Completed|Valid replica already elected", said), said
