@@ -69,15 +69,26 @@ class StrictBudget(BudgetNode):
             return math.inf
         if not bucket.rate or claim.fetcher.rests_until > now:
             return 0.0
-        free = self._free(claim, now, bucket.piece_bytes if rides else bucket.gate_bytes)
-        if not free:
-            return 0.0
+        least = bucket.piece_bytes if rides else bucket.gate_bytes
+        kept = 0.0 if self.turns.is_one else self._kept(claim, now)
+        # All of a full bucket but a gate may be kept. A rounding error in this sum must not keep it shut for ever.
+        wanted, burst = least + kept, bucket.burst_bytes
+        if wanted > burst:
+            wanted = burst
+        available = bucket.available(now)
+        if available < wanted:
+            overdue = self.turns.give_up_overdue(now)
+            bucket.exclude_from_burst(overdue)
+            available = bucket.available(now)
+            if not overdue or available < wanted:
+                return 0.0
         if not self.turns.is_one and self._goes_later(claim, now):
             return 0.0
+        free = max(available - kept, least)
         return min(free, self._max_bytes_beside_in_sync(claim)) if rides else free
 
     def _goes_later(self, claim: Claim, now: float) -> bool:
-        # `_free` has kept `spared_bytes` for connections of greater priority. What is left beside that they cannot use,
+        # `room` has kept `spared_bytes` for connections of greater priority. What is left beside that they cannot use,
         # so this connection need not wait for them.
         of_equals = self.turns.has_priorities and self._bucket.spared_bytes > 0 and self.turns.yields(claim)
         return self.turns.ahead_of(claim, now, of_equals=of_equals) > 0
@@ -104,24 +115,6 @@ class StrictBudget(BudgetNode):
         if self.turns.yields(claim):
             return bucket.spared_bytes
         return min(self.turns.kept_from(claim, bucket.rate, now), bucket.burst_bytes - bucket.gate_bytes)
-
-    def _free(self, claim: Claim, now: float, least: float) -> float:
-        """Return what the bucket has beside what is kept for others; 0 if that is less than `least`."""
-        bucket = self._bucket
-        kept = 0.0 if self.turns.is_one else self._kept(claim, now)
-        # All of a full bucket but a gate may be kept. A rounding error in this sum must not keep it shut for ever.
-        wanted, burst = least + kept, bucket.burst_bytes
-        if wanted > burst:
-            wanted = burst
-        available = bucket.available(now)
-        if available < wanted:
-            overdue = self.turns.give_up_overdue(now)
-            bucket.exclude_from_burst(overdue)
-            available = bucket.available(now)
-            if not overdue or available < wanted:
-                return 0.0
-        free = available - kept
-        return free if free > least else least
 
     def seconds_until_turn(self, claim: Claim, now: float) -> float:
         bucket = self._bucket

@@ -11,11 +11,12 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from .turns import Claim
 
-_LIMIT = itemgetter(0)
+LIMIT = itemgetter(0)
+"""Returns the most that a wish can use."""
 MOST_SHARED = 500
 """Where not every replica of one fetch can have all it wishes for, at most this many are granted something: working out
 that many grants takes half a millisecond, and no other connection has its turn meanwhile. The other replicas go first
@@ -67,11 +68,6 @@ class Wish(NamedTuple):
         return most if self.likely_bytes >= most else self.whole(self.likely_bytes, is_ample=is_ample)
 
 
-def limits(wishes: Iterable[Wish]) -> list[int]:
-    """Return the most that each of `wishes` can use."""
-    return list(map(_LIMIT, wishes))
-
-
 def share(
     wishes: Sequence[Wish],
     available: float,
@@ -85,25 +81,17 @@ def share(
     Of the wishes of one branch (`branches` names the branch of each wish, None for none) no more is handed out than the
     branch has `room` for. Unless there `is_ample`, nobody gets more than can be used well, and the rest stays.
     """
-    if is_ample and _fit(wishes, available, branches, room):
-        return limits(wishes)
+    # Of thousands of replicas the first few tell already that there is not enough for all.
+    if is_ample and (len(wishes) <= MOST_SHARED or sum(map(LIMIT, wishes[:MOST_SHARED])) <= available):
+        limits = list(map(LIMIT, wishes))
+        if sum(limits) <= available and (not room or _fit(wishes, branches, room)):
+            return limits
     sharing = _Sharing(available, room or {}, is_ample=is_ample)
     return sharing.share(wishes[:MOST_SHARED], branches or [None] * len(wishes))
 
 
-def _fit(
-    wishes: Sequence[Wish], available: float, branches: Sequence[Claim | None], room: Mapping[Claim, float] | None
-) -> bool:
-    """Return whether there are bytes for everything that anybody can use.
-
-    Of thousands of replicas the first few tell already that there are not.
-    """
-    if len(wishes) > MOST_SHARED and sum(map(_LIMIT, wishes[:MOST_SHARED])) > available:
-        return False
-    if sum(map(_LIMIT, wishes)) > available:
-        return False
-    if not room:
-        return True
+def _fit(wishes: Sequence[Wish], branches: Sequence[Claim | None], room: Mapping[Claim, float]) -> bool:
+    """Return whether each branch has room for everything that its wishes can use."""
     wished = dict.fromkeys(room, 0)
     for wish, branch in zip(wishes, branches, strict=True):
         if branch is not None:

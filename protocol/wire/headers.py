@@ -108,7 +108,10 @@ def peek_request(buffer: Bytes, start: int, end: int) -> RequestHead | None:
     after = at + max(length, 0)
     if after > end:
         return None
-    client_id = None if length < 0 else _text(buffer, at, after)
+    try:
+        client_id = None if length < 0 else str(buffer[at:after], "utf-8")
+    except UnicodeDecodeError as error:
+        raise ProtocolError("request header: client_id is not UTF-8") from error
     body_at = _after_tagged_fields(buffer, after, end) if version >= FLEXIBLE_REQUEST_HEADER else after
     return None if body_at is None else RequestHead(api_key, api_version, correlation_id, client_id, body_at)
 
@@ -160,13 +163,6 @@ def response_body(frame: Bytes, api_key: int, api_version: int) -> bytes:
     if head is None:
         raise ProtocolError("the frame ends inside the response header")
     return data[head.body_at :]
-
-
-def _text(buffer: Bytes, at: int, end: int) -> str:
-    try:
-        return str(buffer[at:end], "utf-8")
-    except UnicodeDecodeError as error:
-        raise ProtocolError("request header: client_id is not UTF-8") from error
 
 
 def _after_tagged_fields(buffer: Bytes, at: int, end: int) -> int | None:

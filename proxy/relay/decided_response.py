@@ -43,37 +43,6 @@ MOST_COUNT_BYTES = 4
 """How many bytes the number of topics may take after its first one: in flexible versions it is a varint."""
 
 
-class Chunk:
-    """The bytes of an answer that go on now, and the entries in them: these are learnt from once the bytes have gone.
-
-    Invariant: an entry is not learnt from twice: what `take` has returned is gone from here.
-    """
-
-    __slots__ = ("_at", "_relayed_before", "buffer", "end", "rows")
-
-    def __init__(self) -> None:
-        self.rows: Sequence[ResponseEntry] = ()
-        """Entries, perhaps as plain tuples. Positions in them are offsets in `buffer`, which holds nothing from `end`
-        on."""
-        self.buffer: mmap.mmap
-        self.end = self._at = self._relayed_before = 0
-
-    def begin(self, rows: Sequence[ResponseEntry], window: Window, end: int, relayed_bytes: int) -> None:
-        """Take the window's bytes up to `end`, which are about to go on after `relayed_bytes` of answers."""
-        self.rows, self.buffer, self.end = rows, window.buffer, end
-        self._at, self._relayed_before = window.start, relayed_bytes
-
-    def take(self) -> Sequence[ResponseEntry]:
-        """Return the entries, not to be returned again if the connection ends in a pause of learning from them."""
-        rows, self.rows = self.rows, ()
-        return rows
-
-    def begun(self, relayed_bytes: int) -> list[ResponseEntry]:
-        """Return the entries of which some records have gone on, now that `relayed_bytes` of answers have."""
-        ends = self._at + relayed_bytes - self._relayed_before
-        return [row for row in self.rows if ResponseEntry(*row).records_at < ends]
-
-
 class DecidedResponseReader:
     """Reads one connection's answers, one after the other, each from `begin` until `on_sent` is true, or `lost`."""
 
@@ -83,11 +52,14 @@ class DecidedResponseReader:
         "_clock",
         "_exchange",
         "_form",
+        "_gone_at",
         "_last_empty",
         "_now",
         "_passed",
         "_pending",
-        "_piece",
+        "_rows",
+        "_rows_end",
+        "_rows_in",
         "_settled",
         "_to_splice",
         "_total",
@@ -102,7 +74,14 @@ class DecidedResponseReader:
         self._additions = Additions()
         self._buffer = ResponseBuffer(exchange, limits, self._additions)
         self._unfinished = PartialEntry()
-        self._piece = Chunk()
+        self._rows: Sequence[ResponseEntry] = ()
+        """The entries in the bytes that go on now, perhaps as plain tuples: they are learnt from, once, when the bytes
+        have gone. Positions in them are offsets in `_rows_in`, which holds nothing from `_rows_end` on."""
+        self._rows_in: mmap.mmap
+        self._rows_end = 0
+        self._gone_at = 0
+        """What to take off the bytes of answers that have been relayed, to know the offset in `_rows_in` up to which
+        these have gone."""
         self._last_empty: tuple[int, bytes, int | None] | None = None
         """The last answer, if it had no records: its version, its bytes after the correlation id, and the state of
         knowledge (`PendingFetch.teaches`) it left. An equal answer in an equal state is not read again."""
@@ -114,9 +93,8 @@ class DecidedResponseReader:
         self._now = now
         self._walk: FrameWalk | None = None
         self._passed = 0  # bytes of the frame that were told to go on, or were kept
-        self._unfinished.watch(None, 0)
+        self._rows = ()
         self._to_splice = 0  # bytes after the window, all of one partition's records, to be spliced next without a look
-        self._piece.rows = ()
         self._settled = False  # all of it has been learnt from, and its grants are settled
         self._was_read_at: int | None = None  # where in the piece's buffer the frame begins, if it was read whole
 
@@ -154,32 +132,33 @@ class DecidedResponseReader:
         return is_all
 
     def _learn(self) -> None:
-        unfinished, piece, walk = self._unfinished, self._piece, self._walk
+        unfinished, walk = self._unfinished, self._walk
         if unfinished.ends is not None and unfinished.has_gone(self._passed):
             self._now = self._clock()
             unfinished.learn(self._pending, self._now)
-        if not piece.rows:
+        rows, self._rows = self._rows, ()
+        if not rows:
             return
-        rows = piece.take()
         if self._buffer.active:
-            self._buffer.learn(rows, piece.buffer, piece.end, self._now)
+            self._buffer.learn(rows, self._rows_in, self._rows_end, self._now)
             return
         if walk is not None and walk.unseen(self._passed) > 0:
-            unfinished.keep(rows[-1], piece.buffer, piece.end, ends=walk.unseen(0))
+            unfinished.keep(rows[-1], self._rows_in, self._rows_end, ends=walk.unseen(0))
             rows = rows[:-1]
-        self._pending.forwards(rows, piece.buffer, piece.end, self._now)
+        self._pending.forwards(rows, self._rows_in, self._rows_end, self._now)
 
     def _settle(self) -> None:
-        pending, piece, read_at = self._pending, self._piece, self._was_read_at
+        pending, read_at = self._pending, self._was_read_at
         if read_at is not None and not pending.has_news and (teaches := pending.teaches()) is not None:
             self._last_empty = (
                 pending.version,
-                piece.buffer[read_at + FIXED_HEAD_BYTES : read_at + self._total],
+                self._rows_in[read_at + FIXED_HEAD_BYTES : read_at + self._total],
                 teaches,
             )
         if self._buffer.active:
             self._buffer.end()
-        pending.finish(self._now)
+        if pending.grants:
+            pending.finish(self._now)
         if pending.throttle.charges_on_send:
             forget_early_charges(pending)
         self._settled = True
@@ -191,10 +170,10 @@ class DecidedResponseReader:
         gets no bytes that no budget pays for.
         """
         self._unfinished.learn(self._pending, now)
-        piece = self._piece
-        if piece.rows and not self._buffer.active:
-            begun = piece.begun(self._exchange.relayed.response_bytes)
-            self._pending.forwards(begun, piece.buffer, piece.end, now)
+        if self._rows and not self._buffer.active:
+            gone = self._exchange.relayed.response_bytes - self._gone_at
+            begun = [row for row in self._rows if ResponseEntry(*row).records_at < gone]
+            self._pending.forwards(begun, self._rows_in, self._rows_end, now)
         self._buffer.end()
         self._pending.lost(now)
 
@@ -216,6 +195,7 @@ class DecidedResponseReader:
             if step is not None:
                 return step
             self._was_read_at = window.start
+        self._unfinished.watch(None, 0)
         row = ResponseEntry if discards else tuple
         self._walk = FrameWalk(window, version=version, size=total - LENGTH_PREFIX_BYTES, row=row)
         return self._go_on(window, self._walk)
@@ -287,7 +267,8 @@ class DecidedResponseReader:
 
     def _go(self, rows: Sequence[ResponseEntry], window: Window, end: int) -> None:
         """Take entries whose bytes, up to `end` in the window, go on now or are kept."""
-        self._piece.begin(rows, window, end, self._exchange.relayed.response_bytes)
+        self._rows, self._rows_in, self._rows_end = rows, window.buffer, end
+        self._gone_at = self._exchange.relayed.response_bytes - window.start
         if self._pending.throttle.charges_on_send and not self._buffer.active:
             charge_on_send(self._pending, rows, self._now)
 

@@ -25,10 +25,11 @@ from protocol.fetch.tables import FIRST_VERSION_WITH_SESSIONS
 from protocol.wire.framing import LENGTH_PREFIX_BYTES, with_length
 from protocol.wire.headers import REQUEST_CORRELATION_ID_AT
 
+from ..throttle import work_in_steps
 from ..throttle.decision import Answer, Forward, Hold
-from ..throttle.work_in_steps import is_long, run_through
+from ..throttle.work_in_steps import run_through
 from .direction import Replace
-from .in_flight import DECIDED, HELD_REQUEST, OPEN, SLICED, WAITING, RequestState, Undecoded
+from .in_flight import DECIDED, HELD_REQUEST, NO_REQUEST, OPEN, SLICED, WAITING, Undecoded
 from .poller import SLICE_SECONDS
 from .transport import HELD, TURN
 
@@ -59,7 +60,7 @@ class Held(NamedTuple):
 class FetchHandler:
     """Decides one connection's requests, one at a time. `clock` returns Trio's time."""
 
-    __slots__ = ("_clock", "_exchange", "_held_since", "_is_same", "_is_waiting", "_last", "_slices", "due", "held")
+    __slots__ = ("_clock", "_exchange", "_held_since", "_is_same", "_last", "_slices", "due", "held")
 
     def __init__(self, exchange: InFlightRequests, clock: Callable[[], float]) -> None:
         self._exchange = exchange
@@ -75,18 +76,6 @@ class FetchHandler:
         """The last Fetch: its length, its bytes before and after the correlation id, and what was parsed from them."""
         self._slices: Steps[Step] | None = None
         """The request that is being decided in slices; None: none is."""
-        self._is_waiting = False
-        """This connection's request waits for its first slice, because as many are in slices as may be."""
-
-    @property
-    def is_busy(self) -> bool:
-        """A request is held or in slices, or waits until it may be: `go_on` before another one is read."""
-        return self.held is not None or self._slices is not None or self._is_waiting
-
-    def takes_long(self, total: int) -> bool:
-        """Return whether a Fetch of `total` bytes that equals the last one may take longer than a turn all the same:
-        there are many replicas, or a journal records each partition (5 ms for 20 000)."""
-        return self._has_many_replicas or (total > LONG_FETCH_BYTES and self._exchange.link.throttle.ledger is not None)
 
     def same(self, frame: bytes) -> FetchRequest | None:
         """Return what was parsed from the last Fetch if this one is equal to it, but for the correlation id, which
@@ -112,32 +101,30 @@ class FetchHandler:
     def decide(self, work: Steps[Step], total: int) -> Step:
         """Do `work`, about a frame of `total` bytes, or as much of it as a slice holds. Raises what it raises."""
         exchange = self._exchange
-        if total <= LONG_FETCH_BYTES and not self._has_many_replicas:
+        if total <= LONG_FETCH_BYTES and not self.has_many_replicas:
             return run_through(work)
-        if exchange.answer is DECIDED:
+        if exchange.answer is DECIDED or not exchange.buffers.has_room_for_slices:
             if self.held is None:
                 exchange.request = WAITING
-            return HELD
-        self._is_waiting = not exchange.buffers.has_room_for_slices
-        if self._is_waiting:
-            return TURN
+            return HELD if exchange.answer is DECIDED else TURN
         exchange.buffers.in_slices += 1
         self._slices = work
         return self._slice(work)
 
     def go_on(self) -> Step | None:
-        """Run the next slice of the request that is in slices, or decide once more the one that is held.
+        """Run the next slice of the request that is in slices, or decide once more the one that is held: whenever there
+        is such a request, before another one is read.
 
         None: a request that waited may begin now, and is to be read from the window.
         """
         if self._slices is not None:
             return self._slice(self._slices)
-        if self._is_waiting and not self._exchange.buffers.has_room_for_slices:
+        if self.held is not None:
+            return self.decide(self._again(self.held), 0) if self.due else HELD
+        if not self._exchange.buffers.has_room_for_slices:
             return TURN
-        self._is_waiting = False
-        if self.held is None:
-            return None
-        return self.decide(self._again(self.held), 0) if self.due else HELD
+        self._exchange.request = NO_REQUEST
+        return None
 
     def take(self, frame: bytes, request: FetchRequest, correlation_id: int) -> Steps[Step]:
         """Decide a replica's Fetch, the next frame of the window: forward it, hold it, or have it answered here. If it
@@ -169,13 +156,15 @@ class FetchHandler:
             self._slices.close()
             self._end_slices()
         self._held_long_enough()
-        self._forget()
+        if self._last is not None:
+            self._exchange.buffers.keep(0, instead_of=self._last[0])
+            self._last = None
 
     @property
-    def _has_many_replicas(self) -> bool:
+    def has_many_replicas(self) -> bool:
         """True if there are many replicas of which something is to be decided, or looked at again."""
         replicas = self._exchange.link.replicas
-        return is_long(len(replicas.behind) + len(replicas.new) + len(replicas.changed))
+        return len(replicas.behind) + len(replicas.new) + len(replicas.changed) > work_in_steps.STEP_ITEMS
 
     def _slice(self, work: Steps[Step]) -> Step:
         """Do steps until the slice is over. Return TURN, or the result after the last step."""
@@ -196,7 +185,7 @@ class FetchHandler:
 
     def _end_slices(self) -> None:
         self._slices = None
-        self._exchange.request = RequestState.NONE if self.held is None else HELD_REQUEST
+        self._exchange.request = NO_REQUEST if self.held is None else HELD_REQUEST
         self._exchange.buffers.in_slices -= 1
 
     def _again(self, held: Held) -> Steps[Step]:
@@ -232,13 +221,9 @@ class FetchHandler:
             self._exchange.held_seconds += seconds
 
     def _kept(self, frame: bytes, request: FetchRequest) -> FetchRequest:
-        self._forget()
-        self._is_same = False
-        if request.head.api_version < FIRST_VERSION_WITH_SESSIONS and self._exchange.buffers.keep(len(frame)):
-            self._last = len(frame), frame[:REQUEST_CORRELATION_ID_AT], frame[AFTER_CORRELATION_ID:], request
+        before = 0 if self._last is None else self._last[0]
+        self._is_same, self._last = False, None
+        size = len(frame) if request.head.api_version < FIRST_VERSION_WITH_SESSIONS else 0
+        if self._exchange.buffers.keep(size, instead_of=before) and size:
+            self._last = size, frame[:REQUEST_CORRELATION_ID_AT], frame[AFTER_CORRELATION_ID:], request
         return request
-
-    def _forget(self) -> None:
-        if self._last is not None:
-            self._exchange.buffers.let_go(self._last[0])
-            self._last = None

@@ -126,15 +126,14 @@ class Buffers:
         """Another long Fetch may be begun. A connection that must wait asks again in its next turn."""
         return self.in_slices < MOST_IN_SLICES
 
-    def keep(self, size: int) -> bool:
-        """Return whether a frame of `size` bytes may be kept with what was read from it, until `let_go`."""
+    def keep(self, size: int, *, instead_of: int = 0) -> bool:
+        """Return whether a frame of `size` bytes may be kept with what was read from it. One of `instead_of` bytes is
+        kept no longer."""
+        self.kept -= instead_of
         if self.is_memory_short or self.kept + size > MOST_KEPT_BYTES:
             return False
         self.kept += size
         return True
-
-    def let_go(self, size: int) -> None:
-        self.kept -= size
 
     def reserve(self, size: int) -> bool:
         """Return whether there was room for `size` bytes, which now count as held until they are released."""
@@ -160,7 +159,7 @@ class RequestState(enum.Enum):
     """The state of the request that is being dealt with."""
 
     NONE = "none is"
-    WAITING = "a long one waits for the end of an answer before it is decided"
+    WAITING = "a long one waits in the window: for the end of an answer, or until fewer others are in slices"
     SLICED = "it is being decided in slices: answers wait, since they change what is known of the replicas"
     HELD = "it was taken from the follower, and is neither forwarded nor answered yet"
 
@@ -175,7 +174,9 @@ class AnswerState(enum.Enum):
 
 # A member costs ten times a global's look-up (Python 3.11), and these are looked up for every frame.
 OPEN, HANDING, DRAINING = Service.OPEN, Service.HANDING, Service.DRAINING
-WAITING, SLICED, HELD_REQUEST = RequestState.WAITING, RequestState.SLICED, RequestState.HELD
+NO_REQUEST, WAITING, SLICED, HELD_REQUEST = (
+    RequestState.NONE, RequestState.WAITING, RequestState.SLICED, RequestState.HELD,
+)  # fmt: skip
 NO_ANSWER, PASSING, DECIDED = AnswerState.NONE, AnswerState.PASSING, AnswerState.DECIDED
 
 
@@ -190,7 +191,7 @@ class InFlightRequests:
     settled: Changes = field(default_factory=Changes)
     """Notified after each response."""
     service: Service = OPEN
-    request: RequestState = RequestState.NONE
+    request: RequestState = NO_REQUEST
     answer: AnswerState = NO_ANSWER
     opaque: Undecoded | None = None
     """Why frames cannot be told apart any more, so that bytes pass as they come; None: they can."""
@@ -243,7 +244,7 @@ class InFlightRequests:
     def has_room_again(self) -> bool:
         """Reading from the follower may go on, because no more than half of the requests that may be in flight still
         are. If it went on at the first answer, it would stop and start again for each request."""
-        if self.service is HANDING or (self.answer is DECIDED and self.request is not RequestState.NONE):
+        if self.service is HANDING or (self.answer is DECIDED and self.request is not NO_REQUEST):
             return False
         return self.opaque is not None or (
             self.correlator.in_flight <= MOST_IN_FLIGHT // 2 and len(self._fetches) <= MOST_DECIDED_IN_FLIGHT // 2
@@ -256,7 +257,7 @@ class InFlightRequests:
 
     def decided(self) -> None:
         """Note that the request that was taken from the follower has been forwarded or answered."""
-        self.request = RequestState.NONE
+        self.request = NO_REQUEST
         self.settled.notify()
 
     def sent(self, head: RequestHead, *, expects_response: bool, pending: PendingFetch | None = None) -> None:

@@ -26,7 +26,7 @@ from ..throttle.work_in_steps import run_through
 from .direction import rest
 from .fast_path import passable_requests, passes_unseen
 from .fetch_handling import LONG_FETCH_BYTES, FetchHandler
-from .in_flight import MAX_FRAME_BYTES, Undecoded
+from .in_flight import MAX_FRAME_BYTES, NO_REQUEST, Undecoded
 from .transfer import BETWEEN_FRAMES, Need
 from .transport import HELD
 
@@ -78,21 +78,24 @@ class RequestReader:
     def read(self, window: Window) -> Step:
         """Return what to do next. Raises ProtocolError if a request must not go on, or is none."""
         exchange = self._exchange
-        if self.decision.is_busy:
-            step = self.decision.go_on()
-            if step is not None:
-                return step
+        if exchange.request is not NO_REQUEST and (waiting := self.decision.go_on()) is not None:
+            return waiting
         if not self.has_begun and not self._begins(window):
             return BETWEEN_FRAMES
-        if exchange.opaque:
-            self._has_read()  # no request has to be whole any more
         if exchange.opaque or window.end - window.start < LENGTH_PREFIX_BYTES:
+            if exchange.opaque:
+                self._has_read()  # no request has to be whole any more
             return rest(window, opaque=exchange.opaque is not None)
         room = exchange.room
         if room <= 0:
             exchange.waits_for_room()
             return HELD
-        step = self._whole_fetch(window) or passable_requests(window, exchange, room)
+        step: Step | None = None
+        if exchange.link.throttle.is_idle:
+            self._untouched = None  # another session may begin meanwhile, and pass unseen
+        elif exchange.correlator.state is KAFKA:
+            step = self._whole_fetch(window)
+        step = step or passable_requests(window, exchange, room)
         if step:
             if exchange.reading:  # the first look at this request found only a part of it
                 self._has_read()
@@ -112,11 +115,7 @@ class RequestReader:
 
     def _whole_fetch(self, window: Window) -> Step | None:
         """Decide a replica's Fetch if the whole of it is in the window; None for anything else."""
-        exchange, start = self._exchange, window.start
-        if exchange.link.throttle.is_idle:
-            self._untouched = None  # another session may begin meanwhile, and pass unseen
-        if exchange.link.throttle.is_idle or exchange.correlator.state is not KAFKA:
-            return None
+        start, ledger = window.start, self._exchange.link.throttle.ledger
         whole = whole_request(window.buffer, start, window.end)
         if whole is None:
             return None
@@ -124,9 +123,12 @@ class RequestReader:
         if api_key != API_FETCH or version not in SUPPORTED_FETCH_VERSIONS:
             return None
         total = after - start
-        if total > self._limits.max_request_bytes or self.decision.takes_long(total):
+        decision, most = self.decision, self._limits.max_request_bytes
+        if ledger is not None:
+            most = min(most, LONG_FETCH_BYTES)  # the journal records each partition, which takes 5 ms for 20 000
+        if total > most or decision.has_many_replicas:
             return None
-        frame, decision = window.buffer[start + LENGTH_PREFIX_BYTES : after], self.decision
+        frame = window.buffer[start + LENGTH_PREFIX_BYTES : after]
         request = decision.same(frame)
         if request is None:
             if total > LONG_FETCH_BYTES:

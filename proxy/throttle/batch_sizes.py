@@ -29,14 +29,14 @@ FORGOTTEN_SHARE = 1 / 32
 class BatchSizes:
     """The batch sizes of one partition, in bytes; 0: unknown."""
 
-    __slots__ = ("_credit", "_largest", "guesses", "next", "supposed")
+    __slots__ = ("_credit", "_largest", "guesses", "largest", "next")
 
     def __init__(self) -> None:
         self.next = 0
         """The batch that the follower fetches next."""
         self._largest = 0
-        self.supposed = 0
-        """What batches of its topic are like, while none of its own was seen."""
+        self.largest = 0
+        """The largest batch of late; while none was seen, what batches of its topic are like."""
         self._credit = 0.0
         """What guesses may waste; below 0 they have wasted too much."""
         self.guesses = True
@@ -48,11 +48,6 @@ class BatchSizes:
         return self.next or self._largest
 
     @property
-    def largest(self) -> int:
-        """The largest batch of late."""
-        return self._largest or self.supposed
-
-    @property
     def first(self) -> int:
         """What probably brings the next batch, and the header of the one behind it."""
         size = self.next or self.largest
@@ -62,8 +57,15 @@ class BatchSizes:
         """Take the size of the batch at the front of an answer; return whether that is news."""
         if size <= self._largest:
             return False
-        self._largest = size
+        self.largest = self._largest = size
         return True
+
+    def suppose(self, size: int) -> bool:
+        """Take what batches of its topic are like; return whether that is news."""
+        if self._largest:
+            return False
+        self.largest = size
+        return not self.next
 
     def saw(self, walk: BatchWalk) -> None:
         """Take records that were cut off where their grant ended."""
@@ -74,3 +76,4 @@ class BatchSizes:
             self._credit = max(min(credit, most), -most)
             self.guesses = self._credit >= (0 if self.guesses else largest / 2)
         self.next, self._largest = walk.next_bytes, largest
+        self.largest = largest or self.largest

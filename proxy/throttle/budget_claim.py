@@ -12,12 +12,12 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, TypeAlias
 
 from admission.budget_path import BudgetPath
-from admission.wishes import limits
+from admission.wishes import LIMIT
 
+from . import work_in_steps
 from .peer_latencies import LEAST_PAUSE_RISE_SECONDS, tolerated_rise
 from .priority_order import PriorityOrder
 from .replica import LEAST_NEED_BYTES
-from .work_in_steps import is_long
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -65,16 +65,16 @@ class BudgetClaim:
     """One link's path through the budgets of its role, and its grants."""
 
     __slots__ = (
-        "_granted_bytes", "_leaves", "_order", "_peer", "_piggyback", "_replicas", "_throttle", "_tree", "branches",
-        "has_all", "path",
+        "_granted_bytes", "_leaves", "_order", "_peer", "_piggyback", "_replicas", "_throttle", "branches", "has_all",
+        "path", "tree",
     )  # fmt: skip
 
     def __init__(self, throttle: RoleThrottle, replicas: Replicas, peer: str) -> None:
         self._throttle = throttle
         self._replicas = replicas
         self._peer = peer
-        self._tree = throttle.tree
-        self.path = BudgetPath(*self._tree.trunk(peer))
+        self.tree = throttle.tree
+        self.path = BudgetPath(*self.tree.trunk(peer))
         self._order = PriorityOrder()
         self._piggyback = CatchUpWindow()
         self._granted_bytes = 0
@@ -92,16 +92,12 @@ class BudgetClaim:
     def meet(self, peer: str) -> None:
         """Rename the peer."""
         self._peer = peer
-        self._reroute()
+        self.reroute()
 
-    def _reroute(self) -> None:
-        self._tree = self._throttle.tree
-        self.path = self.path.reroute(*self._tree.trunk(self._peer))
-
-    def renew(self) -> None:
-        """Begin a decision: go by the budgets that there are now."""
-        if self._throttle.tree is not self._tree:
-            self._reroute()
+    def reroute(self) -> None:
+        """Go by the budgets that there are now."""
+        self.tree = self._throttle.tree
+        self.path = self.path.reroute(*self.tree.trunk(self._peer))
 
     def want_nothing(self) -> None:
         """Withdraw the claim: no bytes are wanted, or all are granted."""
@@ -119,7 +115,7 @@ class BudgetClaim:
         if not replicas.behind and not (with_new and replicas.new):
             self.want_nothing()
             return NOBODY
-        if is_long(len(replicas.behind)) and not path.may_grant(now, rides=rides):
+        if len(replicas.behind) > work_in_steps.STEP_ITEMS and not path.may_grant(now, rides=rides):
             return NOBODY
         order = replicas.in_turn(with_new=with_new)
         if self._throttle.needs.is_any:
@@ -143,12 +139,12 @@ class BudgetClaim:
         if not keys:
             return {}
         path = self.path
-        branches = self._tree.branches(keys, path) if self._tree.has_branches else ()
+        branches = self.tree.branches(keys, path) if self.tree.has_branches else ()
         grants = path.grant(wishes, now, branches=branches, rides=rides)
-        if len(grants) == len(wishes) and grants == limits(wishes):
+        if len(grants) == len(wishes) and grants == list(map(LIMIT, wishes)):
             self.has_all = not self._leaves
             if not path.fetcher.priority:
-                self.want_nothing()
+                path.want_nothing()
         granted = dict(zip(keys, grants))  # noqa: B905 - to say `strict` costs every fetch half of the call again
         if 0 in grants:
             granted = {key: size for key, size in granted.items() if size}

@@ -63,11 +63,12 @@ Decision = Forward | Hold | Answer
 @dataclass(slots=True)
 class Demand:
     """A request that is being decided, several times if it is held. `translation`: its part in a fetch session (v7 and
-    later). No tuple, for the same reason."""
+    later). `partitions`: how many of them the follower wants, listed or not. No tuple, for the same reason."""
 
     frame: bytes
     request: FetchRequest
     arrived: float
+    partitions: int
     translation: Translation[Asked] | None = None
 
     @property
@@ -83,11 +84,6 @@ class Demand:
     def is_full(self) -> bool:
         """Its response must hold every partition that the follower wants."""
         return self.translation is None or self.translation.request.is_full
-
-    @property
-    def partitions(self) -> int:
-        """How many partitions the follower wants, whether the lists select them or not."""
-        return len(self.request.entries if self.translation is None else self.translation.partitions)
 
 
 def error_answer(frame: bytes, request: FetchRequest, answer: LocalAnswer) -> Answer:

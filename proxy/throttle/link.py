@@ -21,12 +21,13 @@ from protocol.fetch.tables import FIRST_VERSION_WITH_SESSIONS
 
 from ..roles import Role
 from ..topology.racks import Relayed
+from . import work_in_steps
 from .budget_claim import BudgetClaim
 from .decision import Answer, Demand, Forward, Hold
 from .link_session import LinkSession
 from .replicas import Replicas
 from .request_builder import RequestBuilder, rebuild
-from .work_in_steps import is_long, parts
+from .work_in_steps import parts
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from protocol.fetch.request import FetchRequest, SessionAt
     from protocol.session.requests import PartitionKey
 
+    from ..ledger.link_journal import LinkJournal
     from .decision import Decision
     from .role_throttle import RoleThrottle
     from .work_in_steps import Steps
@@ -70,7 +72,7 @@ class Link:
         self._is_timed = False
         """At the last request the throttle paced what catches up, by how soon the follower is back."""
         self._relayed_bytes = 0
-        """Of answers, until the last request."""
+        """Of answers, until the last request; counted while the throttle paces."""
         self._refresh_checked_at = -math.inf
         """When replicas that were left out for `REFRESH_SECONDS` were last looked for."""
         self.claim = BudgetClaim(throttle, self.replicas, peer)
@@ -124,51 +126,54 @@ class Link:
         if expected_at is not None:
             self._is_live = now < expected_at
         if self._traffic is not None:
-            for part in parts(request.entries):
-                self._traffic.asked(part, now)
-                yield
-        translation = None
+            yield from self._tell_asked(self._traffic, request, now)
+        translation, partitions = None, len(request.entries)
         if request.head.api_version >= FIRST_VERSION_WITH_SESSIONS:
             taken = yield from self._session.take(frame, request, now)
             if isinstance(taken, Answer):
                 return taken
-            translation = taken
+            translation, partitions = taken, len(taken.partitions)
         else:
-            self._reselect()
+            if self.replicas.reselect():
+                self._took_one = False  # partitions that an equal request names may be listed now
             if is_same and self._took_one:
                 self.replicas.asked_the_same(now)
             else:
                 self._took_one = False
                 yield from self.replicas.asked(request.entries, now)
                 self._took_one = True
-        demand = Demand(frame, request, now, translation)
-        self._builder.look_back(demand, now)
+        demand = Demand(frame, request, now, partitions, translation)
+        if self._builder.beside is not None:
+            self._builder.look_back(demand, now)
         return demand
+
+    @staticmethod
+    def _tell_asked(traffic: LinkJournal, request: FetchRequest, now: float) -> Steps[None]:
+        for part in parts(request.entries):
+            traffic.asked(part, now)
+            if part is not request.entries:
+                yield
 
     def _look_at_return(self, now: float) -> None:
         """Note that the follower is back: where the throttle paces catch-up beside records in sync, take how long that
         took. If it did so at the last request and does not any more, end what was bounded by that time."""
-        throttle = self.throttle
+        throttle, claim = self.throttle, self.claim
         self._is_timed = throttle.paces
         since, in_sync = self.replicas.timings.take_since()
         size = self.relayed.response_bytes - self._relayed_bytes
         self._relayed_bytes += size
-        if not self._is_timed:
-            self.claim.lift_piggyback_limit()
-            return
-        throttle.timings.carried(self, size)
-        if since is not None and (in_sync or throttle.is_auto):
-            self.claim.came_back(now - since, size, now)
+        if self._is_timed and self.replicas.timings.counted_as is not None:
+            throttle.timings.carried(self, size)
+        if self._is_timed and since is not None and (in_sync or throttle.is_auto):
+            claim.came_back(now - since, size, now)
             if in_sync and throttle.is_auto:
                 throttle.timings.came_back(self, now - since, size, now)
-        elif not throttle.is_auto and throttle.budget.has_spare(now):
-            self.claim.lift_piggyback_limit()  # producers have paused: nothing tells how soon the follower is back
+        elif claim.path.fetcher.max_bytes_beside_in_sync < math.inf and (
+            not self._is_timed or (not throttle.is_auto and throttle.budget.has_spare(now))
+        ):
+            claim.lift_piggyback_limit()  # producers have paused: nothing tells how soon the follower is back
 
-    def _reselect(self) -> None:
-        if self.replicas.reselect():
-            self._took_one = False  # partitions that an equal request names may be listed now
-
-    def decide(  # noqa: C901 - a generator within a generator costs every fetch
+    def decide(  # noqa: C901 - each call costs every fetch
         self, demand: Demand, now: float, *, may_hold: bool = True
     ) -> Steps[Decision]:
         """Return what to do with the request at `now`. Side effects: grants are reserved, omissions counted.
@@ -179,22 +184,26 @@ class Link:
         reselects = now != demand.arrived  # `begin` went by the lists of that moment
         while True:
             changes = throttle.changes
-            self.claim.renew()
+            if throttle.tree is not self.claim.tree:
+                self.claim.reroute()
             if throttle.is_idle:
                 self.forget()
                 if demand.translation is None:
                     return Forward(None, None)
-            if reselects:
-                self._reselect()
+            if reselects and replicas.reselect():
+                self._took_one = False
             behind, new = replicas.behind, replicas.new
             if not behind and not new:
                 self.claim.want_nothing()
                 return (yield from self._built(demand, self._builder.as_it_is(demand, now), now))
-            rides = self._goes_on_anyway(demand, now)
+            # Whether other partitions have news, so that the request goes on whatever is granted.
+            rides = (throttle.is_auto and now < throttle.timings.live_until) or (
+                self._is_live and demand.partitions > len(behind) + len(new)
+            )
             enforce = throttle.enforce
             shapes = throttle.shapes and demand.request.head.api_version >= FIRST_VERSION_WITH_KIP74
             turn = self.claim.in_turn(now, with_new=shapes, rides=rides)
-            if is_long(len(behind)):
+            if len(behind) > work_in_steps.STEP_ITEMS:
                 yield
             if throttle.changes == changes:
                 break
@@ -210,18 +219,12 @@ class Link:
             self.claim.give_back(granted, now)
             raise
 
-    def _goes_on_anyway(self, demand: Demand, now: float) -> bool:
-        """Return whether other partitions have news, so that the request goes on whatever is granted."""
-        if self.throttle.is_auto and now < self.throttle.timings.live_until:
-            return True
-        return self._is_live and demand.partitions > len(self.replicas.behind) + len(self.replicas.new)
-
     def _divide(
         self, demand: Demand, granted: dict[PartitionKey, int], now: float, *, may_hold: bool, shapes: bool
     ) -> Steps[Decision]:
         """Forward what is granted and what must go on; hold or answer where nothing is left."""
         behind = self.replicas.behind
-        if is_long(len(behind)):
+        if len(behind) > work_in_steps.STEP_ITEMS:
             yield
         unheard: frozenset[PartitionKey] = frozenset()
         if may_hold and shapes and now - self._refresh_checked_at >= REFRESH_CHECK_SECONDS:
@@ -233,11 +236,11 @@ class Link:
                 yield from self._tell_withheld(list(behind), now)
                 return self._builder.answer(demand)
         omitted, probed = self._split(demand, granted, unheard)
-        if is_long(len(behind)):
+        if len(behind) > work_in_steps.STEP_ITEMS:
             yield
         yield from self._tell_withheld(omitted, now)
         chosen = self._builder.choose(demand, granted, omitted, probed, unheard, now, shapes=shapes)
-        if is_long(len(behind)):
+        if len(behind) > work_in_steps.STEP_ITEMS:
             yield
         decision = self._builder.send_on(demand, *chosen)
         return (yield from self._built(demand, decision, now))

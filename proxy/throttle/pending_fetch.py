@@ -23,7 +23,6 @@ from .role_throttle import BranchTraffic
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence, Set
 
-    from admission.budget_path import BudgetPath
     from admission.turns import Claim
     from protocol.fetch.request import Asked
     from protocol.fetch.response import ReplayedEntry
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
     from protocol.wire.framing import Bytes
 
     from ..ledger.link_journal import LinkJournal
+    from .budget_claim import BudgetClaim
     from .replica import Replica
     from .replicas import Replicas
     from .role_throttle import RoleThrottle
@@ -48,19 +48,22 @@ class PendingFetch:
     def __init__(
         self,
         throttle: RoleThrottle,
-        path: BudgetPath,
+        claim: BudgetClaim,
         replicas: Replicas,
+        grants: dict[PartitionKey, int],
         version: int,
         admitted_at: float,
         traffic: LinkJournal | None,
     ) -> None:
         self.throttle = throttle
-        self.path = path
+        self.path = claim.path
         self.replicas = replicas
+        self.grants = grants
+        if grants:
+            self.branches = claim.branches
         self.version = version
         self.admitted_at = admitted_at
         self.traffic = traffic
-        self.grants: dict[PartitionKey, int] = {}
         self.fed: list[Replica] = []
         """If `in_full`: the replicas that were brought records so far."""
 
@@ -85,7 +88,8 @@ class PendingFetch:
     has_news = False
     """Records have gone on to the follower, or a throttled replica's error: an equal answer would be news again."""
     is_timed = False
-    """The time to the first granted records has been measured."""
+    """The time to the first granted records has been measured: a rate with `auto` is chosen by how long leaders take to
+    answer, and how long followers take to come back."""
     catches_up = False
     """At least one replica that is behind was requested."""
     branches: Mapping[PartitionKey, Claim] = MappingProxyType({})
@@ -157,7 +161,7 @@ class PendingFetch:
         """
         if self.traffic is not None:
             self.traffic.forwarded(entries, now)
-        known = self.replicas.known
+        known, is_tight = self.replicas.known, self.is_tight
         expects = None if self.translation is None else self.translation.expects
         brought: list[tuple[Replica, int, int, int]] = []
         walked: dict[PartitionKey, BatchWalk] = {}
@@ -184,7 +188,7 @@ class PendingFetch:
                 if size > replica.batches.largest and replica.standing is not IN_SYNC:
                     replica.saw_batch(batch_size(buffer, records_at, end))
                 brought.append((replica, size, entry_at, records_at))
-                if key in self.grants and self._is_cut(replica, size):
+                if is_tight and key in self.grants and self._is_cut(replica, size):
                     found = batches or BatchWalk(size)
                     found.look(buffer, records_at, end)
                     walked[key] = found
@@ -238,7 +242,10 @@ class PendingFetch:
         if self.in_full and grants:  # otherwise all were brought records, and their order stays as it was
             self.fed += [each[0] for each in brought]
         if self.throttle.paces:
-            _time(self, now, in_sync=in_sync > 0, catches_up=reserved > 0)
+            self.replicas.timings.records_go_on(now, in_sync=in_sync > 0)
+            if reserved and not self.is_timed and self.throttle.is_auto:
+                self.is_timed = True
+                self.replicas.timings.answered(now - self.admitted_at)
 
     def discards(self, entry: ResponseEntry, now: float) -> None:
         """Note that the records of this entry are over quota and do not go on; everything else of it does."""
@@ -301,15 +308,6 @@ def _serve_later(fed: Sequence[Replica], throttle: RoleThrottle) -> None:
     ordered = sorted(fed, key=SERVED)
     for replica, turn in zip(ordered, throttle.next_turns(len(ordered)), strict=True):
         replica.served = turn
-
-
-def _time(pending: PendingFetch, now: float, *, in_sync: bool, catches_up: bool) -> None:
-    """Note when records go on. A rate with `auto` is chosen by two times: how long leaders take to answer, and how long
-    followers take to come back."""
-    pending.replicas.timings.records_go_on(now, in_sync=in_sync)
-    if catches_up and not pending.is_timed and pending.throttle.is_auto:
-        pending.is_timed = True
-        pending.replicas.timings.answered(now - pending.admitted_at)
 
 
 def charge_on_send(pending: PendingFetch, entries: Collection[ResponseEntry], now: float) -> None:

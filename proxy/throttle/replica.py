@@ -137,26 +137,33 @@ class Replica:
         """Its last grants brought no records, so its leader throttles it, natively or by a sidecar of its own."""
         return self._empty_grants > 1
 
-    def asked(self, entry: RequestEntry, *, returns: bool) -> None:
-        """Take the follower's next request for this partition, and classify it by what was known before.
+    def asked(self, entry: RequestEntry, *, returns: bool = False) -> int:
+        """Take the follower's next request for this partition, and classify it by what was known before. Return by how
+        many messages its lag has shrunk.
 
         `returns`: the request before left it out.
         """
+        messages = entry.fetch_offset - self.fetch_offset
+        gained = messages if self.high_watermark > self.fetch_offset else 0
         if returns:
             self.replayable = False
-        went_back = entry.fetch_offset < self.fetch_offset
-        jumped = entry.fetch_offset > self.fetch_offset and not self._delivered
         new_epoch = entry.current_leader_epoch != self.leader_epoch
         # A replica that was behind is in no ISR, whatever the epoch. Taken for truncated, each would be sent a whole
         # partition_max_bytes at once after a restart of the leader.
-        if went_back or (new_epoch and self.standing in (IN_SYNC, TRUNCATED)):
+        if messages < 0 or (new_epoch and self.standing in (IN_SYNC, TRUNCATED)):
             self.forget()
             self.standing = TRUNCATED
-        elif new_epoch or jumped:
+        elif new_epoch or (messages > 0 and not self._delivered):
             self.forget()
         else:
-            self._classify(entry.fetch_offset)
-            self._weigh(entry.fetch_offset - self.fetch_offset)
+            known = self.high_watermark
+            self.standing = NEW if known == UNKNOWN else BEHIND if entry.fetch_offset < known else IN_SYNC
+            if messages and self._unconfirmed_bytes:
+                self._moved_bytes += self._unconfirmed_bytes
+                self._moved_messages += messages
+                if self._moved_bytes > MOST_WEIGHED_BYTES and self._moved_messages > 1:
+                    self._moved_bytes //= 2
+                    self._moved_messages //= 2
         self._unconfirmed_bytes = 0
         self.fetch_offset = entry.fetch_offset
         self.leader_epoch = entry.current_leader_epoch
@@ -164,28 +171,14 @@ class Replica:
             self.limit_bytes = entry.partition_max_bytes
             self._wishes()
         self._delivered = False
-
-    def _weigh(self, messages: int) -> None:
-        if messages <= 0 or not self._unconfirmed_bytes:
-            return
-        self._moved_bytes += self._unconfirmed_bytes
-        self._moved_messages += messages
-        if self._moved_bytes > MOST_WEIGHED_BYTES and self._moved_messages > 1:
-            self._moved_bytes //= 2
-            self._moved_messages //= 2
+        return gained
 
     def asked_again(self) -> bool:
         """Return the follower wants the same of this partition as before; true if the replica stands otherwise now."""
-        stood = self.standing
-        self._classify(self.fetch_offset)
+        stood, known = self.standing, self.high_watermark
+        self.standing = NEW if known == UNKNOWN else BEHIND if self.fetch_offset < known else IN_SYNC
         self._delivered = False
         return self.standing is not stood
-
-    def _classify(self, fetch_offset: int) -> None:
-        if self.high_watermark == UNKNOWN:
-            self.standing = NEW
-        else:
-            self.standing = BEHIND if fetch_offset < self.high_watermark else IN_SYNC
 
     def answered(self, *, high_watermark: int, log_start_offset: int) -> None:
         """Take the leader's values of an entry without error, as they are forwarded."""
@@ -208,20 +201,21 @@ class Replica:
         Less than half of the grant was probably all there is for now.
         """
         if 2 * size < granted:
-            likely = 1 << (LIKELY_GROWTH * size).bit_length()
+            likely: float = 1 << (LIKELY_GROWTH * size).bit_length()
         elif self._likely_bytes == math.inf:
             return
         else:
             likely = 1 << (LIKELY_GROWTH * granted).bit_length()
-        self._expect(likely if likely < self.limit_bytes else math.inf)
+        if likely >= self.limit_bytes:
+            likely = math.inf
+        if likely != self._likely_bytes:
+            self._likely_bytes = likely
+            self._wishes()
 
     def unused(self) -> None:
         """Note that a grant brought no records, perhaps because it was too small."""
-        self._expect(math.inf)
-
-    def _expect(self, likely_bytes: float) -> None:
-        if likely_bytes != self._likely_bytes:
-            self._likely_bytes = likely_bytes
+        if self._likely_bytes != math.inf:
+            self._likely_bytes = math.inf
             self._wishes()
 
     def stalled(self, turn: int, *, needs_more: bool) -> None:
@@ -249,8 +243,7 @@ class Replica:
 
     def suppose(self, batch_bytes: int) -> None:
         """Take the size of other partitions' batches, which its own are probably like."""
-        self.batches.supposed = batch_bytes
-        if not self.batches.seen:
+        if self.batches.suppose(batch_bytes):
             self._wishes()
 
     def _wishes(self) -> None:

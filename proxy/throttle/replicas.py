@@ -204,7 +204,8 @@ class Replicas:
         found = 0
         for part in parts(entries):
             found += self._record_offsets(part, changed, now)
-            yield
+            if part is not entries:
+                yield
         if found != len(self.known):
             self._miss(self.known.keys() - {(entry.topic, entry.partition) for entry in entries})
         self._look_again(changed, now)
@@ -212,7 +213,7 @@ class Replicas:
     def _record_offsets(self, entries: Sequence[RequestEntry], changed: dict[PartitionKey, None], now: float) -> int:
         """Take entries of a request that lists everything. Return how many replicas they ask for."""
         known, free_topics, number = self.known, self._chosen.free_topics, self._requests
-        found = 0
+        found = gained = 0
         for entry in entries:
             topic, partition, leader_epoch, fetch_offset, limit_bytes, _, _ = entry
             if topic in free_topics:
@@ -233,16 +234,18 @@ class Replicas:
             ):
                 stood = replica.standing
                 self.generation += 1
-                self._progress(replica, entry, now)
-                replica.asked(entry, returns=False)
+                gained += replica.asked(entry)
                 changed.pop(key, None)
                 if replica.standing is not stood or stood is TRUNCATED:
                     self._place(key, replica)
+        if gained:
+            self.gain.add(gained, now)
         return found
 
     def asked_more(self, entries: Sequence[RequestEntry], forgotten: Sequence[PartitionKey], now: float) -> Steps[None]:
         """Take a request within a fetch session: only what it lists has changed, only what it forgets is left out."""
         changed, self.changed = self.changed, {}
+        gained = 0
         for part in parts(entries):
             for entry in part:
                 key = (entry.topic, entry.partition)
@@ -250,11 +253,13 @@ class Replicas:
                 if replica is None:
                     self._meet(key, entry, now)
                     continue
-                self._progress(replica, entry, now)
-                replica.asked(entry, returns=False)
+                gained += replica.asked(entry)
                 changed.pop(key, None)
                 self._place(key, replica)
-            yield
+            if part is not entries:
+                yield
+        if gained:
+            self.gain.add(gained, now)
         self._miss([key for key in forgotten if key in self.known])
         self._look_again(changed, now)
 
@@ -293,15 +298,10 @@ class Replicas:
             replica = Replica(entry, now)
             replica.suppose(self._batch_bytes.get(entry.topic, 0))
         else:
-            self._progress(replica, entry, now)
-            replica.asked(entry, returns=True)
+            self.gain.add(replica.asked(entry, returns=True), now)
         self.known[key] = replica
         self._place(key, replica)
         return True
-
-    def _progress(self, replica: Replica, entry: RequestEntry, now: float) -> None:
-        if replica.lag:
-            self.gain.add(entry.fetch_offset - replica.fetch_offset, now)
 
     def _miss(self, keys: Collection[PartitionKey]) -> None:
         self._omitted.begin(keys, self.known, self._asked_at)

@@ -46,7 +46,7 @@ others only the high watermark. 0 would not do: it makes a leader answer at once
 class RequestBuilder:
     """Turns one link's decisions into requests to its leader, or into answers."""
 
-    __slots__ = ("_beside", "_claim", "_replicas", "_session", "_throttle", "_traffic", "expected_at")
+    __slots__ = ("_claim", "_replicas", "_session", "_throttle", "_traffic", "beside", "expected_at")
 
     def __init__(
         self,
@@ -64,14 +64,14 @@ class RequestBuilder:
         self.expected_at: float | None = None
         """When the leader answers the request forwarded last if it has nothing new; None if partitions that are known
         to have data were requested."""
-        self._beside: PendingFetch | None = None
+        self.beside: PendingFetch | None = None
         """The pending fetch of the last request if it asked for granted replicas and for others as well. A sidecar
         beside the leader that allows the granted ones nothing cannot hold such a request, and answers at once."""
 
     def look_back(self, demand: Demand, now: float) -> None:
         """Take the follower's next request. If the grants of the last one brought no records although the replica is
         behind, have the claim rest for a while: the same grants would bring nothing again if given at once."""
-        pending, self._beside = self._beside, None
+        pending, self.beside = self.beside, None
         if pending is None or pending.first is None or not pending.brought_nothing:
             return
         replica = self._replicas.behind.get(pending.first)
@@ -100,7 +100,7 @@ class RequestBuilder:
 
     def as_it_is(self, demand: Demand, now: float) -> Forward | Answer:
         """Forward a request of which every partition is in sync or not throttled."""
-        return self._unshaped(demand, self._pending(demand, now))
+        return self._unshaped(demand, self._pending(demand, {}, now))
 
     def _unshaped(self, demand: Demand, pending: PendingFetch) -> Forward | Answer:
         self.expected_at = demand.deadline
@@ -132,16 +132,15 @@ class RequestBuilder:
             confirms -= unheard
         probed = [*probed, *(key for key in new if key not in granted)]
         self._throttle.statistics.omitted_partitions += len(omitted)
-        pending = self._pending(demand, now)
+        pending = self._pending(demand, granted, now)
         pending.catches_up = len(behind) > len(omitted)
         pending.is_tight = shapes and not self._claim.has_all
-        self._grants(pending, granted)
         pending.first = next((key for key in granted if key in behind), None)
         pending.replays = self._replays(omitted) if replays else []
         pending.confirms = confirms
         self._replicas.leader_is_asked((*granted, *probed), now)
         if granted and demand.partitions > len(granted) + len(omitted):
-            self._beside = pending
+            self.beside = pending
         max_wait_ms = self._max_wait_ms(demand, hurries=bool(omitted) and not granted, now=now)
         self.expected_at = None if granted or probed else now + max_wait_ms / 1000
         if shapes:
@@ -153,9 +152,8 @@ class RequestBuilder:
     def forward_all(self, demand: Demand, granted: dict[PartitionKey, int], now: float) -> Forward:
         """Forward the request as it came, since all of it is granted in full; the follower's own order lets each
         partition be the first one in turn."""
-        pending = self._pending(demand, now)
+        pending = self._pending(demand, granted, now)
         pending.catches_up = pending.in_full = True
-        self._grants(pending, granted)
         first = demand.request.entries[0]
         pending.first = (first.topic, first.partition)
         self.expected_at = None
@@ -175,21 +173,14 @@ class RequestBuilder:
 
     def observe(self, demand: Demand, granted: dict[PartitionKey, int], now: float) -> Forward | Answer:
         """Forward the request unchanged (observe mode), and remember what would have been left out of it."""
-        pending = self._pending(demand, now)
-        self._grants(pending, granted)
+        pending = self._pending(demand, granted, now)
         pending.observed = frozenset(self._replicas.behind.keys() - granted.keys())
         self._throttle.statistics.omitted_partitions += len(pending.observed)
         return self._unshaped(demand, pending)
 
-    def _grants(self, pending: PendingFetch, granted: dict[PartitionKey, int]) -> None:
-        """Forward the request with these grants."""
-        pending.grants = granted
-        if granted:
-            pending.branches = self._claim.branches
-
-    def _pending(self, demand: Demand, now: float) -> PendingFetch:
-        version, path = demand.request.head.api_version, self._claim.path
-        return PendingFetch(self._throttle, path, self._replicas, version, now, self._traffic)
+    def _pending(self, demand: Demand, granted: dict[PartitionKey, int], now: float) -> PendingFetch:
+        version = demand.request.head.api_version
+        return PendingFetch(self._throttle, self._claim, self._replicas, granted, version, now, self._traffic)
 
     def _replays(self, omitted: Collection[PartitionKey]) -> list[ReplayedEntry]:
         known = self._replicas.known

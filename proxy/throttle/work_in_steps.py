@@ -19,6 +19,7 @@ T = TypeVar("T")
 Steps: TypeAlias = "Generator[None, None, T]"
 
 STEP_ITEMS = 64
+"""How many partitions one step deals with. A loop over more of them is a step of its own."""
 
 
 def run_through(steps: Steps[T]) -> T:
@@ -32,12 +33,7 @@ def run_through(steps: Steps[T]) -> T:
 
 
 def parts(items: Sequence[T]) -> Sequence[Sequence[T]]:
-    """Cut `items` into parts of `STEP_ITEMS`."""
+    """Cut `items` into parts of `STEP_ITEMS`. Few items are one part, which is `items` itself: nothing to pause for."""
     if len(items) <= STEP_ITEMS:
         return (items,)
     return [items[at : at + STEP_ITEMS] for at in range(0, len(items), STEP_ITEMS)]
-
-
-def is_long(count: int) -> bool:
-    """Return whether a loop over so many partitions should be a step of its own."""
-    return count > STEP_ITEMS

@@ -161,7 +161,7 @@ def test_so_many_are_decided_at_once_and_the_others_wait_with_their_bytes(
     first, second, third, fourth = all_of_them
     for _ in range(3):
         assert third.go_on(third.requests) is Wait.TURN
-    assert (third.exchange.request, third.requests.transfer.window.size) == (RequestState.NONE, len(long_fetch(0)))
+    assert (third.exchange.request, third.requests.transfer.window.size) == (RequestState.WAITING, len(long_fetch(0)))
     first.request_reader.lost()
     second.drain(second.requests, [])
     assert shared.in_slices == 0

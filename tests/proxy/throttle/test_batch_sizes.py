@@ -74,7 +74,7 @@ def test_large_batches_are_forgotten() -> None:
 
 def test_what_is_supposed_counts_until_a_batch_is_seen() -> None:
     sizes = BatchSizes()
-    sizes.supposed = 5000
+    sizes.suppose(5000)
     assert (sizes.seen, sizes.largest, sizes.first) == (0, 5000, 5000 + BATCH_HEADER_BYTES)
     sizes.saw_first(400)
     assert (sizes.seen, sizes.largest) == (400, 400)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from proxy.throttle.work_in_steps import STEP_ITEMS, is_long, parts, run_through
+from proxy.throttle.work_in_steps import STEP_ITEMS, parts, run_through
 
 if TYPE_CHECKING:
     from proxy.throttle.work_in_steps import Steps
@@ -47,4 +47,4 @@ def test_parts_are_the_items_in_their_order(count: int) -> None:
     found = parts(range(count))
     assert [each for part in found for each in part] == list(range(count))
     assert all(len(part) <= STEP_ITEMS for part in found)
-    assert is_long(count) is (len(found) > 1)
+    assert (len(found) > 1) is (count > STEP_ITEMS)
