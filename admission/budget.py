@@ -56,6 +56,14 @@ class StrictBudget(BudgetNode):
         self._bucket.change_gate(gate_seconds, now)
         self.burst_bytes = self._bucket.burst_bytes
 
+    def state(self, now: float) -> float | None:
+        available = self._bucket.available(now)
+        return None if math.isinf(available) else available
+
+    def restore(self, state: float | None, now: float) -> None:
+        if state is not None:
+            self._bucket.begin_with(state, now)
+
     def is_ample(self, claim: Claim, now: float) -> bool:
         bucket = self._bucket
         if math.isinf(bucket.rate):

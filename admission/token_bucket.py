@@ -86,6 +86,10 @@ class TokenBucket:
             self._refill(now)
         return self._tokens - self._reserved
 
+    def begin_with(self, tokens: float, now: float) -> None:
+        """Go on with no more than so many tokens, or with a debt: what another process has left of the same budget."""
+        self._tokens = min(self.available(now), tokens)
+
     def holds(self, wanted_bytes: float, now: float) -> bool:
         """Return True if so much may be asked for; nothing at a rate of 0."""
         return self.rate > 0 and self.available(now) >= wanted_bytes

@@ -251,6 +251,15 @@ class BudgetNode(ABC):
         self.passed_bytes += size
         self.rate.record(size, now)
 
+    def state(self, now: float) -> float | None:
+        """Return what another process is to `restore` when it takes over: how many bytes are left, negative in debt.
+        None: nothing bounds them, or the policy counts in another way."""
+        del now
+        return None
+
+    def restore(self, state: float | None, now: float) -> None:  # noqa: B027 - not every policy has a state
+        """Begin with no more than the other process has left, so that both together keep to the rate."""
+
     def join(self, fetcher: Fetcher) -> Claim:
         """Give a connection a place in line."""
         claim = Claim(self, fetcher)

@@ -32,6 +32,7 @@ from .requests import (
     Choice,
     E,
     LocalAnswer,
+    SessionRequest,
     full_upstream,
 )
 from .state import FetchSession
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping, Set
 
     from .registry import FetchSessions
-    from .requests import PartitionKey, SessionRequest, Upstream
+    from .requests import PartitionKey, Upstream
 
 
 class SessionTranslator(Generic[E]):
@@ -55,6 +56,20 @@ class SessionTranslator(Generic[E]):
         """The session that the connection goes on with began with a request that passed unseen, so the sidecar never
         omitted anything from it. A session that was translated and has ended is no such session: at the leader it may
         lack what was omitted last, even if the epochs happen to be equal."""
+
+    def state(self) -> tuple[bool, bool]:
+        """Return what another process is to `restore`: whether anything came, and whether its session passes unseen."""
+        return self._began, self._passes
+
+    def restore(self, *, began: bool, passes: bool) -> None:
+        self._began, self._passes = began, passes
+
+    def resume(self, session: FetchSession[E], now: float) -> Translation[E]:
+        """Go on with a session of another process. Return its last request, as forwarded and answered."""
+        known = KnownSession(session, leader=self.leader, user=self, used_at=now)
+        self._sessions.open(known)
+        request: SessionRequest[E] = SessionRequest(session.version, {}, session.session_id, session.follower_epoch)
+        return Translation(self._sessions, self, request, known=known, now=now)
 
     def take(self, request: SessionRequest[E], now: float) -> Translation[E] | LocalAnswer:
         """Take the follower's next request: to be decided, perhaps after a while, or to be answered with an error."""
@@ -156,6 +171,11 @@ class Translation(Generic[E]):
     def session(self) -> object | None:
         """Tells sessions apart: the one that the request goes on with, or that its answer has opened."""
         return None if self._known is None else self._known.session
+
+    def session_at_rest(self) -> FetchSession[E] | None:
+        """Return the session of this request, if it has one that goes on and nothing of it is under way."""
+        known = self._known
+        return None if known is None or known.busy or not self._sessions.is_current(known) else known.session
 
     def leaves_nothing(self, omitted: Set[PartitionKey]) -> bool:
         """Return True if nothing would be left to ask for: hold the request, or `decide` to have it answered here."""

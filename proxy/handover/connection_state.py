@@ -13,7 +13,7 @@ from protocol.wire.correlation import State
 from ..relay.in_flight import HANDING, Undecoded
 from ..relay.tls_socket import TlsSocket
 from ..relay.transport import END, READ
-from .link_state import link_state, restore_link
+from .link_state import link_message, restore_link
 from .messages import ConnectionState
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def take(connection: Connection, now: float) -> ConnectionState:
         request_bytes=bytes(window.view(window.size)),
         frames=exchange.frames,
         replica_fetches=exchange.replica_fetches,
-        link=link_state(link, now),
+        link=link_message(link, now),
         source=follower.source() if isinstance(follower, TlsSocket) else connection.source,
     )
 

@@ -10,6 +10,8 @@ from typing import Any
 
 import msgspec
 
+from ..throttle.replica import ReplicaState  # noqa: TC001 - msgspec reads it
+
 SCHEMA = 2
 """The version of these messages. If the two processes have different ones, the new process is told so, and the old one
 goes on."""
@@ -64,32 +66,7 @@ class Confirmed(msgspec.Struct, frozen=True, tag="confirmed"):
     """The new process has proven itself: the old one takes nothing back from here on."""
 
 
-class ReplicaState(msgspec.Struct, frozen=True, array_like=True):
-    """The state of a `proxy.throttle.replica.Replica`."""
-
-    topic: Any
-    """The topic's name, or since v13 its id: str or bytes. msgspec cannot tell the two apart in a union."""
-    partition: int
-    fetch_offset: int
-    leader_epoch: int
-    limit_bytes: int
-    high_watermark: int
-    log_start_offset: int
-    standing: str
-    largest_batch_bytes: int
-    served: int
-    empty_grants: int
-    need_bytes: int
-    replayable: bool
-    delivered: bool
-    likely_bytes: float | None
-    """None: as many as `limit_bytes`."""
-    is_changed: bool
-    missing_seconds: float | None
-    """For how long the follower has not asked for it; None: it asks for it."""
-
-
-class SessionState(msgspec.Struct, frozen=True, array_like=True):
+class SessionMessage(msgspec.Struct, frozen=True, array_like=True):
     """The state of a `protocol.session.state.FetchSession`; partitions are (topic, partition)."""
 
     session_id: int
@@ -104,7 +81,7 @@ class SessionState(msgspec.Struct, frozen=True, array_like=True):
     unforgotten: list[tuple[Any, int]]
 
 
-class LinkState(msgspec.Struct, frozen=True):
+class LinkMessage(msgspec.Struct, frozen=True):
     peer: str
     replica_id: int | None
     fetch_version: int | None
@@ -112,7 +89,7 @@ class LinkState(msgspec.Struct, frozen=True):
     """A full Fetch has passed, so what comes is in a session of this connection."""
     is_live: bool
     replicas: list[ReplicaState]
-    session: SessionState | None
+    session: SessionMessage | None
     passes: bool | None = None
     """The connection's session began with a request that passed unseen. None: the other process is older, and does not
     say."""
@@ -135,7 +112,7 @@ class ConnectionState(msgspec.Struct, frozen=True, tag="connection"):
     """Bytes that were read from the follower and not dealt with yet."""
     frames: int
     replica_fetches: int
-    link: LinkState
+    link: LinkMessage
     source: str | None = None
     """The follower's address, where its socket is one end of a pair, which has none. None: its own socket tells it."""
     opaque_reason: str = "framing"

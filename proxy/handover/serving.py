@@ -21,7 +21,6 @@ from ..relay.connection import relay
 from ..relay.transport import PlainSocket
 from ..roles import Role
 from .connection_state import restore
-from .link_state import available_bytes, restore_budget
 from .messages import Begin, Confirmed, ConnectionState
 from .new_process import Inherited, inherit
 from .next_process import start_next_process
@@ -181,7 +180,7 @@ class HandOver:
     def _begin(self, message: Begin) -> None:
         now = trio.current_time()
         for role, throttle in self._throttles.items():
-            restore_budget(throttle, message.available_bytes.get(role.value), now)
+            throttle.budget.restore(message.available_bytes.get(role.value), now)
         self._serves.set()
 
     def _take_one(self, state: ConnectionState, socks: Sequence[socket.socket], hold: Hold, go_on: GoOn) -> None:
@@ -213,7 +212,7 @@ class HandOver:
 
     def available_bytes(self) -> Mapping[str, float | None]:
         now = trio.current_time()
-        return {role.value: available_bytes(throttle, now) for role, throttle in self._throttles.items()}
+        return {role.value: throttle.budget.state(now) for role, throttle in self._throttles.items()}
 
     def fetch_versions(self) -> Sequence[int]:
         return sorted({each for throttle in self._throttles.values() for each in throttle.statistics.fetch_requests})

@@ -17,7 +17,6 @@ from protocol.errors import ProtocolError
 from protocol.fetch.walker import ResponseEntry, walk_whole
 from protocol.wire.framing import LENGTH_PREFIX_BYTES
 
-from ..throttle.pending_fetch import charge_on_send, forget_early_charges
 from . import response_edits
 from .direction import Replace
 from .in_flight import Undecoded
@@ -139,10 +138,7 @@ class DecidedResponseReader:
         rows, self._rows = self._rows, ()
         if not rows:
             return
-        if self._buffer.active:
-            self._buffer.learn(rows, self._rows_in, self._rows_end, self._now)
-            return
-        if walk is not None and walk.unseen(self._passed) > 0:
+        if walk is not None and not self._buffer.active and walk.unseen(self._passed) > 0:
             unfinished.keep(rows[-1], self._rows_in, self._rows_end, ends=walk.unseen(0))
             rows = rows[:-1]
         self._pending.forwards(rows, self._rows_in, self._rows_end, self._now)
@@ -159,8 +155,6 @@ class DecidedResponseReader:
             self._buffer.end()
         if pending.grants:
             pending.finish(self._now)
-        if pending.throttle.charges_on_send:
-            forget_early_charges(pending)
         self._settled = True
 
     def lost(self, now: float) -> None:
@@ -189,7 +183,10 @@ class DecidedResponseReader:
         pending, total, version = self._pending, self._total, self._pending.version
         last, self._last_empty = self._last_empty, None
         self._additions.begin(pending, total)
-        discards = pending.must_discard(self._now) and self._buffer.begin(pending, total)
+        discards = pending.must_discard(self._now)
+        if discards and not self._buffer.begin(pending, total):
+            pending.passes_all()
+            discards = False
         if not discards and window.end - window.start >= total:
             step = self._whole(window, last)
             if step is not None:
@@ -269,8 +266,8 @@ class DecidedResponseReader:
         """Take entries whose bytes, up to `end` in the window, go on now or are kept."""
         self._rows, self._rows_in, self._rows_end = rows, window.buffer, end
         self._gone_at = self._exchange.relayed.response_bytes - window.start
-        if self._pending.throttle.charges_on_send and not self._buffer.active:
-            charge_on_send(self._pending, rows, self._now)
+        if self._pending.throttle.charges_on_send:
+            self._pending.charge_on_send(rows, self._now)
 
     def _step(self, walk: FrameWalk) -> list[ResponseEntry]:
         """Return the next entries. What cannot be read passes as it is, unless it is being altered (fail open)."""

@@ -218,13 +218,3 @@ class ResponseBuffer:
         head = edit_of_head(version, kept, (0, len(kept)), size=size, topics=self._additions.replays.topics)
         kept[: head.remove] = head.insert
         return Replace(end - start, kept)
-
-    def learn(self, rows: Sequence[ResponseEntry], buffer: Bytes, end: int, now: float) -> None:
-        """Learn from entries that were kept. Positions in them are offsets in `buffer`, which holds nothing from `end`
-        on."""
-        pending = self._pending
-        for row in rows:
-            if pending.withholds(row):
-                pending.discards(row, now)
-            else:
-                pending.forwards((row,), buffer, end, now)

@@ -15,7 +15,7 @@ never raised, never 0; offsets, epochs and the replica id are never touched.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from protocol.fetch.tables import FIRST_VERSION_WITH_SESSIONS
 
@@ -32,11 +32,13 @@ from .work_in_steps import parts
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
 
-    from protocol.fetch.request import FetchRequest, SessionAt
+    from protocol.fetch.request import Asked, FetchRequest, SessionAt
     from protocol.session.requests import PartitionKey
+    from protocol.session.state import SessionState
 
     from ..ledger.link_journal import LinkJournal
     from .decision import Decision
+    from .replica import ReplicaState
     from .role_throttle import RoleThrottle
     from .work_in_steps import Steps
 
@@ -48,6 +50,23 @@ REFRESH_CHECK_SECONDS = 1.0
 """How often it is looked for such replicas: each look goes through all replicas that are behind."""
 FIRST_VERSION_WITH_KIP74 = 3
 """Below v3 a partition_max_bytes smaller than a message yields half a message, so it is left as it is."""
+
+
+class LinkState(NamedTuple):
+    """A link as a value, from which another process goes on."""
+
+    peer: str
+    replica_id: int | None
+    fetch_version: int | None
+    has_begun: bool
+    """A full Fetch has passed, so what comes is in a session of this connection."""
+    passes: bool
+    """The connection's session began with a request that passed unseen."""
+    is_live: bool
+    replicas: Sequence[ReplicaState]
+    session: SessionState[Asked] | None
+    proven_seconds: int
+    """In how many seconds it has brought records."""
 
 
 class Link:
@@ -62,8 +81,8 @@ class Link:
         self.replicas = Replicas(throttle.selection, throttle.remembered)
         self._traffic = throttle.open_journal(peer, self.replicas.known)
         """What tells the journal of this link's traffic; None: no journal is kept."""
-        self._session = LinkSession(throttle, self.replicas, leader)
-        self.translator = self._session.translator
+        self.session = LinkSession(throttle, self.replicas, leader)
+        self.translator = self.session.translator
         self._took_one = False
         """`replicas` is as the last request outside of fetch sessions left it, so an equal request changes nothing."""
         self._is_live = False
@@ -76,7 +95,7 @@ class Link:
         self._refresh_checked_at = -math.inf
         """When replicas that were left out for `REFRESH_SECONDS` were last looked for."""
         self.claim = BudgetClaim(throttle, self.replicas, peer)
-        self._builder = RequestBuilder(throttle, self.replicas, self.claim, self._session, self._traffic)
+        self._builder = RequestBuilder(throttle, self.replicas, self.claim, self.session, self._traffic)
         throttle.links.add(self)
 
     @property
@@ -90,6 +109,32 @@ class Link:
         self.claim.meet(peer)
         if self._traffic is not None:
             self._traffic.peer = peer
+
+    def state(self, now: float) -> LinkState:
+        """Return what another process is to `restore`; no request may be in flight."""
+        began, passes = self.translator.state()
+        return LinkState(
+            peer=self.peer,
+            replica_id=self._replica_id,
+            fetch_version=self.replicas.fetch_version,
+            has_begun=began,
+            passes=passes,
+            is_live=self._is_live,
+            replicas=self.replicas.state(now),
+            session=self.session.state(),
+            proven_seconds=self.replicas.timings.proven_seconds,
+        )
+
+    def restore(self, state: LinkState, now: float) -> None:
+        """Know, from the beginning, what the link in the other process knew."""
+        self.peer = state.peer
+        self._replica_id = state.replica_id
+        self._is_live = state.is_live
+        self.translator.restore(began=state.has_begun, passes=state.passes)
+        self.replicas.fetch_version = state.fetch_version
+        self.replicas.timings.proven_seconds = state.proven_seconds
+        self.replicas.restore(state.replicas, now)
+        self.session.restore(state.session, now)
 
     def close(self) -> None:
         self.throttle.count_crossing(self)
@@ -109,7 +154,7 @@ class Link:
         """Note that a Fetch passed unseen: what was known of the replicas may be out of date."""
         self.replicas.clear()
         self._took_one = False
-        self._session.sent = None
+        self.session.sent = None
         self.claim.want_nothing()
 
     def begin(
@@ -129,7 +174,7 @@ class Link:
             yield from self._tell_asked(self._traffic, request, now)
         translation, partitions = None, len(request.entries)
         if request.head.api_version >= FIRST_VERSION_WITH_SESSIONS:
-            taken = yield from self._session.take(frame, request, now)
+            taken = yield from self.session.take(frame, request, now)
             if isinstance(taken, Answer):
                 return taken
             translation, partitions = taken, len(taken.partitions)

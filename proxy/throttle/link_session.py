@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from protocol.fetch.request import Asked, entry_bytes
 from protocol.session.requests import LocalAnswer, SessionRequest
+from protocol.session.state import FetchSession
 from protocol.session.translator import SessionTranslator
 
 from .decision import error_answer
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Hashable
 
     from protocol.fetch.request import FetchRequest
+    from protocol.session.state import SessionState
     from protocol.session.translator import Translation
 
     from .decision import Answer
@@ -40,6 +42,16 @@ class LinkSession:
         self._replicas = replicas
         self.translator: SessionTranslator[Asked] = SessionTranslator(throttle.sessions, leader)
         self.sent: Translation[Asked] | None = None
+
+    def state(self) -> SessionState[Asked] | None:
+        """Return the session that this connection used last, if it is translated and has not ended."""
+        session = None if self.sent is None else self.sent.session_at_rest()
+        return None if session is None else session.state()
+
+    def restore(self, state: SessionState[Asked] | None, now: float) -> None:
+        """Go on with the session of a link in another process."""
+        if state is not None:
+            self.sent = self.translator.resume(FetchSession.from_state(state), now)
 
     def take(self, frame: bytes, request: FetchRequest, now: float) -> Steps[Translation[Asked] | Answer]:
         """Take the follower's request, and tell the link's replicas of it; or answer that its session is over."""

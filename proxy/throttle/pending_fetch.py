@@ -1,7 +1,11 @@
 """A forwarded Fetch request, and what is to be done with its response.
 
-Built by `link` when the request is decided and kept with the request until its response comes; the relay then tells it
-of each entry as it arrives. Pure.
+Built by `link` when the request is decided and kept with the request until its response comes. Of that it is told in
+this order, which `lost` may end at any point:
+
+    must_discard ─▶ answered ─▶ ( charge_on_send ─▶ the bytes go ─▶ forwards ) for each piece ─▶ finish
+
+What is over quota when the answer begins is kept back from all of it; what is accounted for has gone. Pure.
 
 Invariants: a full response carries exactly the partitions that the follower asked for (what was omitted is
 replayed); an entry with an error is never altered; every grant is settled once, whatever happens.
@@ -98,7 +102,7 @@ class PendingFetch:
     """The request's part in its fetch session; None before Fetch v7."""
 
     def answered(self, error_code: int, session_id: int) -> None:
-        """Note the head of the leader's answer, which is about to go on."""
+        """Take the head of the leader's answer, which is about to go on."""
         if self.translation is not None:
             self.translation.answered(error_code, session_id)
 
@@ -108,7 +112,8 @@ class PendingFetch:
         return None if self.traffic is not None or self.translation is not None else self.replicas.generation
 
     def must_discard(self, now: float) -> bool:
-        """Return True if records of replicas that are behind are over quota, so that they must be discarded."""
+        """Return True if records of replicas that are behind are over quota, so that they must be discarded: the answer
+        is to be kept until its end, or `passes_all` is due."""
         throttle = self.throttle
         if self.catches_up and throttle.enforce:
             behind = self.replicas.behind
@@ -118,6 +123,30 @@ class PendingFetch:
                 over = self.path.overloaded_branches(self.admitted_at, now)
                 self.confirms |= {key for key in behind if throttle.tree.branch(key[0]) in over}
         return bool(self.confirms)
+
+    def passes_all(self) -> None:
+        """Let all records pass, although they are over quota: there is no room to keep the answer."""
+        self.confirms = frozenset()
+
+    def charge_on_send(self, entries: Collection[ResponseEntry], now: float) -> None:
+        """Charge the records of entries that are about to go on as they are, to all budgets that bound them, for
+        `RoleThrottle.charges_on_send` (policy `kip73`; `strict` has reserved the bytes before).
+
+        A leader records an answer before it sends it. If bytes counted only once they have gone, of several answers
+        that come at once each would begin within the quota. What is charged here counts once, whether `forwards`
+        settles it or not (the connection ended, or the follower has stopped asking for the partition).
+        """
+        if self.confirms:
+            return
+        known, grants, path = self.replicas.known, self.grants, self.path
+        leads, enforce = self.throttle.role is _LEADER, self.throttle.enforce
+        for topic, partition, error_code, _, _, entry_at, records_at, size in entries:
+            key = (topic, partition)
+            if size <= 0 or error_code or key not in known or key in self.observed:
+                continue
+            used = size + records_at - entry_at if leads else size
+            charged = used if enforce else min(used, grants.get(key, used))
+            path.charge_on_send(self.branch_of(key), charged, now)
 
     def watch(self, entry: ResponseEntry) -> BatchWalk | None:
         """Return what is to walk the records of an entry while they pass; None if it does not matter where their
@@ -152,13 +181,16 @@ class PendingFetch:
         now: float,
         batches: BatchWalk | None = None,
     ) -> None:
-        """Take entries that go on to the follower as they are: learn from them, account for their records.
+        """Take entries that have gone on to the follower: learn from them, account for their records. All are as they
+        came, but for records that `withholds` kept back.
 
         Positions in them are offsets in `buffer`, which holds nothing from `end` on. `batches` has walked the records
         of the only entry while they passed. An entry that is not throttled costs one look-up. The bytes
         accounted for are those that Kafka's own throttle records (KIP-73): as a follower the records' bytes, as a
         leader the entry's bytes on the wire.
         """
+        if self.confirms:
+            entries = self._discard(entries, now)
         if self.traffic is not None:
             self.traffic.forwarded(entries, now)
         known, is_tight = self.replicas.known, self.is_tight
@@ -247,8 +279,17 @@ class PendingFetch:
                 self.is_timed = True
                 self.replicas.timings.answered(now - self.admitted_at)
 
-    def discards(self, entry: ResponseEntry, now: float) -> None:
-        """Note that the records of this entry are over quota and do not go on; everything else of it does."""
+    def _discard(self, entries: Collection[ResponseEntry], now: float) -> list[ResponseEntry]:
+        """Take those whose records were kept back; return the others."""
+        others: list[ResponseEntry] = []
+        for entry in entries:
+            if self.withholds(entry):
+                self._without_records(entry, now)
+            else:
+                others.append(entry)
+        return others
+
+    def _without_records(self, entry: ResponseEntry, now: float) -> None:
         key = entry.topic, entry.partition
         if self.traffic is not None:
             self.traffic.withheld((key,), now)
@@ -262,9 +303,14 @@ class PendingFetch:
         statistics.withheld_bytes += entry.records_size
 
     def finish(self, now: float) -> None:
-        """End the response: give back the grants that brought no records."""
-        if not self.grants:
-            return
+        """End the response: give back the grants that brought no records, forget what was charged early and has not
+        been settled."""
+        if self.grants:
+            self._end_grants(now)
+        if self.throttle.charges_on_send:
+            self.path.forget_early_charges()
+
+    def _end_grants(self, now: float) -> None:
         whole_session = self.translation is not None
         self.brought_nothing = self.first in self.grants
         if self.fed:
@@ -308,27 +354,3 @@ def _serve_later(fed: Sequence[Replica], throttle: RoleThrottle) -> None:
     ordered = sorted(fed, key=SERVED)
     for replica, turn in zip(ordered, throttle.next_turns(len(ordered)), strict=True):
         replica.served = turn
-
-
-def charge_on_send(pending: PendingFetch, entries: Collection[ResponseEntry], now: float) -> None:
-    """Charge the records of entries that are about to go on as they are, to all budgets that bound them, for
-    `RoleThrottle.charges_on_send` (policy `kip73`).
-
-    A leader records an answer before it sends it. If bytes counted only once they have gone, of several answers that
-    come at once each would begin within the quota. What is charged here counts once, whether `forwards` settles it or
-    not (the connection ended, or the follower has stopped asking for the partition).
-    """
-    known, grants, path = pending.replicas.known, pending.grants, pending.path
-    leads, enforce = pending.throttle.role is Role.LEADER, pending.throttle.enforce
-    for topic, partition, error_code, _, _, entry_at, records_at, size in entries:
-        key = (topic, partition)
-        if size <= 0 or error_code or key not in known or key in pending.observed:
-            continue
-        used = size + records_at - entry_at if leads else size
-        charged = used if enforce else min(used, grants.get(key, used))
-        path.charge_on_send(pending.branch_of(key), charged, now)
-
-
-def forget_early_charges(pending: PendingFetch) -> None:
-    """End the answer: what has gone of it is settled. What is left over must not pay for the next answer."""
-    pending.path.forget_early_charges()

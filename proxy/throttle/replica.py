@@ -17,17 +17,17 @@ from __future__ import annotations
 import enum
 import math
 from operator import attrgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from admission.wishes import Wish
 from protocol.fetch.response import ReplayedEntry
+from protocol.fetch.walker import RequestEntry
 
 from ..statistics.display_rate import DisplayRate
 from .batch_sizes import BatchSizes
 
 if TYPE_CHECKING:
     from protocol.fetch.batches import BatchWalk
-    from protocol.fetch.walker import RequestEntry
     from protocol.session.requests import PartitionKey
 
 UNKNOWN = -1
@@ -57,6 +57,33 @@ class Standing(enum.Enum):
 
 # A member costs ten times a global's look-up (Python 3.11), and these are looked up for every partition of a fetch.
 NEW, TRUNCATED, IN_SYNC, BEHIND = Standing.NEW, Standing.TRUNCATED, Standing.IN_SYNC, Standing.BEHIND
+
+
+class ReplicaState(NamedTuple):
+    """A replica as a value, from which another process goes on. A message between processes: its order is their
+    protocol."""
+
+    topic: Any
+    """The topic's name, or since v13 its id: str or bytes. msgspec cannot tell the two apart in a union."""
+    partition: int
+    fetch_offset: int
+    leader_epoch: int
+    limit_bytes: int
+    high_watermark: int
+    log_start_offset: int
+    standing: str
+    largest_batch_bytes: int
+    served: int
+    empty_grants: int
+    need_bytes: int
+    replayable: bool
+    delivered: bool
+    likely_bytes: float | None
+    """None: as many as `limit_bytes`."""
+    is_changed: bool = False
+    """An answer has brought news of it, by which its next request classifies it."""
+    missing_seconds: float | None = None
+    """For how long the follower has not asked for it; None: it asks for it."""
 
 
 class Replica:
@@ -111,6 +138,47 @@ class Replica:
         self._likely_bytes = math.inf
         self._replay: ReplayedEntry | None = None
         self._wishes()
+
+    def state(self) -> ReplicaState:
+        likely = self._likely_bytes
+        return ReplicaState(
+            *self.key,
+            self.fetch_offset,
+            self.leader_epoch,
+            self.limit_bytes,
+            self.high_watermark,
+            self.log_start_offset,
+            self.standing.name,
+            self.batches.seen,
+            self.served,
+            self._empty_grants,
+            self._need_bytes,
+            self.replayable,
+            self._delivered,
+            None if math.isinf(likely) else likely,
+        )
+
+    @classmethod
+    def from_state(cls, state: ReplicaState, now: float) -> Replica:
+        nowhere = (0, 0)  # the frame that its entry is in stayed with the other process
+        replica = cls(
+            RequestEntry(
+                state.topic, state.partition, state.leader_epoch, state.fetch_offset, state.limit_bytes, *nowhere
+            ),
+            now,
+        )
+        replica.high_watermark = state.high_watermark
+        replica.log_start_offset = state.log_start_offset
+        replica.standing = Standing[state.standing]
+        replica.batches.saw_first(state.largest_batch_bytes)
+        replica.served = state.served
+        replica._empty_grants = state.empty_grants
+        replica._need_bytes = state.need_bytes
+        replica.replayable = state.replayable
+        replica._delivered = state.delivered
+        replica._likely_bytes = math.inf if state.likely_bytes is None else state.likely_bytes
+        replica._wishes()
+        return replica
 
     @property
     def is_behind(self) -> bool:

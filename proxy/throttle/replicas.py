@@ -19,13 +19,14 @@ from .throttled_lists import ListedReplicasCache
 from .work_in_steps import parts
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from protocol.fetch.batches import BatchWalk
     from protocol.fetch.walker import RequestEntry
     from protocol.session.requests import PartitionKey
     from protocol.wire.topics import Topic
 
+    from .replica import ReplicaState
     from .throttled_lists import Selection
     from .work_in_steps import Steps
 
@@ -151,6 +152,30 @@ class Replicas:
 
     def __len__(self) -> int:
         return len(self.known) + len(self._omitted)
+
+    def state(self, now: float) -> list[ReplicaState]:
+        """Return what another process is to `restore`; nothing that asks for these may be in flight."""
+        changed = self.changed
+        found = [replica.state()._replace(is_changed=key in changed) for key, replica in self.known.items()]
+        missing = self._omitted.missing.values()
+        return found + [replica.state()._replace(missing_seconds=max(now - since, 0.0)) for replica, since in missing]
+
+    def restore(self, states: Iterable[ReplicaState], now: float) -> None:
+        """Go on with the replicas of another process that the lists select here. The others are not throttled, so
+        nothing is remembered of them."""
+        self._asked_at = now
+        for state in states:
+            key = (state.topic, state.partition)
+            if not self.selects(key) or not self._remembered.admits(len(self)):
+                continue
+            replica = Replica.from_state(state, now)
+            if state.missing_seconds is not None:
+                self._omitted.missing[key] = (replica, now - state.missing_seconds)
+                continue
+            self.known[key] = replica
+            self._place(key, replica)
+            if state.is_changed:
+                self.changed[key] = None
 
     def counted(self, now: float) -> list[Replica]:
         """Return the replicas asked for within `COUNTED_SECONDS`, whether or not the last request listed them."""

@@ -19,11 +19,14 @@ from proxy.roles import Role
 from proxy.statistics.counters import RoleStatistics
 from proxy.throttle.decision import Decision, Forward
 from proxy.throttle.link import Link
-from proxy.throttle.pending_fetch import charge_on_send, forget_early_charges
 from proxy.throttle.role_throttle import RoleThrottle
 from proxy.throttle.work_in_steps import Steps, run_through
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from protocol.wire.buffers import Bytes
+
     from proxy.throttle.pending_fetch import PendingFetch
 
 MIB = 1024 * 1024
@@ -99,6 +102,28 @@ def response_entry(
     )
 
 
+def pass_answer(
+    pending: PendingFetch,
+    entries: Iterable[tuple[ResponseEntry, Bytes]],
+    now: float,
+    *,
+    head: tuple[int, int] = (0, 0),
+) -> list[ResponseEntry]:
+    """An answer goes through, one entry with its records after the other, in the order that `pending_fetch` tells.
+    `head`: its error code and session id. Returns the entries whose records were withheld."""
+    pending.must_discard(now)
+    pending.answered(*head)
+    withheld = []
+    for entry, records in entries:
+        if pending.withholds(entry):
+            withheld.append(entry)
+        if pending.throttle.charges_on_send:
+            pending.charge_on_send((entry,), now)
+        pending.forwards((entry,), records, len(records), now)
+    pending.finish(now)
+    return withheld
+
+
 @dataclass
 class Conversation:
     """One link and what its follower knows: offsets by partition."""
@@ -143,16 +168,13 @@ class Conversation:
         assert isinstance(decision, Forward)
         pending = decision.pending
         assert pending is not None
-        for topic, partition in self.asked_for(decision):
-            size = (records or {}).get((topic, partition), 0)
-            entry = response_entry(topic, partition, size, high_watermark=high_watermark, error=error)
-            if self.throttle.charges_on_send:
-                charge_on_send(pending, [entry], self.now)
-            pending.forwards([entry], b"", 0, self.now)
-            self.offsets[topic, partition] += size // 1000
-        pending.finish(self.now)
-        if self.throttle.charges_on_send:
-            forget_early_charges(pending)
+        sizes = {key: (records or {}).get(key, 0) for key in self.asked_for(decision)}
+        entries = [
+            response_entry(*key, size, high_watermark=high_watermark, error=error) for key, size in sizes.items()
+        ]
+        pass_answer(pending, [(entry, b"") for entry in entries], self.now)
+        for key, size in sizes.items():
+            self.offsets[key] += size // 1000
         return pending
 
     def meet(self, *, high_watermark: int = 1_000_000) -> None:

@@ -25,10 +25,9 @@ from proxy.quotas import Quotas, RoleQuota
 from proxy.quotas.replicas import EVERY_PARTITION, Partitions
 from proxy.throttle.decision import Answer, Decision, Demand, Forward, Hold
 from proxy.throttle.link import Link
-from proxy.throttle.pending_fetch import charge_on_send, forget_early_charges
 from proxy.throttle.work_in_steps import Steps, run_through
 
-from .conversation import ENTRY_BYTES, LIMIT, MIB
+from .conversation import ENTRY_BYTES, LIMIT, MIB, pass_answer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -224,25 +223,20 @@ class SessionConversation:
 
 def through(response: SessionResponse, pending: PendingFetch, now: float) -> SessionResponse:
     """What the relay makes of the leader's answer."""
-    discards = pending.must_discard(now)
-    pending.answered(response.error_code, response.session_id)
-    entries = dict(response.entries)
-    for key, read in response.entries.items():
-        records = read.payload if isinstance(read.payload, bytearray) else b""
-        row = ResponseEntry(
-            *key, read.error_code, read.high_watermark, read.log_start_offset, -ENTRY_BYTES, 0, read.records_size
+    rows = [
+        (
+            ResponseEntry(
+                *key, read.error_code, read.high_watermark, read.log_start_offset, -ENTRY_BYTES, 0, read.records_size
+            ),
+            read.payload if isinstance(read.payload, bytearray) else b"",
         )
-        if discards and pending.withholds(row):
-            pending.discards(row, now)
-            entries[key] = read._replace(records_size=0)
-        else:
-            if pending.throttle.charges_on_send and not discards:
-                charge_on_send(pending, (row,), now)
-            pending.forwards((row,), records, len(records), now)
+        for key, read in response.entries.items()
+    ]
+    withheld = pass_answer(pending, rows, now, head=(response.error_code, response.session_id))
+    entries = dict(response.entries)
+    for row in withheld:
+        entries[row.topic, row.partition] = entries[row.topic, row.partition]._replace(records_size=0)
     for replay in pending.replays:
         assert (replay.topic, replay.partition) not in entries
         entries[replay.topic, replay.partition] = Read(replay.high_watermark, replay.log_start_offset)
-    pending.finish(now)
-    if pending.throttle.charges_on_send:
-        forget_early_charges(pending)
     return SessionResponse(response.session_id, entries, response.error_code)

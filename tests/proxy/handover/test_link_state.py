@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from proxy.handover.link_state import available_bytes, link_state, restore_budget, restore_link
-from proxy.handover.messages import LinkState
+from proxy.handover.link_state import link_message, restore_link
+from proxy.handover.messages import LinkMessage
 from proxy.throttle.decision import Answer, Forward
 from proxy.throttle.link import Link
 from tests.proxy.conversation import MIB, Conversation, response_entry, throttle
@@ -15,18 +15,18 @@ from tests.proxy.session_conversation import LEADER, MESSAGE_BYTES, SessionConve
 END = 900
 
 
-def written(state: LinkState) -> LinkState:
+def written(state: LinkMessage) -> LinkMessage:
     """As it comes out at the other end."""
-    return msgspec.msgpack.decode(msgspec.msgpack.encode(state), type=LinkState)
+    return msgspec.msgpack.decode(msgspec.msgpack.encode(state), type=LinkMessage)
 
 
 def hand_over(talk: SessionConversation, *, clock: float = 0.0) -> None:
     """To a process whose clock shows `clock` more."""
-    state = written(link_state(talk.link, talk.now))
-    available = available_bytes(talk.throttle, talk.now)
+    state = written(link_message(talk.link, talk.now))
+    available = talk.throttle.budget.state(talk.now)
     talk.now += clock
     talk.throttle = throttle(4 * MIB)
-    restore_budget(talk.throttle, available, talk.now)
+    talk.throttle.budget.restore(available, talk.now)
     talk.link = Link(talk.throttle, "peer", leader=LEADER)
     restore_link(talk.link, state, talk.now)
 
@@ -66,7 +66,7 @@ def test_what_was_forwarded_is_replayed_by_the_other_process() -> None:
     first.pending.forwards((response_entry("t", 0, 10, high_watermark=70, log_start=3),), b"", 0, 0.0)
     first.pending.forwards((response_entry("t", 1, 0, high_watermark=80, log_start=4),), b"", 0, 0.0)
     first.pending.finish(0.0)
-    state = written(link_state(talk.link, talk.now))
+    state = written(link_message(talk.link, talk.now))
     other = Conversation(throttle(0), now=500.0, offsets={("t", 0): 1, ("t", 1): 0})
     restore_link(other.link, state, other.now)
     decision = other.ask(max_wait_ms=0)
@@ -78,20 +78,20 @@ def test_what_was_forwarded_is_replayed_by_the_other_process() -> None:
 def test_a_debt_is_handed_over() -> None:
     old, new = throttle(4 * MIB), throttle(4 * MIB)
     Link(old, "peer").claim.path.settle(reserved=0, used=8 * MIB, now=0.0)
-    available = available_bytes(old, 0.0)
+    available = old.budget.state(0.0)
     assert available is not None
     assert available < -7 * MIB
-    restore_budget(new, available, 900.0)
-    assert available_bytes(new, 900.0) == available
-    restore_budget(new, 10**9, 900.0)
-    assert available_bytes(new, 900.0) == available, "nobody begins with more than its own"
+    new.budget.restore(available, 900.0)
+    assert new.budget.state(900.0) == available
+    new.budget.restore(10**9, 900.0)
+    assert new.budget.state(900.0) == available, "nobody begins with more than its own"
 
 
 def test_replicas_that_the_new_quotas_do_not_list_are_not_remembered() -> None:
     talk = Conversation(throttle(4 * MIB))
     talk.offsets = {("t", 0): 0}
     talk.ask()
-    state = written(link_state(talk.link, talk.now))
+    state = written(link_message(talk.link, talk.now))
     from proxy.quotas import Quotas
 
     silent = throttle(4 * MIB)
@@ -108,7 +108,7 @@ def test_how_long_a_connection_has_brought_records_is_handed_over() -> None:
     for now in (1.0, 1.5, 2.5):
         conversation.now = now
         conversation.answer(conversation.ask(), {("t", 0): 5_000})
-    state = written(link_state(conversation.link, conversation.now))
+    state = written(link_message(conversation.link, conversation.now))
     link = Link(throttle(), "peer")
     restore_link(link, state, 2.5)
     assert link.replicas.timings.proven_seconds == 2

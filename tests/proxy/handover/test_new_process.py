@@ -23,7 +23,7 @@ from proxy.handover.messages import (
     ConnectionState,
     HandOverRefusal,
     Hello,
-    LinkState,
+    LinkMessage,
     Listening,
     Offer,
     Ready,
@@ -320,7 +320,7 @@ async def old_process(path: Path) -> AsyncIterator[Channel]:
 async def test_why_no_more_connections_came_is_said(nursery: trio.Nursery) -> None:
     """Where a process had no descriptor left, or the old one was killed, the log told nothing but a lower number."""
     new = New()
-    link = LinkState("", None, None, has_begun=True, is_live=True, replicas=[], session=None)
+    link = LinkMessage("", None, None, has_begun=True, is_live=True, replicas=[], session=None)
     state = ConnectionState(
         "leader",
         ("", 0),

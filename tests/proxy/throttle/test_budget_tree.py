@@ -14,7 +14,6 @@ from proxy.roles import Role
 from proxy.statistics.counters import RoleStatistics
 from proxy.throttle.decision import Answer, Hold
 from proxy.throttle.link import Link
-from proxy.throttle.pending_fetch import charge_on_send, forget_early_charges
 from proxy.throttle.role_throttle import RoleThrottle
 from proxy.topology.topic_names import TopicNames
 from tests.proxy.conversation import ENTRY_BYTES, MIB, Conversation, response_entry, settings, throttle
@@ -234,7 +233,7 @@ def test_kip73_counts_in_each_what_has_begun(finer: FinerRates) -> None:
     assert first is not None
     assert second is not None
     assert not first.must_discard(0.0)
-    charge_on_send(first, [response_entry("x", 0, 12 * MIB)], 0.0)
+    first.charge_on_send([response_entry("x", 0, 12 * MIB)], 0.0)
     assert second.must_discard(0.0)
     assert second.withholds(response_entry("x", 0, MIB))
     assert second.withholds(response_entry("y", 0, MIB)) == bool(finer.peers)
@@ -249,10 +248,10 @@ def test_what_had_begun_is_forgotten_in_each_at_the_end_of_the_answer(finer: Fin
     subject = conversation(finer, policy=Policy.KIP73)
     pending = subject.ask().pending  # type: ignore[union-attr]
     assert pending is not None
-    charge_on_send(pending, [response_entry("x", 0, MIB)], 0.0)
+    pending.charge_on_send([response_entry("x", 0, MIB)], 0.0)
     (node,) = subject.throttle.tree.inner.values()
     assert [claim.charged_early_bytes for claim in node.turns._claims] == [MIB + ENTRY_BYTES]
-    forget_early_charges(pending)
+    pending.finish(0.0)
     assert [claim.charged_early_bytes for claim in node.turns._claims] == [0]
 
 

@@ -8,7 +8,6 @@ from admission.budget import Kip73Budget
 from proxy.config.settings import Policy
 from proxy.roles import Role
 from proxy.throttle.decision import Forward
-from proxy.throttle.pending_fetch import charge_on_send, forget_early_charges
 from tests.proxy.conversation import ENTRY_BYTES, MIB, behind, response_entry
 
 KEY = ("t", 0)
@@ -47,11 +46,12 @@ def test_kip73_counts_when_records_begin_what_it_would_count_when_they_have_gone
         assert isinstance(budget, Kip73Budget)
         entry = response_entry(*KEY, record_bytes, error=error)
         if begins:
-            charge_on_send(pending, [entry], 0.0)
+            pending.charge_on_send([entry], 0.0)
         begun = budget._charged.measure(0.0)
         pending.forwards([entry], b"", 0, 0.0)
+        left = pending.path.trunk[0].charged_early_bytes
         pending.finish(0.0)
-        return begun, budget._charged.measure(0.0), pending.path.trunk[0].charged_early_bytes
+        return begun, budget._charged.measure(0.0), left
 
     _, expected, _ = measured(begins=False)
     assert measured(begins=True) == (expected, expected, 0)
@@ -64,13 +64,12 @@ def test_what_was_begun_and_is_asked_for_no_more_does_not_pay_for_the_next_answe
     first = conversation.ask()
     assert isinstance(first, Forward)
     assert first.pending is not None
-    charge_on_send(first.pending, [response_entry("t", 0, MIB)], 0.0)
+    first.pending.charge_on_send([response_entry("t", 0, MIB)], 0.0)
     del conversation.offsets["t", 0]
     second = conversation.ask()
     first.pending.forwards([response_entry("t", 0, MIB)], b"", 0, 0.0)
-    first.pending.finish(0.0)
     assert first.pending.path.trunk[0].charged_early_bytes == MIB + ENTRY_BYTES
-    forget_early_charges(first.pending)
+    first.pending.finish(0.0)
     conversation.answer(second, {("t", 1): MIB})
     budget = conversation.throttle.budget
     assert isinstance(budget, Kip73Budget)

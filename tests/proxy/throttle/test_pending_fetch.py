@@ -90,7 +90,8 @@ def test_only_records_of_one_that_is_behind_are_withheld() -> None:
 def test_discarded_records_are_counted_apart_and_their_entry_still_teaches() -> None:
     conversation = behind()
     pending = granted(conversation)
-    pending.discards(response_entry(*KEY, 700, high_watermark=9, log_start=1), 0.0)
+    pending.confirms = frozenset({KEY})
+    pending.forwards([response_entry(*KEY, 700, high_watermark=9, log_start=1)], b"", 0, 0.0)
     statistics = conversation.throttle.statistics
     assert (statistics.substituted_partitions, statistics.withheld_bytes) == (1, 700)
     assert statistics.throttled_bytes_catching_up == 0
@@ -122,7 +123,7 @@ def test_a_follower_that_does_not_wait_for_its_answers(*, journal: bool) -> None
     first.confirms = frozenset({KEY, ("t", 1)})
     for key in (KEY, ("t", 1)):
         assert first.withholds(response_entry(*key, 700))
-        first.discards(response_entry(*key, 700, high_watermark=2_000_000), 0.0)
+        first.forwards([response_entry(*key, 700, high_watermark=2_000_000)], b"", 0, 0.0)
     first.finish(0.0)
     assert conversation.throttle.statistics.withheld_bytes == 1400
     known = conversation.link.replicas.known
