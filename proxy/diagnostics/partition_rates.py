@@ -1,6 +1,7 @@
 """Bytes per second of every throttled partition of one role, for `[http] partition_rates`: a series per partition, as
 KIP-73's PartitionBytesInRate.
- There may be 200 000 partitions, so `partition_rates` is a generator that yields every 0.1 ms or so, as `replica_stats`
+
+There may be 200 000 partitions, so `partition_rates` is a generator that yields every 0.1 ms or so, as `replica_stats`
 is. Pure: time is an argument.
 
 Invariant: a partition that two connections ask for, an old one and its successor, has one rate, the sum of both.
@@ -12,15 +13,14 @@ from collections import defaultdict
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
+from ..throttle.work_in_steps import STEP_ITEMS, parts
+
 if TYPE_CHECKING:
     from collections.abc import Generator
 
     from protocol.session.requests import PartitionKey
 
     from ..throttle.role_throttle import RoleThrottle
-
-_REPLICAS_A_STEP = 100
-"""Replicas looked at between two yields, at some 1 µs each."""
 
 
 class PartitionRate(NamedTuple):
@@ -34,15 +34,14 @@ def partition_rates(throttle: RoleThrottle, now: float) -> Generator[None, None,
     """Yield now and then, and return a rate for each throttled replica that was asked for lately, in no order."""
     rates: defaultdict[PartitionKey, float] = defaultdict(float)
     for link in tuple(throttle.links):
-        replicas = iter(link.replicas.counted(now))
-        while step := tuple(islice(replicas, _REPLICAS_A_STEP)):
+        for step in parts(link.replicas.counted(now)):
             for replica in step:
                 rates[replica.key] += replica.meter.per_second(now)
             yield
     name = throttle.selection.topic_name
     found: list[PartitionRate] = []
     items = iter(rates.items())
-    while part := tuple(islice(items, _REPLICAS_A_STEP)):
+    while part := tuple(islice(items, STEP_ITEMS)):
         found += [PartitionRate(name(topic), partition, rate) for (topic, partition), rate in part]
         yield
     return found

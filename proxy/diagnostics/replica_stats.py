@@ -11,11 +11,12 @@ from __future__ import annotations
 import heapq
 from collections import Counter
 from dataclasses import dataclass, field
-from itertools import count, islice
+from itertools import count
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from ..quotas.priorities import Need
 from ..throttle.replica import Standing
+from ..throttle.work_in_steps import STEP_ITEMS, parts
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping
@@ -28,8 +29,6 @@ MOST_PARTITIONS = 20
 """How many partitions `ReplicaStats` name, those furthest behind; the journal and Prometheus can have all of them."""
 LONGEST_ETA_SECONDS = 99 * 86400.0
 """A lag that would take longer than this to shrink to nothing has no estimated end."""
-_REPLICAS_A_STEP = 100
-"""Replicas looked at between two yields, at some 0.6 µs each."""
 _LINKS_A_STEP = 20
 
 _T = TypeVar("_T")
@@ -148,10 +147,9 @@ class _Tally:
     def add(self, link: OpenLink) -> Generator[None, None, LinkStats | None]:
         """Count a connection's replicas; return the connection's own figures, None if no replica fetches over it."""
         now, furthest, needs = self._now, self._furthest, self._throttle.needs.known
-        replicas = iter(link.replicas.counted(now))
         partitions = behind = lag_messages = 0
         rate, bar = 0.0, furthest.bar
-        while step := tuple(islice(replicas, _REPLICAS_A_STEP)):
+        for step in parts(link.replicas.counted(now)):
             for replica in step:
                 lag = replica.lag
                 lag_messages += lag
@@ -167,7 +165,7 @@ class _Tally:
                     furthest.offer(lag, (link, replica))
                     bar = furthest.bar
             partitions += len(step)
-            if partitions % _REPLICAS_A_STEP == 0:
+            if len(step) == STEP_ITEMS:
                 yield
         gain = link.replicas.gain.per_second(now)
         self._partitions += partitions

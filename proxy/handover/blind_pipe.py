@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from ..relay.direction import Direction, rest
-from ..relay.in_flight import Cause
+from ..relay.direction import Cause, Direction, rest
 from ..relay.poller import CpuAccount
 from ..relay.transfer import Transfer, Window
 from ..relay.transport import END, TURN

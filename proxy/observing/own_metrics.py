@@ -14,7 +14,8 @@ from ..http.statistics import HttpRefusal
 from ..logs.queue import told
 from ..network.accept_limiter import Pause
 from ..process.supervision import Task
-from ..relay.in_flight import Cause, Full
+from ..relay.direction import Cause
+from ..relay.in_flight import Full
 from ..roles import Role
 from ..tls.failures import Reason
 from .metric_row import PREFIX, Metric, one, per_role

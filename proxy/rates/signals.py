@@ -20,7 +20,7 @@ import math
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from ..throttle.peer_latencies import LEAST_ANSWER_RISE_SECONDS, LEAST_PAUSE_RISE_SECONDS, tolerated_rise
+from ..throttle.peer_latencies import tolerated_rise
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -59,9 +59,8 @@ class Reading(NamedTuple):
 class OwnBest:
     """The pressure of a duration against its own best."""
 
-    def __init__(self, signal: Signal, what: str, *, least_rise_seconds: float) -> None:
-        """Treat a rise by less than `least_rise_seconds` as noise."""
-        self._signal, self._what, self._least_rise_seconds = signal, what, least_rise_seconds
+    def __init__(self, signal: Signal, what: str) -> None:
+        self._signal, self._what = signal, what
         self._best = math.inf
         self._least_since: float | None = None
         self._best_at_least = math.inf
@@ -73,7 +72,7 @@ class OwnBest:
     @property
     def most_seconds(self) -> float:
         """The duration above which the pressure exceeds 1; infinite as long as there is no best."""
-        return self._best + tolerated_rise(self._best, self._least_rise_seconds)
+        return self._best + tolerated_rise(self._best)
 
     def read(self, seconds: float | None, now: float, *, at_least: bool) -> Reading | None:
         """Take a second's duration, None if nothing was measured. `at_least`: the rate could not be lower."""
@@ -82,7 +81,7 @@ class OwnBest:
             return None
         self._best = min(self._best, seconds)
         rise = seconds - self._best
-        pressure = rise / tolerated_rise(self._best, self._least_rise_seconds)
+        pressure = rise / tolerated_rise(self._best)
         words = f"{self._what} of {seconds * 1000:.1f} ms ({self._best * 1000:.1f} ms at best)"
         return Reading(self._signal, pressure, now, words)
 
@@ -102,8 +101,8 @@ class OwnBest:
 class OwnBests:
     """One signal of all brokers, each compared with its own best; the worst counts."""
 
-    def __init__(self, signal: Signal, what: str, *, least_rise_seconds: float) -> None:
-        self._make = partial(OwnBest, signal, what, least_rise_seconds=least_rise_seconds)
+    def __init__(self, signal: Signal, what: str) -> None:
+        self._make = partial(OwnBest, signal, what)
         self._brokers: dict[str, OwnBest] = {}
 
     def bounds(self, broker: str) -> tuple[float, float]:
@@ -134,12 +133,10 @@ class Signals:
         self._pauses = OwnBests(
             Signal.IN_SYNC_FOLLOWERS,
             "a pause of in-sync followers before their next fetch",
-            least_rise_seconds=LEAST_PAUSE_RISE_SECONDS,
         )
         self._answers = OwnBests(
             Signal.CATCH_UP_READS,
             "a wait for answers to catch-up reads",
-            least_rise_seconds=LEAST_ANSWER_RISE_SECONDS,
         )
         self._fell_behind_at = -math.inf
 

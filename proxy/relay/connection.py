@@ -21,9 +21,9 @@ import trio
 from protocol.errors import ProtocolError
 
 from ..throttle.link import Link
-from .direction import Direction
+from .direction import Cause, Direction
 from .hold_waits import HoldWaits
-from .in_flight import DRAINING, OPEN, Cause, InFlightRequests
+from .in_flight import DRAINING, OPEN, InFlightRequests
 from .poller import TURN_SECONDS, CpuAccount
 from .requests import REQUEST_WINDOW_BYTES, RequestReader
 from .responses import RESPONSE_WINDOW_BYTES, ResponseReader

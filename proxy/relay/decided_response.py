@@ -19,7 +19,7 @@ from protocol.wire.framing import LENGTH_PREFIX_BYTES
 
 from . import response_edits
 from .direction import Replace
-from .in_flight import Undecoded
+from .in_flight import LONG_FRAME_BYTES, Undecoded
 from .response_edits import Additions, ResponseBuffer
 from .response_walk import FIXED_HEAD_BYTES, TOPICS_END, FrameWalk, PartialEntry, form_of, says
 from .transfer import LEAST_SPLICED_BYTES, Need
@@ -35,9 +35,6 @@ if TYPE_CHECKING:
     from .response_edits import Edit
     from .transfer import Window
 
-LONG_ANSWER_BYTES = 4096
-"""An answer of some hundred partitions, if none of them has records. To read a longer one may take as long as a whole
-turn, so it is read and goes on in pieces of some `MOST_ROWS` partitions."""
 MOST_COUNT_BYTES = 4
 """How many bytes the number of topics may take after its first one: in flexible versions it is a varint."""
 
@@ -203,8 +200,8 @@ class DecidedResponseReader:
         pending, start, end, version = self._pending, window.start, window.start + self._total, self._pending.version
         if last is not None and last == (version, window.buffer[start + FIXED_HEAD_BYTES : end], pending.teaches()):
             self._last_empty, topics_end = last, end  # what has no session has nothing behind its topics
-        elif self._total > LONG_ANSWER_BYTES:
-            return None
+        elif self._total > LONG_FRAME_BYTES:
+            return None  # it is read and goes on in pieces of some `MOST_ROWS` partitions
         else:
             form = self._form
             try:

@@ -18,6 +18,7 @@ Invariant: nothing is read while something that was told to go has not gone: tha
 
 from __future__ import annotations
 
+import enum
 from time import perf_counter
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
@@ -27,8 +28,25 @@ from .transport import END, READ, TURN, ConnectionEndedError, Wait
 if TYPE_CHECKING:
     from protocol.wire.framing import Bytes
 
-    from .in_flight import Cause
     from .transfer import Transfer, Window
+
+
+class Cause(enum.Enum):
+    """The reason why a connection ended; the value is the log's."""
+
+    FOLLOWER_CLOSED = "follower_closed"
+    LEADER_CLOSED = "leader_closed"
+    CONNECT_FAILED = "connect_failed"
+    BROKEN = "connection_broken"
+    MALFORMED = "malformed_frame"
+    FRAME_TIMEOUT = "frame_timeout"
+    """A request that has to be whole was not, for 30 s."""
+    IDLE = "idle"
+    """Nothing moved for `limits.idle_timeout`."""
+    DRAINED = "drained"
+    HANDED_OVER = "handed_over"
+    """Another process goes on with it: neither peer notices."""
+    INTERNAL = "internal_error"
 
 
 class Replace(NamedTuple):

@@ -29,7 +29,7 @@ from ..throttle import work_in_steps
 from ..throttle.decision import Answer, Forward, Hold
 from ..throttle.work_in_steps import run_through
 from .direction import Replace
-from .in_flight import DECIDED, HELD_REQUEST, NO_REQUEST, OPEN, SLICED, WAITING, Undecoded
+from .in_flight import DECIDED, HELD_REQUEST, LONG_FRAME_BYTES, NO_REQUEST, OPEN, SLICED, WAITING, Undecoded
 from .poller import SLICE_SECONDS
 from .transport import HELD, TURN
 
@@ -44,8 +44,6 @@ if TYPE_CHECKING:
     from .in_flight import InFlightRequests
 
 AFTER_CORRELATION_ID = REQUEST_CORRELATION_ID_AT + 4
-LONG_FETCH_BYTES = 4096
-"""A request of some hundred partitions: to read it and to decide about it may take as long as a whole turn."""
 
 
 class Held(NamedTuple):
@@ -101,7 +99,7 @@ class FetchHandler:
     def decide(self, work: Steps[Step], total: int) -> Step:
         """Do `work`, about a frame of `total` bytes, or as much of it as a slice holds. Raises what it raises."""
         exchange = self._exchange
-        if total <= LONG_FETCH_BYTES and not self.has_many_replicas:
+        if total <= LONG_FRAME_BYTES and not self.has_many_replicas:
             return run_through(work)
         if exchange.answer is DECIDED or not exchange.buffers.has_room_for_slices:
             if self.held is None:

@@ -23,12 +23,14 @@ if TYPE_CHECKING:
     from ..throttle.link import Link
     from ..throttle.pending_fetch import PendingFetch
     from ..topology.racks import Relayed
+    from .direction import Cause
 
 
 MAX_FRAME_BYTES = 2**31 - 1
 """The most that a length prefix can say: a frame that is only passed on is never held, so its size does not matter."""
-
-
+LONG_FRAME_BYTES = 4096
+"""A Fetch of some hundred partitions, or an answer to it without records. To read a longer one may take as long as a
+whole turn."""
 UNLIMITED = 2**63
 MOST_KEPT_BYTES = 4 * 2**20
 """The most bytes of requests that all connections keep, to compare the next request with. Only the frames count; what
@@ -45,7 +47,6 @@ MOST_DECIDED_IN_FLIGHT = 16
 fetcher has one (KIP-227's sessions allow no more). Each takes up to some megabytes for its grants and for the entries
 that are to be added to its answer."""
 
-
 _Sent: TypeAlias = "tuple[int, PendingFetch | None]"
 """A request in flight: its number among its connection's requests, counted from 1, and the pending fetch that says what
 is to be done with its response; None if the response passes as it is. It is a plain tuple, which costs less to make:
@@ -58,24 +59,6 @@ class Full(enum.Enum):
     REQUESTS = "requests"
     FETCHES = "fetches"
     """Fetches whose answers are to be learnt from or edited."""
-
-
-class Cause(enum.Enum):
-    """The reason why a connection ended; the value is the log's."""
-
-    FOLLOWER_CLOSED = "follower_closed"
-    LEADER_CLOSED = "leader_closed"
-    CONNECT_FAILED = "connect_failed"
-    BROKEN = "connection_broken"
-    MALFORMED = "malformed_frame"
-    FRAME_TIMEOUT = "frame_timeout"
-    """A request that has to be whole was not, for 30 s."""
-    IDLE = "idle"
-    """Nothing moved for `limits.idle_timeout`."""
-    DRAINED = "drained"
-    HANDED_OVER = "handed_over"
-    """Another process goes on with it: neither peer notices."""
-    INTERNAL = "internal_error"
 
 
 class Undecoded(enum.Enum):

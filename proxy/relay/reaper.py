@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from ..process.memory import container_limit, most_bytes, resident_bytes
-from .in_flight import Cause
+from .direction import Cause
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

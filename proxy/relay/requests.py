@@ -25,8 +25,8 @@ from protocol.wire.headers import peek_request
 from ..throttle.work_in_steps import run_through
 from .direction import rest
 from .fast_path import passable_requests, passes_unseen
-from .fetch_handling import LONG_FETCH_BYTES, FetchHandler
-from .in_flight import MAX_FRAME_BYTES, NO_REQUEST, Undecoded
+from .fetch_handling import FetchHandler
+from .in_flight import LONG_FRAME_BYTES, MAX_FRAME_BYTES, NO_REQUEST, Undecoded
 from .transfer import BETWEEN_FRAMES, Need
 from .transport import HELD
 
@@ -125,13 +125,13 @@ class RequestReader:
         total = after - start
         decision, most = self.decision, self._limits.max_request_bytes
         if ledger is not None:
-            most = min(most, LONG_FETCH_BYTES)  # the journal records each partition, which takes 5 ms for 20 000
+            most = min(most, LONG_FRAME_BYTES)  # the journal records each partition, which takes 5 ms for 20 000
         if total > most or decision.has_many_replicas:
             return None
         frame = window.buffer[start + LENGTH_PREFIX_BYTES : after]
         request = decision.same(frame)
         if request is None:
-            if total > LONG_FETCH_BYTES:
+            if total > LONG_FRAME_BYTES:
                 return None
             try:
                 request = decision.parse(frame)

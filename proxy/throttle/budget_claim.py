@@ -15,7 +15,7 @@ from admission.budget_path import BudgetPath
 from admission.wishes import LIMIT
 
 from . import work_in_steps
-from .peer_latencies import LEAST_PAUSE_RISE_SECONDS, tolerated_rise
+from .peer_latencies import tolerated_rise
 from .priority_order import PriorityOrder
 from .replica import LEAST_NEED_BYTES
 
@@ -234,7 +234,7 @@ class CatchUpWindow:
         per_byte = (seconds - best) / max(size, granted_bytes)
         own = granted_bytes * min(per_byte, self._per_byte)
         self._per_byte = per_byte
-        aim = AIM * tolerated_rise(best, LEAST_PAUSE_RISE_SECONDS)
+        aim = AIM * tolerated_rise(best)
         if own > aim:
             self.most_bytes = max(self.most_bytes * max(aim / own, LEAST_CUT), LEAST_BYTES)
         elif 2 * granted_bytes >= self.most_bytes:

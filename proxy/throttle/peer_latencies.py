@@ -44,22 +44,18 @@ ELDER_SHARE = 0.5
 """Of the connections of one broker only those count that have brought records in at least this share of the seconds of
 the one with the most. A broker's fetchers connect together and stay for days. Whoever claims to be that broker has to
 bring its records for half as long before it has a say."""
-LEAST_ANSWER_RISE_SECONDS = 0.005
-"""If a leader's answers take longer than at their best, but by less than this, that says nothing: the records may be
-read from a disk or from memory."""
-LEAST_PAUSE_RISE_SECONDS = 0.005
-"""The same for a follower's pause before its next fetch, less what the answer itself took on its way. Producers with
-acks=all wait for two or three such pauses. With 1.5 ms, and the answer's own time counted, links of 5 to 20 MB/s were
-used to 0.51 to 0.75 of what producers left: at 10 MB/s a portion of 32 KiB alone takes 3.3 ms, and a batch of 40 kB 4.1
-(simulated, benchmarks/chosen_rates/simulated.py)."""
-TOLERATED_RISE = 1.0
-"""How much longer than at its best something may take, as a part of its best time: it may take twice as long."""
+LEAST_RISE_SECONDS = 0.005
+"""If a leader's answers, or a follower's pauses before its next fetch, take longer than at their best, but by less than
+this, that says nothing. Records may be read from a disk or from memory; and producers with acks=all wait for two or
+three pauses. With 1.5 ms, and the answer's own time counted, links of 5 to 20 MB/s were used to 0.51 to 0.75 of what
+producers left: at 10 MB/s a portion of 32 KiB alone takes 3.3 ms, and a batch of 40 kB 4.1 (simulated,
+benchmarks/chosen_rates/simulated.py)."""
 
 
-def tolerated_rise(best_seconds: float, least_seconds: float) -> float:
-    """Return how many seconds more than at its best something may take before catch-up hurts; `least_seconds` more it
-    always may."""
-    return max(best_seconds * TOLERATED_RISE, least_seconds)
+def tolerated_rise(best_seconds: float) -> float:
+    """Return how many seconds more than at its best something may take before catch-up hurts: as many again, and
+    `LEAST_RISE_SECONDS` always."""
+    return max(best_seconds, LEAST_RISE_SECONDS)
 
 
 class PeerLatencies:

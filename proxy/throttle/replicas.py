@@ -19,7 +19,7 @@ from .throttled_lists import ListedReplicasCache
 from .work_in_steps import parts
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from protocol.fetch.batches import BatchWalk
     from protocol.fetch.walker import RequestEntry
@@ -64,45 +64,6 @@ class ReplicaCountLimit:
         return True
 
 
-class RecentlyOmitted:
-    """The replicas that a connection's follower leaves out, because it throttles them, natively or by its own sidecar.
-
-    If it asks for one again soon, what was known of it still tells whether it is behind. Invariant: a replica that was
-    left out for `ABSENCE_SECONDS` is forgotten, at the latest by the next request.
-    """
-
-    __slots__ = ("missing",)
-
-    def __init__(self) -> None:
-        self.missing: dict[PartitionKey, tuple[Replica, float]] = {}
-        """Each replica with the time of the last request that asked for it."""
-
-    def __len__(self) -> int:
-        return len(self.missing)
-
-    def clear(self) -> None:
-        self.missing.clear()
-
-    def begin(self, keys: Collection[PartitionKey], known: Mapping[PartitionKey, Replica], since: float) -> None:
-        """Note that the follower has left these out of a request; it asked for them last at `since`."""
-        for key in keys:
-            self.missing[key] = (known[key], since)
-
-    def end(self, key: PartitionKey, now: float) -> Replica | None:
-        """Return the follower asks for this one again: return what is known of it, None if that is too old or
-        nothing."""
-        replica, since = self.missing.pop(key, (None, now))
-        return None if now - since >= ABSENCE_SECONDS else replica
-
-    def forget_old(self, now: float) -> None:
-        for key in [key for key, (_, since) in self.missing.items() if now - since >= ABSENCE_SECONDS]:
-            del self.missing[key]
-
-    def within(self, seconds: float, now: float) -> list[Replica]:
-        """Return the replicas that have been left out for less than `seconds`."""
-        return [replica for replica, since in self.missing.values() if now - since < seconds]
-
-
 class Replicas:
     """The replicas of one connection, by (topic, partition)."""
 
@@ -137,7 +98,10 @@ class Replicas:
         """The size of the batches of each topic that was seen; 0 where they are not alike."""
         self.generation = 0
         """Grows whenever a replica comes or goes, is asked for with other values, or changes its standing."""
-        self._omitted = RecentlyOmitted()
+        self._omitted: dict[PartitionKey, tuple[Replica, float]] = {}
+        """The replicas that the follower leaves out, because it throttles them, natively or by its own sidecar, each
+        with the time of the last request that asked for it. If it asks for one again within `ABSENCE_SECONDS`, what was
+        known of it still tells whether it is behind."""
         self.fetch_version: int | None = None
         """The version of the last replica's Fetch, for people; None: there was none."""
         self.gain = DisplayRate(0.0)
@@ -157,7 +121,7 @@ class Replicas:
         """Return what another process is to `restore`; nothing that asks for these may be in flight."""
         changed = self.changed
         found = [replica.state()._replace(is_changed=key in changed) for key, replica in self.known.items()]
-        missing = self._omitted.missing.values()
+        missing = self._omitted.values()
         return found + [replica.state()._replace(missing_seconds=max(now - since, 0.0)) for replica, since in missing]
 
     def restore(self, states: Iterable[ReplicaState], now: float) -> None:
@@ -170,7 +134,7 @@ class Replicas:
                 continue
             replica = Replica.from_state(state, now)
             if state.missing_seconds is not None:
-                self._omitted.missing[key] = (replica, now - state.missing_seconds)
+                self._omitted[key] = (replica, now - state.missing_seconds)
                 continue
             self.known[key] = replica
             self._place(key, replica)
@@ -180,7 +144,7 @@ class Replicas:
     def counted(self, now: float) -> list[Replica]:
         """Return the replicas asked for within `COUNTED_SECONDS`, whether or not the last request listed them."""
         found = list(self.known.values()) if now - self._asked_at < COUNTED_SECONDS else []
-        return found + self._omitted.within(COUNTED_SECONDS, now)
+        return found + [replica for replica, since in self._omitted.values() if now - since < COUNTED_SECONDS]
 
     def in_turn(self, *, with_new: bool) -> list[Replica]:
         """Return the replicas that are behind, the one served longest ago first; then, if wanted, the new ones."""
@@ -217,9 +181,8 @@ class Replicas:
     def clear(self) -> None:
         """Forget everything: a fetch passed unread, so what is known may be out of date."""
         self.generation += 1
-        if self.known or self._omitted.missing:
-            self._omitted.clear()
-            for each in (self.known, self.behind, self.new, self.changed):
+        if self.known or self._omitted:
+            for each in (self.known, self.behind, self.new, self.changed, self._omitted):
                 each.clear()
 
     def asked(self, entries: Sequence[RequestEntry], now: float) -> Steps[None]:
@@ -315,8 +278,8 @@ class Replicas:
     def _meet(self, key: PartitionKey, entry: RequestEntry, now: float) -> bool:
         if not self.selects(key):
             return False
-        replica = self._omitted.end(key, now)
-        if replica is None:
+        replica, since = self._omitted.pop(key, (None, now))
+        if replica is None or now - since >= ABSENCE_SECONDS:
             if not self._remembered.admits(len(self)):
                 self.not_remembered += 1
                 return False
@@ -329,7 +292,8 @@ class Replicas:
         return True
 
     def _miss(self, keys: Collection[PartitionKey]) -> None:
-        self._omitted.begin(keys, self.known, self._asked_at)
+        for key in keys:
+            self._omitted[key] = (self.known[key], self._asked_at)
         self._let_go(keys)
 
     def _let_go(self, keys: Collection[PartitionKey]) -> None:
@@ -346,8 +310,10 @@ class Replicas:
             replica = self.known.get(key)
             if replica is not None and replica.asked_again():
                 self._place(key, replica)
-        if self._omitted.missing:
-            self._omitted.forget_old(now)
+        if self._omitted:
+            old = [key for key, (_, since) in self._omitted.items() if now - since >= ABSENCE_SECONDS]
+            for key in old:
+                del self._omitted[key]
         self._asked_at = now
 
     def _place(self, key: PartitionKey, replica: Replica) -> None:

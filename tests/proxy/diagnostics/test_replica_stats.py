@@ -18,6 +18,7 @@ from proxy.diagnostics.replica_stats import (
     replica_stats,
 )
 from proxy.throttle.replicas import COUNTED_SECONDS
+from proxy.throttle.work_in_steps import STEP_ITEMS
 from tests.proxy.conversation import Conversation, behind, throttle
 from tests.proxy.diagnostics.surveys import surveyed
 
@@ -156,9 +157,10 @@ def test_no_more_connections_are_named_than_a_page_holds() -> None:
     assert [link.peer for link in found.links] == [str(MOST_LINKS + 19 - n) for n in range(MOST_LINKS)]
 
 
-def test_a_look_is_taken_in_steps_of_a_hundred_replicas() -> None:
+def test_a_look_is_taken_in_short_steps() -> None:
     steps = sum(1 for _ in replica_stats(many(2, 1000), 0.0))
-    assert 20 <= steps <= 23
+    whole = 2 * (1000 // STEP_ITEMS)
+    assert whole <= steps <= whole + 3
 
 
 def test_what_happens_between_two_steps_breaks_nothing() -> None:

@@ -33,7 +33,7 @@ def test_twice_its_own_best_is_as_much_as_may_be() -> None:
 
 
 def test_a_rise_by_less_than_five_milliseconds_is_noise() -> None:
-    best = OwnBest(Signal.CATCH_UP_READS, "a wait", least_rise_seconds=0.005)
+    best = OwnBest(Signal.CATCH_UP_READS, "a wait")
     best.read(0.0002, 0.0, at_least=False)
     found = best.read(0.002, 1.0, at_least=False)
     assert found is not None
@@ -65,7 +65,7 @@ def test_what_was_not_measured_says_nothing() -> None:
 
 
 def test_what_is_slow_at_the_least_rate_for_half_a_minute_is_its_best() -> None:
-    best = OwnBest(Signal.CATCH_UP_READS, "a wait", least_rise_seconds=0.005)
+    best = OwnBest(Signal.CATCH_UP_READS, "a wait")
     best.read(0.010, 0.0, at_least=False)
     found = [best.read(0.050, float(second), at_least=True) for second in range(1, 40)]
     before, after = found[int(RELEARN_SECONDS) - 2], found[int(RELEARN_SECONDS) + 1]

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from proxy.changes import Changes
-from proxy.relay.direction import Direction
-from proxy.relay.in_flight import HELD_REQUEST, Cause, InFlightRequests
+from proxy.relay.direction import Cause, Direction
+from proxy.relay.in_flight import HELD_REQUEST, InFlightRequests
 from proxy.relay.requests import RequestReader
 from proxy.relay.responses import ResponseReader
 from proxy.relay.transfer import Transfer, Window
