@@ -95,7 +95,10 @@ class BudgetPath:
         if room and self._only_branches and not any(room.values()):
             self._wait_at(len(self.trunk), now)
             return []
-        is_ample = not (rides and available >= self.fetcher.max_bytes_beside_in_sync) and self._is_ample(now)
+        # Each budget that bounds the grant gains more than it can keep until the connection asks again.
+        is_ample = not (rides and available >= self.fetcher.max_bytes_beside_in_sync)
+        for claim in self.trunk + self._asked:
+            is_ample = is_ample and claim.budget.is_ample(claim, now)
         grants = share(wishes, available, is_ample=is_ample, branches=branches, room=room)
         total = sum(grants)
         self.fetcher.granted(total, now)
@@ -160,14 +163,6 @@ class BudgetPath:
         if place < len(self.trunk):
             _release(self._asked, now)
 
-    def _is_ample(self, now: float) -> bool:
-        """Return True if every budget that bounds the next grant gains more than it can keep until the connection asks
-        again."""
-        for claim in self.trunk + self._asked:  # noqa: SIM110 - a generator costs each fetch two calls
-            if not claim.budget.is_ample(claim, now):
-                return False
-        return True
-
     @staticmethod
     def _take_of_branches(grants: Sequence[int], branches: Sequence[Claim | None], now: float) -> None:
         of_branches: dict[Claim, int] = {}
@@ -201,7 +196,7 @@ class BudgetPath:
 
     def must_discard(self, admitted_at: float, now: float) -> bool:
         """Return True if a budget of the trunk cannot bear records that were asked for at `admitted_at`."""
-        for claim in self.trunk:  # noqa: SIM110 - the same
+        for claim in self.trunk:  # noqa: SIM110 - a generator costs each fetch two calls
             if claim.budget.must_discard(admitted_at, now):
                 return True
         return False

@@ -114,7 +114,22 @@ class DecidedResponseReader:
                 raise ProtocolError("the leader's response ends within its header")
             self._exchange.pass_undecoded(Undecoded.MALFORMED_RESPONSE)
             return self._as_it_comes()
-        return self._first(window)
+        # Everything before the topics is in the window, and nothing has gone on yet.
+        last, self._last_empty = self._last_empty, None
+        self._additions.begin(pending, total)
+        discards = pending.must_discard(self._now)
+        if discards and not self._buffer.begin(pending, total):
+            pending.passes_all()
+            discards = False
+        if not discards and window.end - window.start >= total:
+            step = self._whole(window, last)
+            if step is not None:
+                return step
+            self._was_read_at = window.start
+        self._unfinished.watch(None, 0)
+        row = ResponseEntry if discards else tuple
+        self._walk = FrameWalk(window, version=pending.version, size=total - LENGTH_PREFIX_BYTES, row=row)
+        return self._go_on(window, self._walk)
 
     def on_sent(self) -> bool:
         """Return the bytes that were told to go on have gone: learn from their entries. True: that was the whole
@@ -174,25 +189,6 @@ class DecidedResponseReader:
         self._last_empty = None
         self._passed = self._total
         return self._total
-
-    def _first(self, window: Window) -> Step:
-        """Begin to read, with everything before the topics in the window and nothing gone on yet."""
-        pending, total, version = self._pending, self._total, self._pending.version
-        last, self._last_empty = self._last_empty, None
-        self._additions.begin(pending, total)
-        discards = pending.must_discard(self._now)
-        if discards and not self._buffer.begin(pending, total):
-            pending.passes_all()
-            discards = False
-        if not discards and window.end - window.start >= total:
-            step = self._whole(window, last)
-            if step is not None:
-                return step
-            self._was_read_at = window.start
-        self._unfinished.watch(None, 0)
-        row = ResponseEntry if discards else tuple
-        self._walk = FrameWalk(window, version=version, size=total - LENGTH_PREFIX_BYTES, row=row)
-        return self._go_on(window, self._walk)
 
     def _whole(self, window: Window, last: tuple[int, bytes, int | None] | None) -> Step | None:
         """Read an answer that is whole in the window, as most are, and let it go on; None if it is long or cannot be

@@ -137,7 +137,7 @@ class RequestReader:
                 request = decision.parse(frame)
             except ProtocolError:
                 return None
-        if request.replica_id < 0 or self._passes_untouched(request):
+        if request.replica_id < 0 or (version >= FIRST_VERSION_WITH_SESSIONS and self._passes_untouched(request)):
             return None
         return run_through(decision.take(frame, request, correlation_id))
 

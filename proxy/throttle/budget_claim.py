@@ -17,7 +17,7 @@ from admission.wishes import LIMIT
 from . import work_in_steps
 from .peer_latencies import tolerated_rise
 from .priority_order import PriorityOrder
-from .replica import LEAST_NEED_BYTES
+from .replica import LEAST_NEED_BYTES, SERVED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -117,7 +117,9 @@ class BudgetClaim:
             return NOBODY
         if len(replicas.behind) > work_in_steps.STEP_ITEMS and not path.may_grant(now, rides=rides):
             return NOBODY
-        order = replicas.in_turn(with_new=with_new)
+        order = sorted(replicas.behind.values(), key=SERVED)
+        if with_new and replicas.new:
+            order += sorted(replicas.new.values(), key=SERVED)
         if self._throttle.needs.is_any:
             return self._by_priority(order, now)
         if path.fetcher.priority:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from ..statistics.display_rate import DisplayRate, GrowthMeter
 from .peer_latencies import LinkTimings
-from .replica import BEHIND, NEW, SERVED, TRUNCATED, Replica
+from .replica import BEHIND, NEW, TRUNCATED, Replica
 from .throttled_lists import ListedReplicasCache
 from .work_in_steps import parts
 
@@ -145,11 +145,6 @@ class Replicas:
         """Return the replicas asked for within `COUNTED_SECONDS`, whether or not the last request listed them."""
         found = list(self.known.values()) if now - self._asked_at < COUNTED_SECONDS else []
         return found + [replica for replica, since in self._omitted.values() if now - since < COUNTED_SECONDS]
-
-    def in_turn(self, *, with_new: bool) -> list[Replica]:
-        """Return the replicas that are behind, the one served longest ago first; then, if wanted, the new ones."""
-        order = sorted(self.behind.values(), key=SERVED)
-        return order + sorted(self.new.values(), key=SERVED) if with_new and self.new else order
 
     def leader_is_asked(self, keys: Collection[PartitionKey], now: float) -> None:
         """Note that a request that asks the leader for these is forwarded, so their high watermarks will be known

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from proxy.throttle.replica import SERVED
 from tests.proxy.conversation import LIMIT, MIB, behind
 
 T0, T1, T2 = ("t", 0), ("t", 1), ("t", 2)
@@ -62,6 +63,6 @@ def test_of_those_that_were_granted_all_the_ones_that_were_brought_nothing_go_be
         decision = conversation.ask()
         assert conversation.asked_for(decision) == dict.fromkeys((T0, T1, T2), LIMIT)
         conversation.answer(decision, dict.fromkeys(brought, LIMIT))
-        order = conversation.link.replicas.in_turn(with_new=False)
+        order = sorted(conversation.link.replicas.behind.values(), key=SERVED)
         firsts.append(order[0].key)
     assert firsts == [T2, T1]
