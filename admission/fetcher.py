@@ -18,6 +18,7 @@ AWAY_SECONDS = 1.0
 even from a fetch that waited at its leader for max_wait_ms (500 ms by default), and from a region that is 240 ms
 away."""
 ABSENCE_GROWTH = 1.25
+"""An absence counts as longer than the ones before by this factor at most, so that one late answer says little."""
 LATE_SECONDS = 0.1
 """An answer that takes longer is late. A leader that has data answers within a few milliseconds, and within this time
 if it is in another region. After twice this time a grant no longer counts as part of the burst. Otherwise two leaders

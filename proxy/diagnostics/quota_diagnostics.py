@@ -15,7 +15,7 @@ from ..quotas import format_rate
 from ..quotas.advice import about_tiny_rate
 from ..quotas.rate_source import LEAST_RATE
 from ..roles import Role
-from ..topology.racks import NO_RACK_DOUBTS
+from ..topology.racks import MOST_NAMED, NO_RACK_DOUBTS, first_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Set
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 ALONE_SECONDS = 60.0
 """Followers come back within seconds (replica.fetch.backoff.ms, reconnect.backoff.max.ms): a minute is no restart."""
-MOST_NAMED = 5
 _WHO_GOES_AROUND = {
     Role.LEADER: (
         "fetch from this broker: they go around the sidecar. Does the broker advertise ingress.listen on its "
@@ -111,7 +110,7 @@ class QuotaDiagnostics:
     def _about_links(self, linked: Collection[int] | None) -> str:
         if linked is None:
             return ". No broker tells whether this broker replicates at all: does it go around the sidecar?"
-        named = _first_of([str(broker) for broker in sorted(linked)])
+        named = first_of([str(broker) for broker in sorted(linked)])
         return f", while brokers {named} {_WHO_GOES_AROUND[self._role]}"
 
 
@@ -145,18 +144,13 @@ def _about_rates(quota: RoleQuota) -> Iterator[QuotaWarning]:
     if tiny:
         told.append(
             "rates inside the quota are less than the 64 KiB that are asked for at a time, and catch-up all but stands "
-            f"still there. Was a unit forgotten? {_first_of(tiny)}"
+            f"still there. Was a unit forgotten? {first_of(tiny)}"
         )
     if told:
         yield QuotaWarning(Reason.TINY_RATE, own + len(tiny), "; ".join(told))
     if stopped:
-        text = f"catch-up is stopped on purpose, by a rate of 0, for {_first_of(stopped)}"
+        text = f"catch-up is stopped on purpose, by a rate of 0, for {first_of(stopped)}"
         yield QuotaWarning(Reason.STOPPED, len(stopped), text)
-
-
-def _first_of(texts: list[str]) -> str:
-    more = f" and {len(texts) - MOST_NAMED} more" if len(texts) > MOST_NAMED else ""
-    return ", ".join(texts[:MOST_NAMED]) + more
 
 
 def _about_unknown(unknown: list[str]) -> str:

@@ -26,10 +26,12 @@ if TYPE_CHECKING:
 
 MOST_LINKS = 100
 MOST_PARTITIONS = 20
-"""How many partitions `ReplicaStats` name, those furthest behind; the journal and Prometheus can have all of them."""
+"""How many connections and partitions `ReplicaStats` name, those furthest behind; the journal and Prometheus can have
+all of them."""
 LONGEST_ETA_SECONDS = 99 * 86400.0
 """A lag that would take longer than this to shrink to nothing has no estimated end."""
 _LINKS_A_STEP = 20
+"""Connections looked at between two yields, besides those for their replicas."""
 
 _T = TypeVar("_T")
 

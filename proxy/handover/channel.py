@@ -32,6 +32,7 @@ MOST_MESSAGE_BYTES = 64 * 2**20
 MOST_DESCRIPTORS = 128
 """The most descriptors beside one message: all listening sockets come with one. The kernel allows 253 (SCM_MAX_FD)."""
 ANSWER_SECONDS = 60.0
+"""How long one process waits for the other: a new one reads its configuration and opens its files meanwhile."""
 SEND_SECONDS = 10.0
 """How long a message may take from its first byte on. The other process takes 6 MiB in some hundredths of a second."""
 _LENGTH = struct.Struct(">I")

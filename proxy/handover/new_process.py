@@ -23,10 +23,12 @@ if TYPE_CHECKING:
 
 SOCKETS_OF_A_CONNECTION = 2
 ALIVE_SECONDS = 0.5
+"""How often the new process says that its loop turns."""
 END_SECONDS = 0.1
 """A process that ends without an answer is certainly gone from its address after this time, and the one that took over
 from it is there."""
 MOST_ATTEMPTS = 3
+"""How many processes in a row may end while they are asked, each replaced by another."""
 
 
 class Inherited:

@@ -32,6 +32,7 @@ LONG_FRAME_BYTES = 4096
 """A Fetch of some hundred partitions, or an answer to it without records. To read a longer one may take as long as a
 whole turn."""
 UNLIMITED = 2**63
+"""`Buffers.most` where nothing limits it, in bytes."""
 MOST_KEPT_BYTES = 4 * 2**20
 """The most bytes of requests that all connections keep, to compare the next request with. Only the frames count; what
 was parsed from a frame is kept beside it and takes ten times as much. This is enough for 250 connections that ask for

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from .transport import Transport
 
 LOOK_SECONDS = 1.0
+"""How often each connection is looked at; the timeouts that it may exceed are of 30 seconds and more."""
 MEMORY_LOOKS = 4
 """How often memory is looked at in `LOOK_SECONDS`. What requests of many partitions take grows by 100 MB a second at
 most, so by 25 MB between two looks."""
@@ -41,6 +42,7 @@ REST_SECONDS = 10.0
 STOPS_ACCEPTING, REMEMBERS_NOTHING_NEW = 0.9, 0.95
 """Shares of the limit, which is `limits.max_memory`, or nine tenths of the container's."""
 _LOOKS_AT_ONCE = 256
+"""Connections looked at between two checkpoints."""
 
 
 @dataclass(slots=True, eq=False)

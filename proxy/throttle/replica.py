@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from protocol.session.requests import PartitionKey
 
 UNKNOWN = -1
+"""An offset that is not known."""
 SERVED = attrgetter("served")
 """Replicas are put in order by it: the one served longest ago comes first."""
 LEAST_NEED_BYTES = 64 * 1024

@@ -12,12 +12,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Mapping, Sequence
 
     from ..quotas.finer_rates import FinerRates
     from ..statistics.counters import RoleStatistics
 
 MOST_NAMED = 5
+"""How many a message names; the others are counted."""
 MOST_BROKERS = 10_000
 """The most brokers whose rack is remembered; no Kafka cluster is known that has more."""
 
@@ -95,17 +96,21 @@ class RackDoubts(NamedTuple):
         """Describe the reasons; empty if there are none."""
         words = []
         if self.unknown:
+            unknown = first_of(sorted(self.unknown))
             words.append(
-                f"rates of racks do not hold for broker {_some(self.unknown)}, whose rack nobody has told. May a "
+                f"rates of racks do not hold for broker {unknown}, whose rack nobody has told. May a "
                 "broker be asked (names.security.protocol), and does this sidecar know that broker's id (egress.peers)?"
             )
         if self.missing:
-            words.append(f"no broker is in rack {_some(self.missing)}, which has a rate: broker.rack says otherwise?")
+            words.append(
+                f"no broker is in rack {first_of(sorted(self.missing))}, which has a rate: broker.rack says otherwise?"
+            )
         return " ".join(words)
 
 
-def _some(names: Collection[str]) -> str:
-    named = ", ".join(sorted(names)[:MOST_NAMED])
+def first_of(names: Sequence[str]) -> str:
+    """Return the first `MOST_NAMED`, and how many more there are, for people."""
+    named = ", ".join(names[:MOST_NAMED])
     return named if len(names) <= MOST_NAMED else f"{named} and {len(names) - MOST_NAMED} more"
 
 

@@ -20,11 +20,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
 MOST_UNKNOWN = 10_000
+"""The most ids remembered that have no name, since followers may make up as many as they like."""
 MOST_AT_ONCE = 2_000
+"""The most ids in one question, which is 32 kB then."""
 MOST_NAMES = 200_000
 """The most names remembered; with one more, all are forgotten and asked for again. Kafka's largest clusters have some
 ten thousand topics."""
 AGAIN_SECONDS = 5.0
+"""How long after a question in vain an id may be asked for again: its topic may have been made a moment ago."""
 
 
 class TopicNames:

@@ -8,10 +8,10 @@ from datetime import UTC, datetime
 
 import pytest
 
-from proxy.diagnostics.quota_diagnostics import ALONE_SECONDS, MOST_NAMED, QuotaDiagnostics, Reason, unknown_replicas
+from proxy.diagnostics.quota_diagnostics import ALONE_SECONDS, QuotaDiagnostics, Reason, unknown_replicas
 from proxy.quotas import EVERY_PARTITION, NO_PARTITION, Partitions, RoleQuota, effective, parse_quotas
 from proxy.roles import Role
-from proxy.topology.racks import RackDoubts
+from proxy.topology.racks import MOST_NAMED, RackDoubts
 
 MIB = 2**20
 QUOTA = RoleQuota.of_every_topic(MIB)
