@@ -43,9 +43,11 @@ CONVERTED = (
     "proxy/quotas",
     "proxy/rates",
     "proxy/relay",
-    "proxy/throttle",
     "proxy/serving",
+    "proxy/statistics",
+    "proxy/throttle",
     "proxy/tls",
+    "proxy/topology",
     "reassignment",
 )
 MOST_FRAGMENTS = 0.05

@@ -1,1 +1,1 @@
-"""What is counted and measured for people and the exporter, and never decides anything."""
+"""Counters and rates for people and the exporter, by which nothing is decided."""

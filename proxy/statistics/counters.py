@@ -1,4 +1,4 @@
-"""What the sidecar counts, as plain integers that the data path may bump without a lock or a lookup.
+"""Counts what the sidecar does, in plain integers that the data path may bump without a lock or a lookup.
 
 The exporter (`proxy.observing.metrics`) reads them at scrape time; nothing here knows Prometheus, sockets or the clock.
 Invariant: every ``_total`` only grows.
@@ -69,7 +69,7 @@ class RoleStatistics:
 
 @dataclass(slots=True)
 class Statistics:
-    """Of one process, counted since it began."""
+    """The counters of one process, since it began."""
 
     leader: RoleStatistics = field(default_factory=RoleStatistics)
     follower: RoleStatistics = field(default_factory=RoleStatistics)

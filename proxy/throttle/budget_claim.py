@@ -95,7 +95,7 @@ class BudgetClaim:
         self.reroute()
 
     def reroute(self) -> None:
-        """Go by the budgets that there are now."""
+        """Take the budgets that there are now."""
         self.tree = self._throttle.tree
         self.path = self.path.reroute(*self.tree.trunk(self._peer))
 

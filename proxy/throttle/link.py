@@ -126,7 +126,7 @@ class Link:
         )
 
     def restore(self, state: LinkState, now: float) -> None:
-        """Know, from the beginning, what the link in the other process knew."""
+        """Take over what the link in the other process knew, before the first request."""
         self.peer = state.peer
         self._replica_id = state.replica_id
         self._is_live = state.is_live

@@ -49,7 +49,7 @@ class LinkSession:
         return None if session is None else session.state()
 
     def restore(self, state: SessionState[Asked] | None, now: float) -> None:
-        """Go on with the session of a link in another process."""
+        """Take over the session of a link in another process."""
         if state is not None:
             self.sent = self.translator.resume(FetchSession.from_state(state), now)
 

@@ -125,7 +125,7 @@ class Replicas:
         return found + [replica.state()._replace(missing_seconds=max(now - since, 0.0)) for replica, since in missing]
 
     def restore(self, states: Iterable[ReplicaState], now: float) -> None:
-        """Go on with the replicas of another process that the lists select here. The others are not throttled, so
+        """Take over the replicas of another process that the lists select here. The others are not throttled, so
         nothing is remembered of them."""
         self._asked_at = now
         for state in states:
