@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from proxy.control.override_routes import PATH
 from proxy.errors import ConfigurationError
 from proxy.quotas import format_rate
-from proxy.quotas.globs import glob_of
-from proxy.quotas.keys import GLOB_WILDCARD
+from proxy.quotas.names import GLOB_WILDCARD, glob_of
 from proxy.quotas.override import BROKER, PlacedValue, new_id
 
 from ..fleet.members import at_all, author, get, post

@@ -9,7 +9,7 @@ import math
 from typing import TYPE_CHECKING
 
 from proxy.errors import ConfigurationError, InvalidValueError
-from proxy.quotas.rate_reading import parse_rate_or_source
+from proxy.quotas.rate_source import parse_rate_or_source
 
 from ..quota_words import format_distance, format_duration, format_time
 

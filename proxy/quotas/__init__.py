@@ -12,8 +12,7 @@ from .reading import hash_of, parse_quotas
 from .replicas import EVERY_PARTITION, NO_PARTITION, Partitions, ReplicaList, parse_replicas
 from .rules import METADATA_TOPIC, Change, Quotas, RoleQuota, changes_ahead, effective
 from .sections import RATE_KEYS, REPLICAS_KEYS, Layer, QuotaFile, Section
-from .times import format_span, parse_span
-from .units import format_bytes, format_rate, parse_rate, parse_size, shown
+from .units import format_bytes, format_rate, format_span, parse_rate, parse_size, parse_span, shown
 
 __all__ = [
     "Quotas",

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from .globs import glob_of
+from .names import glob_of
 from .units import UNLIMITED, format_rate
 
 if TYPE_CHECKING:

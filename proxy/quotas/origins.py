@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from .globs import glob_of
-from .keys import GLOB_WILDCARD
+from .names import GLOB_WILDCARD, glob_of
 from .rules import specificity
 from .sections import RATE_KEYS, REPLICAS_KEYS
 from .units import UNLIMITED, format_rate

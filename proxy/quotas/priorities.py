@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import InvalidValueError
 from ..files.suggestions import did_you_mean
-from .globs import glob_of
-from .keys import SET_TWICE, TOPIC_OR_GLOB, flattened
+from .names import SET_TWICE, TOPIC_OR_GLOB, flattened, glob_of
 from .units import shown
 
 if TYPE_CHECKING:

@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Any
 from ..errors import ConfigurationError, InvalidValueError, beginning
 from ..files.suggestions import did_you_mean
 from ..files.toml_reading import KeyLines, parse_toml
-from .keys import GLOB_WILDCARD, RACK, TOPIC_OR_GLOB, flattened, is_broker_id, quoted
+from .names import GLOB_WILDCARD, RACK, TOPIC_OR_GLOB, flattened, is_broker_id, quoted
 from .priorities import parse_priorities
-from .section_reading import UNTIL, Draft, Of, parse_until
-from .sections import DEFAULT, RATE_KEYS, Layer, QuotaFile, Section
+from .sections import DEFAULT, RATE_KEYS, UNTIL, Draft, Layer, Of, QuotaFile, Section, parse_until
 from .units import shown
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from ..roles import Role
 from .finer_rates import NO_FINER_RATES, FinerRates
-from .globs import glob_of
+from .names import glob_of
 from .priorities import DEFAULT_PRIORITIES, Priorities
 from .replicas import EVERY_PARTITION, NO_PARTITION, Partitions
 from .units import format_rate

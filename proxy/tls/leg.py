@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import trio
 
 from ..config.settings_values import can_be_looked_up
-from ..quotas.globs import glob_of
+from ..quotas.names import glob_of
 from ..quotas.units import shown
 from .contexts import AcceptedSocket
 from .failures import ADVICE, HandshakeError, Reason, reason_of, words_of

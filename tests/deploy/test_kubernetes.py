@@ -23,7 +23,7 @@ from proxy.config.settings import Address, EgressMode, Settings, load_settings
 from proxy.config.tls_settings import ClientAuth
 from proxy.control.directory import DEFAULT_BASE
 from proxy.quota_files.quota_file import load_quotas_file
-from proxy.quotas.globs import glob_of
+from proxy.quotas.names import glob_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

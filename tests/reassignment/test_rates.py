@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.quotas.times import parse_span
+from proxy.quotas.units import parse_span
 from reassignment import (
     Capacity,
     Deadline,

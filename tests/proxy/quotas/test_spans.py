@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from proxy.errors import InvalidValueError
-from proxy.quotas.times import format_span, parse_span
+from proxy.quotas.units import format_span, parse_span
 
 
 @pytest.mark.parametrize(

@@ -1,13 +1,26 @@
+"""Times on clocks that jump, worked out by hand; and how times of day and zones may be written."""
+
 from __future__ import annotations
 
 import math
+from datetime import UTC, datetime, time
+from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.errors import InvalidValueError
-from proxy.quotas.units import format_bytes, format_rate, format_size, parse_rate, parse_size
+from proxy.quotas.units import (
+    first_moment,
+    format_bytes,
+    format_rate,
+    format_size,
+    parse_rate,
+    parse_size,
+    parse_time,
+    parse_zone,
+)
 
 
 @pytest.mark.parametrize(
@@ -124,3 +137,60 @@ def test_a_size_is_read_as_it_is_written(size_bytes: int) -> None:
 @pytest.mark.parametrize(("size_bytes", "written"), [(0, "0"), (1000, "1000"), (2**24, "16MiB"), (3 * 2**9, "1536")])
 def test_a_size_is_written_in_the_largest_unit_it_is_whole_in(size_bytes: int, written: str) -> None:
     assert format_size(size_bytes) == written
+
+
+# Berlin: 2026-03-29 02:00 -> 03:00 at 01:00 UTC; 2026-10-25 03:00 -> 02:00 at 01:00 UTC. Lord Howe moves by 30 minutes.
+@pytest.mark.parametrize(
+    ("shown", "zone", "moment"),
+    [
+        ("2026-03-29T01:59", "Europe/Berlin", "2026-03-29T00:59"),
+        ("2026-03-29T02:00", "Europe/Berlin", "2026-03-29T01:00"),  # skipped: when the clock jumps
+        ("2026-03-29T02:30", "Europe/Berlin", "2026-03-29T01:00"),
+        ("2026-03-29T03:00", "Europe/Berlin", "2026-03-29T01:00"),
+        ("2026-03-29T03:30", "Europe/Berlin", "2026-03-29T01:30"),
+        ("2026-10-25T02:30", "Europe/Berlin", "2026-10-25T00:30"),  # shown twice: the first time
+        ("2026-10-25T03:00", "Europe/Berlin", "2026-10-25T02:00"),
+        ("2026-10-04T02:15", "Australia/Lord_Howe", "2026-10-03T15:30"),
+        ("2011-12-30T12:00", "Pacific/Apia", "2011-12-30T10:00"),  # a day that never was
+        ("2026-06-01T12:00", "UTC", "2026-06-01T12:00"),
+    ],
+)
+def test_a_time_is_the_first_moment_at_which_the_clock_shows_it_or_later(shown: str, zone: str, moment: str) -> None:
+    assert first_moment(datetime.fromisoformat(shown), ZoneInfo(zone)) == datetime.fromisoformat(moment).replace(
+        tzinfo=UTC
+    )
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [("22:00", time(22)), (" 06:30:15 ", time(6, 30, 15)), (time(7, 45), time(7, 45)), ("00:00", time())],
+)
+def test_a_time(written: object, meant: time) -> None:
+    assert parse_time(written) == meant
+
+
+@pytest.mark.parametrize("written", ["24:00", "7:00", "07:60", "7pm", "", 22, 2200, time(1, 2, 3, 4), None, True])
+def test_no_time(written: object) -> None:
+    with pytest.raises(InvalidValueError, match='expected a time of day like "22:00" or 22:00:00, found '):
+        parse_time(written)
+
+
+def test_midnight_is_not_24() -> None:
+    with pytest.raises(InvalidValueError, match='midnight is "00:00"'):
+        parse_time("24:00")
+
+
+def test_zones() -> None:
+    assert parse_zone("UTC") is UTC
+    assert parse_zone("Europe/Berlin") == ZoneInfo("Europe/Berlin")
+
+
+@pytest.mark.parametrize("written", ["Mars/Phobos", "", 1, "../../etc/passwd", "/etc/localtime", "Europe", "CEST\0"])
+def test_no_zone(written: object) -> None:
+    with pytest.raises(InvalidValueError, match='expected a time zone like "Europe/Berlin" or "UTC", found '):
+        parse_zone(written)
+
+
+def test_a_zone_that_is_nearly_right_is_suggested() -> None:
+    with pytest.raises(InvalidValueError, match=r"did you mean Europe/Berlin\?"):
+        parse_zone("Europe/Berlln")

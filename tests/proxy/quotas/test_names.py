@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from proxy.quotas.globs import Glob
+from proxy.quotas.names import Glob
 
 GLOBS = st.text("ab*?[]!-.", max_size=12)
 NAMES = st.text("ab-.!]", max_size=12)
