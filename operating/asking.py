@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 from proxy.control.directory import control_path, short_path
 from proxy.errors import ConfigurationError, UnreachableError
 from proxy.files.reading import read_bytes
-from proxy.http.token_format import MOST_BYTES, TOKEN
+from proxy.http.routing import MOST_TOKEN_BYTES, TOKEN
 from proxy.logs.terminal_text import names_user, without_user
 
 from .http_client import opener, read_whole
@@ -141,7 +141,7 @@ def send(
     try:
         if TOKEN_FILE in os.environ and not whole.startswith(UNIX):
             file = Path(os.environ[TOKEN_FILE])
-            token = token_in(read_bytes(file, most_bytes=MOST_BYTES), whose=f"{TOKEN_FILE}: {file}")
+            token = token_in(read_bytes(file, most_bytes=MOST_TOKEN_BYTES), whose=f"{TOKEN_FILE}: {file}")
             headers = {"Authorization": f"Bearer {token}", **headers}
         if whole.startswith(UNIX):
             return _send_privately(url, page, method, body, headers, timeout_seconds)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from proxy.config.settings import load_settings
-from proxy.quota_files.last_good import kept_starts
+from proxy.quota_files.quota_file import kept_starts
 
 from ..configuration import PACKAGED
 from ..quota_words import format_time, source_in_json

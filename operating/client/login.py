@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from proxy.config.jaas import Jaas, read_jaas
+from proxy.config.names_settings import Jaas, read_jaas
 from proxy.errors import ClusterError, ConfigurationError, InvalidValueError
 from proxy.files.reading import read_bytes
 from proxy.logs.terminal_text import without_user

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from proxy.errors import ConfigurationError, InvalidValueError
 from proxy.files.reading import read_bytes
-from proxy.files.suggestions import did_you_mean
+from proxy.files.toml_reading import did_you_mean
 from proxy.quotas import shown
 
 from .login import login_arguments

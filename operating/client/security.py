@@ -14,8 +14,7 @@ import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from proxy.config.tls_ciphers import allowed
-from proxy.config.tls_settings import LegSettings, Secret, StoreSettings, StoreType
+from proxy.config.tls_settings import LegSettings, Secret, StoreSettings, StoreType, allowed
 from proxy.errors import ConfigurationError, InvalidValueError
 from proxy.files.reading import read_bytes
 from proxy.tls.contexts import context_of

@@ -15,8 +15,7 @@ import click
 
 from proxy.control.override_routes import PATH, UNDO_PATH
 from proxy.errors import ConfigurationError, InvalidValueError
-from proxy.files.suggestions import did_you_mean
-from proxy.files.toml_reading import load_toml
+from proxy.files.toml_reading import did_you_mean, load_toml
 from proxy.quota_files.override_store import edit, store_path
 from proxy.quotas import RATE_KEYS, REPLICAS_KEYS, parse_span, shown
 from proxy.quotas.override import BROKER, MODE, Override, PlacedValue, added, new_id, validated

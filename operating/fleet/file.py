@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 from urllib.parse import urlsplit
 
 from proxy.config.settings_file import read_document
-from proxy.config.settings_problems import Problems
-from proxy.config.tables import BrokerId, Kind, TableReader
+from proxy.config.tables import BrokerId, Kind, Problems, TableReader
 from proxy.errors import InvalidValueError
 from proxy.logs.terminal_text import names_user, without_user
 from proxy.quotas.units import shown

@@ -15,7 +15,7 @@ from proxy.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from proxy.config.settings import Settings
-    from proxy.config.settings_roles import EgressSettings, IngressSettings
+    from proxy.config.settings_tables import EgressSettings, IngressSettings
 
 
 class Detour(NamedTuple):

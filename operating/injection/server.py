@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 import trio
 
-from proxy.config.tls_ciphers import KEY_AGREEMENT
+from proxy.config.tls_settings import KEY_AGREEMENT
 from proxy.errors import ConfigurationError
-from proxy.http.bounds import Bounds
 from proxy.http.loop_share import LoopShare
+from proxy.http.request_checks import Bounds
 from proxy.http.routing import JSON, TEXT, Answer, Request, Route, Routes, json_answer
 from proxy.http.server import HttpServer
 from proxy.http.trust import Trust

@@ -1,7 +1,8 @@
-"""One request to a broker, on a connection of the sidecar's own.
+"""The brokers that the sidecar may ask, and one request to a broker, on a connection of the sidecar's own.
 
-Knows how a frame is sent and how an answer is received and parsed, but not what is asked (`questions`). Invariants: no
-more than `MAX_RESPONSE_BYTES` of an answer are received; a long answer is parsed in a thread.
+Knows how a frame is sent and how an answer is received and parsed, but not what is asked (`questions`). Invariants: of
+the brokers met at redirected connections at most `MOST_MET` are kept; no more than `MAX_RESPONSE_BYTES` of an answer
+are received; a long answer is parsed in a thread.
 """
 
 from __future__ import annotations
@@ -20,15 +21,18 @@ from protocol.wire.framing import LENGTH_PREFIX_BYTES, frame_size, with_length
 from ..errors import ConfigurationError
 from ..relay.transport import open_stream
 from ..threads import in_thread
+from .login import Login
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from protocol.wire.topics import Topic
 
-    from ..config.settings import Address
-    from .login import Login
+    from ..config.settings import Settings
+    from ..config.settings_values import Address
+    from ..tls.legs import Legs
+
 
 CLIENT_ID = "throttle-sidecar"
 RESPONSE_TIMEOUT_SECONDS = 5.0
@@ -43,6 +47,7 @@ PARSING_THREADS = trio.CapacityLimiter(1)
 """Parsing holds the interpreter's lock most of the time, which the relay needs: one response at a time."""
 _Found_co = TypeVar("_Found_co", covariant=True)
 _Found = TypeVar("_Found")
+MOST_MET = 8
 
 
 class Broker(NamedTuple):
@@ -126,3 +131,47 @@ async def _receive_exactly(stream: trio.abc.Stream, size: int) -> bytes:
             )
         data += received
     return bytes(data)
+
+
+class KnownBrokers:
+    """The brokers that a sidecar may ask: the one beside us, the configured peers, then those that redirected
+    connections were meant for, the one met last first. An iteration yields the brokers that were known when it began;
+    `legs` has the keys to speak with them."""
+
+    def __init__(self, settings: Settings, legs: Legs) -> None:
+        """Open the login, if one is configured. Blocking.
+
+        Raises ConfigurationError if [names] says how to log in, and that is not possible here.
+        """
+        self._login = None if settings.login is None else Login.open(settings.login)
+        ingress, egress = settings.ingress, settings.egress
+        beside = () if ingress is None else (ingress.upstream,)
+        peers = () if egress is None else egress.peers
+        self._beside = None if ingress is None else legs.of(ingress.tls.upstream)
+        self._remote = None if egress is None else legs.of(egress.tls.upstream)
+        self._names = {peer.upstream: peer.server_name for peer in peers}
+        if ingress is not None:
+            self._names[ingress.upstream] = ingress.server_name
+        self._told = beside + tuple(peer.upstream for peer in peers)
+        self._is_beside = beside
+        self._met: dict[Address, str] = {}
+        """With the name that its certificate must have, and the one met last at the end."""
+
+    def meet(self, broker: Address, name: str | None = None) -> None:
+        """Remember a broker that a redirected connection was meant for. `name`: by which the broker beside us knows it;
+        None: it has not said so, or not yet."""
+        if broker not in self._told:
+            before = self._met.pop(broker, broker.host)
+            self._met[broker] = name or before
+            if len(self._met) > MOST_MET:
+                del self._met[next(iter(self._met))]
+
+    def __iter__(self) -> Iterator[Broker]:
+        return (self._spoken_to(address) for address in (*self._told, *reversed(tuple(self._met))))
+
+    def _spoken_to(self, address: Address) -> Broker:
+        leg = self._beside if address in self._is_beside else self._remote
+        if leg is None:
+            return Broker(address, login=self._login)
+        name = self._names.get(address) or self._met.get(address, address.host)
+        return Broker(address, leg.loaded.contexts[0], name, self._login)

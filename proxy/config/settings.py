@@ -1,29 +1,36 @@
 """proxy.toml, read once at start, as one frozen tree.
 
 Each table is declared once, as a dataclass (`tables`). Knows nothing of quotas.toml but where it is. Invariant: a
-`Settings` that exists is one the sidecar can start with, as far as the file alone can tell; every problem is
-reported with its file (or override), key path, what was expected and what was found.
+`Settings` that exists is one the sidecar can start with, as far as the file alone can tell; every problem is reported
+with its file (or override), key path, what was expected and what was found. Where the last good quotas are kept, they
+never take the place of the operator's own file.
 """
 
 from __future__ import annotations
 
 import enum
+import os
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+from ..files.reading import silent
 from ..logs.log_settings import LogFormat, LogLevel, LogSettings
 from ..quotas.units import format_size, shown
 from .names_settings import LoginSettings, read_login
 from .settings_file import override, read_document
-from .settings_http import HttpSettings
-from .settings_limits import LimitSettings
-from .settings_problems import Problems
-from .settings_roles import EgressMode, EgressSettings, IngressSettings, PeerSettings
+from .settings_tables import (
+    EgressMode,
+    EgressSettings,
+    HttpSettings,
+    IngressSettings,
+    LimitSettings,
+    PeerSettings,
+)
 from .settings_values import Address, format_duration
-from .state_path import overwrites, state_beside, state_place
-from .tables import READ_APART, AtLeastOne, BrokerId, Bytes, Key, Seconds, TableReader
+from .tables import READ_APART, AtLeastOne, BrokerId, Bytes, Key, Problems, Seconds, TableReader
 from .tls_reading import Ends, read_listener, read_role
 from .tls_settings import ClientAuth, RoleTls
 
@@ -52,6 +59,11 @@ __all__ = [
     "LogLevel",
     "Address",
 ]
+
+
+def state_beside(quotas_path: Path) -> Path:
+    """Return where the last good quotas are kept unless proxy.toml or a service manager says otherwise."""
+    return quotas_path.parent / f".{quotas_path.name}.last-good"
 
 
 WINDOW_NUM, WINDOW_SIZE_SECONDS = 11, 1
@@ -236,3 +248,30 @@ def _listeners(settings: Settings) -> list[tuple[str, Address]]:
             if peer.listen is not None
         ]
     return [*listeners, ("http.listen", settings.http.listen)]
+
+
+def state_place(quotas_path: Path, environ: Mapping[str, str]) -> Path:
+    """Return the path, a service manager's word being heard: systemd names a unit's ``StateDirectory=`` in
+    STATE_DIRECTORY, with colons between several (systemd.exec(5)), and may have left the unit nothing else that it can
+    write."""
+    folder = environ.get("STATE_DIRECTORY", "").partition(":")[0]
+    return Path(folder) / f"{quotas_path.name}.last-good" if folder else state_beside(quotas_path)
+
+
+def written_first(path: Path) -> Path:
+    """Return the file beside `path` that becomes it once it is whole."""
+    return path.parent / f"{path.name}.new"
+
+
+def overwrites(path: Path, other: Path) -> str | None:
+    """Return which file would take the place of `other`, were the last good quotas kept at `path`; None if none would.
+
+    However both are spelt, relatively or through links. None too if a disk hangs: a start must not hang with it.
+    """
+    if silent([path, other]):
+        return None
+    # A path with a zero byte in it leads nowhere, as whoever opens it says.
+    with suppress(ValueError):
+        place = os.path.realpath(other)
+        return next((str(each) for each in (path, written_first(path)) if os.path.realpath(each) == place), None)
+    return None

@@ -6,12 +6,13 @@
         gate_seconds: Annotated[Seconds, Key("gate")] = 0.1
 
 The type of a field says what its key may hold. The key is called like the field, unless `Key` says otherwise. It has to
-be there if the field has no default and may not be None. A field may also be a table, or a tuple of either.
-Where the values of a table do not fit each other, its method `validate` yields a key and a reason. `REMOVED` has the
-keys of earlier versions, each with why it went or what replaces it.
+be there if the field has no default and may not be None. A field may also be a table, or a tuple of either. Where the
+values of a table do not fit each other, its method `validate` yields a key and a reason. `REMOVED` has the keys of
+earlier versions, each with why it went or what replaces it.
 
 Knows no key's meaning. Invariant: an unknown key never passes, and every problem is recorded, not only the first. Where
-a value cannot be read, its field has the default or a stand-in, so that the rest is checked as well.
+a value cannot be read, its field has the default or a stand-in, so that the rest is checked as well. Every message is
+``source: key.path: expected …, found … (line N)``, and there is one for each key.
 """
 
 from __future__ import annotations
@@ -19,31 +20,31 @@ from __future__ import annotations
 import dataclasses
 import enum
 import math
+import re
 from pathlib import Path
-from types import UnionType
+from types import MappingProxyType, UnionType
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 
-from ..errors import InvalidValueError
-from ..files.suggestions import did_you_mean
+from ..errors import ConfigurationError, InvalidValueError
+from ..files.toml_reading import KeyLines, did_you_mean
 from ..quotas.units import format_size, parse_size, shown
-from .settings_problems import Problems
 from .settings_values import Address, format_duration, parse_address, parse_seconds, parse_target
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
+
 _T = TypeVar("_T")
 MISSING = dataclasses.MISSING
+FIXED = "no key"
+"""Marks a field that is a constant."""
+_NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
 class Key(NamedTuple):
     """The name of a field's key, where it differs from the field's."""
 
     name: str
-
-
-FIXED = "no key"
-"""Marks a field that is a constant."""
 
 
 class Kind(NamedTuple):
@@ -231,3 +232,44 @@ def _unknown(name: str, declared: type, keys: Collection[str]) -> str:
     if name in removed:
         return f"was removed: {removed[name]}"
     return f"unknown key; expected one of {', '.join(keys)}{did_you_mean(name, keys)}"
+
+
+class Problems:
+    """The problems of one file, so that one run of ``check`` shows all of them.
+
+    `source` is the file; `origins` says by key path which override a value came from instead; `text` is what stands
+    in the file."""
+
+    def __init__(self, source: str, origins: Mapping[str, str] = _NOTHING, text: str = "") -> None:
+        self._source = source
+        self._origins = origins
+        self._text = text
+        self._messages: dict[str, str] = {}
+
+    def __contains__(self, path: str) -> bool:
+        """Return True if something is wrong with this key itself."""
+        return path in self._messages
+
+    def add(self, path: str, reason: str) -> None:
+        """Add a problem. Only the first of a key, or of a key below it, is kept: others follow from that."""
+        if any(path == wrong or path.startswith(f"{wrong}.") for wrong in self._messages):
+            return
+        origin = self._origins.get(_dotted(path))
+        # A good file is not looked over for its lines.
+        line = KeyLines(self._text).of(path) if origin is None and self._text else None
+        told = reason if line is None else f"{reason} (line {line})"
+        self._messages[path] = f"{origin or self._source}: {path}: {told}"
+
+    def add_unknown(self, path: str, reason: str) -> None:
+        """Add an unknown key. If an override made up its table, the override's key is named."""
+        made_up = next((each for each in self._origins if each.startswith(f"{_dotted(path)}.")), path)
+        self.add(made_up, reason)
+
+    def raise_if_any(self) -> None:
+        """Raise what was found. Raises ConfigurationError."""
+        if self._messages:
+            raise ConfigurationError(list(self._messages.values()))
+
+
+def _dotted(path: str) -> str:
+    return re.sub(r"\[(\d+)\]", r".\1", path)

@@ -10,19 +10,18 @@ import ipaddress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import InvalidValueError
-from ..files.suggestions import did_you_mean
+from ..files.toml_reading import did_you_mean
 from ..quotas.units import shown
 from .names_settings import flat
 from .settings_values import parse_server_name
-from .tls_ciphers import allowed
-from .tls_settings import ClientAuth, LegSettings, RoleTls, Secret, StoreSettings, StoreType
+from .tls_settings import ClientAuth, LegSettings, RoleTls, Secret, StoreSettings, StoreType, allowed
 
 if TYPE_CHECKING:
     import enum
     from collections.abc import Mapping
     from pathlib import Path
 
-    from .settings_problems import Problems
+    from .tables import Problems
 
 _STORES = ("location", "type", "password", "password.file")
 KEYS = (

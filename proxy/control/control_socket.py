@@ -14,9 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..errors import ConfigurationError
-from ..http.bounds import Bounds
+from ..http.request_checks import Bounds, HttpStatistics
 from ..http.server import HttpServer
-from ..http.statistics import HttpStatistics
 from .directory import KEY, control_path, prepare_directory, short_path
 
 if TYPE_CHECKING:

@@ -1,24 +1,28 @@
-"""Reads the small files that operators write: configurations, quotas, reassignments, client properties.
+"""Reads the small files that operators write: configurations, quotas, reassignments, client properties; and holds locks
+of files.
 
 Blocking. Knows nothing of what is in them. A disk that hangs (NFS without its server) blocks its reader without end, so
 a start and commands ask for a bounded time whether it answers. Invariants: a file that cannot be read is a
 `ConfigurationError` that names it; a wrong path (a log segment, a device, a pipe without a writer) is never read into
-memory, nor waited for; a thread that the disk holds keeps no process from ending.
+memory, nor waited for; a thread that the disk holds keeps no process from ending; a lock is waited for no longer than
+`LOCK_SECONDS`, since its holder may be stopped and never release it.
 """
 
 from __future__ import annotations
 
+import fcntl
 import os
 import stat
 import threading
 import time
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from time import monotonic, sleep
 from typing import TYPE_CHECKING
 
 from ..errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
 
@@ -31,6 +35,10 @@ _KINDS = {
     stat.S_IFBLK: "a device",
     stat.S_IFSOCK: "a socket",
 }
+MOST_SECONDS = 5.0
+LOCK_SECONDS = 10.0
+"""How long a lock is waited for. Its holder needs it for milliseconds."""
+_LOOK_SECONDS = 0.02
 
 
 def read_bytes(path: Path, *, most_bytes: int = _MAX_BYTES, takes_pipes: bool = False) -> bytes:
@@ -84,9 +92,6 @@ def _status(path: Path) -> os.stat_result | None:
         raise ConfigurationError(f"{str(path)!r}: cannot be read: {error}") from error
 
 
-MOST_SECONDS = 5.0
-
-
 def answers(path: Path) -> bool:
     """Return True if the disk answers, even if the file does not exist."""
     return not silent([path])
@@ -133,3 +138,39 @@ def _touch(path: Path) -> None:
             os.read(descriptor, 1)
         finally:
             os.close(descriptor)
+
+
+@contextmanager
+def locked(place: Path, *, not_done: str, takes: str) -> Iterator[int]:
+    """Hold the lock of a file, which is made if it is not there; yield its descriptor, with which the lock ends.
+
+    Args:
+        place: the file.
+        not_done: what is not done without the lock.
+        takes: how long it takes otherwise.
+
+    Raises:
+        OSError: the file cannot be opened.
+        ConfigurationError: another process had the lock for `LOCK_SECONDS`.
+    """
+    descriptor = os.open(place, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        deadline = monotonic() + LOCK_SECONDS
+        while not _is_locked(descriptor):
+            if monotonic() >= deadline:
+                raise ConfigurationError(
+                    f"{place}: another process has had its lock for {LOCK_SECONDS:g} s, and {not_done}: "
+                    f"`fuser {place}` tells which; {takes}"
+                )
+            sleep(_LOOK_SECONDS)
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _is_locked(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

@@ -1,4 +1,4 @@
-"""Parses TOML of other authors, and finds the lines of its keys for error messages.
+"""Parses TOML of other authors; finds the lines of its keys, and the key that a misspelt one was meant to be.
 
 A key of 200 KB with a dot behind each letter made tomllib hold 14.5 GB, one 3000 deep ended in RecursionError, and a
 number of 5000 digits in a ValueError that is no TOMLDecodeError. So text that would cost the parser too much is refused
@@ -11,11 +11,16 @@ none.
 
 from __future__ import annotations
 
+import difflib
 import re
 import tomllib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..errors import ConfigurationError, beginning
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
 
 MOST_DEPTH = 16
 """How deep brackets may be nested, and how many parts a dotted key may have. The longest real key,
@@ -43,6 +48,8 @@ _BARE_VALUE = re.compile(r"""[^=#"']+=\s*(?P<value>[A-Za-z0-9*/.][\w.*/:,%+-]{0,
 """A line whose value could only be text: what TOML takes without quotes is no error."""
 _BYTE_ORDER_MARK = "\ufeff"
 _BEGINS_KEY = frozenset("=\n,[{")
+MOST_CHARACTERS = 2**18
+"""Keys further down have the line of the table that they are in: 3 MB of keys nobody knows took six seconds."""
 
 
 class CostlyError(tomllib.TOMLDecodeError):
@@ -121,10 +128,6 @@ def what_costs_dearly(text: str) -> str | None:
     return None
 
 
-MOST_CHARACTERS = 2**18
-"""Keys further down have the line of the table that they are in: 3 MB of keys nobody knows took six seconds."""
-
-
 class KeyLines:
     """Args: text: TOML that has been parsed."""
 
@@ -187,3 +190,22 @@ class KeyLines:
 
 def _parent(path: str) -> str:
     return path[: max(path.rfind("."), path.rfind("["), 0)]
+
+
+def did_you_mean(found: str, known: Iterable[str]) -> str:
+    """Return `` (did you mean …?)``, or nothing if nothing known is like it.
+
+    A dotted key is also compared by its parts, so that ``leader.rate`` finds ``leader.replication.throttled.rate``.
+    """
+    names = list(known)
+    alike = difflib.get_close_matches(found, names, n=1)
+    if not alike and found:
+        parts = found.split(".")
+        alike = [name for name in names if len(parts) > 1 and _are_in(parts, name.split("."))][:1]
+    return f" (did you mean {alike[0]}?)" if alike else ""
+
+
+def _are_in(parts: list[str], of: list[str]) -> bool:
+    """Return True if the parts occur in that order, each spelt nearly so."""
+    left = iter(of)
+    return all(any(difflib.get_close_matches(part, [other], n=1) for other in left) for part in parts)

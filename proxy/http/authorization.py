@@ -18,8 +18,7 @@ import trio
 from ..errors import ConfigurationError
 from ..files.reading import answers, no_answer
 from ..threads import in_thread
-from .routing import json_answer
-from .token_format import MOST_BYTES, TOKEN
+from .routing import MOST_TOKEN_BYTES, TOKEN, json_answer
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -44,7 +43,7 @@ def read_token(path: Path) -> bytes:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         try:
             status = os.fstat(descriptor)
-            content = os.read(descriptor, MOST_BYTES + 1) if stat.S_ISREG(status.st_mode) else b""
+            content = os.read(descriptor, MOST_TOKEN_BYTES + 1) if stat.S_ISREG(status.st_mode) else b""
         finally:
             os.close(descriptor)
     except OSError as error:
@@ -69,8 +68,8 @@ def _problem(mode: int, content: bytes) -> str | None:
     if mode & stat.S_IRWXO:
         return f"expected permissions that keep others out, found {stat.S_IMODE(mode):04o}: chmod o= it"
     token = content.strip()
-    if len(content) > MOST_BYTES or len(token) < LEAST_CHARACTERS:
-        return f"expected {LEAST_CHARACTERS} to {MOST_BYTES} characters, found {len(token)}"
+    if len(content) > MOST_TOKEN_BYTES or len(token) < LEAST_CHARACTERS:
+        return f"expected {LEAST_CHARACTERS} to {MOST_TOKEN_BYTES} characters, found {len(token)}"
     if not TOKEN.fullmatch(token):
         return "expected one token of letters, digits and -._~+/= (openssl rand -hex 32), found something else"
     return None

@@ -18,16 +18,25 @@ import trio
 
 from .authorization import subject_of
 from .encrypted import EncryptedStream
-from .request_checks import RefusedError, check_size, checked, length_of, printable, refusal, response_of
+from .request_checks import (
+    HttpRefusal,
+    HttpStatistics,
+    RefusedError,
+    check_size,
+    checked,
+    length_of,
+    printable,
+    refusal,
+    response_of,
+)
 from .routing import Answer, Route, Routes, json_answer
-from .statistics import HttpRefusal, HttpStatistics
 
 if TYPE_CHECKING:
     import ssl
     from collections.abc import Callable, Iterator
 
-    from .bounds import Bounds
     from .loop_share import LoopShare
+    from .request_checks import Bounds
     from .trust import Trust
 
 _RECEIVE_BYTES = 16 * 1024

@@ -1,23 +1,27 @@
-"""Checks whether a request may be served, and makes the head of an answer. Pure.
+"""Checks whether a request may be served, counts those that are not, and makes the head of an answer. Pure.
 
-Invariant: a request that is not served raises RefusedError, with the reason and with the answer that tells the peer.
+`Bounds` has every bound on the cost of one HTTP connection and of all of them together; docs/security.md has the same
+figures, and a test compares the two. Invariants: a request that is not served raises RefusedError, with the reason and
+with the answer that tells the peer; every counter but `connections` only grows.
 """
 
 from __future__ import annotations
 
+import enum
 import re
+from collections import Counter
+from dataclasses import dataclass, field
 from email.utils import formatdate
 from http import HTTPStatus
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import h11
 
 from .routing import Answer, Request, json_answer
-from .statistics import HttpRefusal
 
 if TYPE_CHECKING:
-    from .bounds import Bounds
     from .trust import Trust
+
 
 _END_OF_HEAD = re.compile(rb"\n\r?\n")
 
@@ -105,3 +109,65 @@ def _split(target: str) -> tuple[str, str]:
 def printable(text: str) -> str:
     """Return text for a log line or an answer: without terminal escapes, and not longer than a line."""
     return ascii(text[:100])[1:-1]
+
+
+class Bounds(NamedTuple):
+    """Sizes in bytes, times in seconds. Prometheus' requests have some 500 bytes and ten headers."""
+
+    connections: int = 64
+    """Connections open at once. One more takes the place of the one that waited longest for its peer."""
+    request_line_bytes: int = 2 * 1024
+    head_bytes: int = 8 * 1024
+    """The request line and all headers."""
+    headers: int = 64
+    """Header lines of one request: h11 takes 3 µs for each (measured), and a head is read in one step of the loop."""
+    body_bytes: int = 4 * 1024
+    """The longest body of a request whose route says nothing else; such a body is read and ignored."""
+    head_seconds: float = 5.0
+    """From the accept, or a later request's first byte, to the end of its head."""
+    body_seconds: float = 10.0
+    handler_seconds: float = 10.0
+    """The time a handler may take. Only a reload and large pages, which are worked out in slices, take any."""
+    answer_seconds: float = 5.0
+    """The time in which an answer must be sent; a peer that reads no faster is disconnected."""
+    idle_seconds: float = 120.0
+    """The time between two requests of one connection; scrapes are rarely more than a minute apart."""
+    linger_seconds: float = 1.0
+    """How long a closed connection is still read from: closing a socket with unread bytes makes TCP reset it, and
+    the peer may lose the last answer."""
+    linger_bytes: int = 16 * 1024 * 1024
+
+
+class HttpRefusal(enum.Enum):
+    """Reason why the server ended a connection. The value is the metric label `reason`."""
+
+    MALFORMED = "malformed"
+    """Not HTTP/1.x, or cut off in the middle of a request."""
+    HEAD_TOO_LARGE = "head_too_large"
+    BODY_TOO_LARGE = "body_too_large"
+    BODY_WITHOUT_LENGTH = "body_without_length"
+    SLOW_HEAD = "slow_head"
+    SLOW_BODY = "slow_body"
+    SLOW_HANDLER = "slow_handler"
+    SLOW_READER = "slow_reader"
+    FOREIGN_HOST = "foreign_host"
+    FOREIGN_ORIGIN = "foreign_origin"
+    NOT_ADMITTED = "not_admitted"
+    """The route needs a token, and the request had none or a wrong one."""
+    MADE_ROOM = "made_room"
+    """The connection had waited longest for its peer when there were too many connections."""
+    NOT_ACCEPTED = "not_accepted"
+    """The kernel gave no socket, for want of file descriptors or memory."""
+    FAILED = "failed"
+    """A defect of the sidecar, answered with 500."""
+
+
+@dataclass(slots=True)
+class HttpStatistics:
+    """Counters of one process since its start."""
+
+    connections: int = 0
+    """Open now."""
+    answers: Counter[int] = field(default_factory=Counter)
+    """By status code."""
+    refused: Counter[HttpRefusal] = field(default_factory=Counter)

@@ -5,6 +5,7 @@ Invariant: every method and path has a route or an answer that says which there 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
@@ -12,6 +13,9 @@ import msgspec
 
 JSON = "application/json"
 TEXT = "text/plain; charset=utf-8"
+TOKEN = re.compile(rb"[A-Za-z0-9._~+/=-]+")
+"""A bearer token: what RFC 6750 allows in a header."""
+MOST_TOKEN_BYTES = 4096
 
 
 class Request(NamedTuple):

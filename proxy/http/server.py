@@ -20,9 +20,8 @@ import trio
 from ..changes import Changes
 from ..config.settings_values import Address
 from ..errors import ConfigurationError
-from .bounds import Bounds
 from .connection import HttpConnection, Service
-from .statistics import HttpRefusal, HttpStatistics
+from .request_checks import Bounds, HttpRefusal, HttpStatistics
 
 if TYPE_CHECKING:
     import ssl

@@ -5,8 +5,7 @@
 - **Line** (`encoding`): one JSON object, as `journal_schema` declares it.
 - **SegmentDirectory** (`segments`): the directory: names, what a crash left, the cap on its size.
 - **Segment** (`segments`): one gzip file, readable at any time up to its last flush.
-- **Known quotas** (`pending_quota_lines`): what each file says of the quotas first, and changes that wait to be
-  written.
+- **Known quotas** (`writer`): what each file says of the quotas first, and changes that wait to be written.
 - **Writer** (`writer`): a thread that takes batches from a bounded queue and keeps segments.
 - **Recorder** (`recorder`): the part that Trio runs: once a second, from the ledger to the writer's queue.
 

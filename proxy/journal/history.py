@@ -14,7 +14,7 @@ import msgspec
 from journal_schema import Kind
 
 from ..quotas.finer_rates import PEER, RACK, TOPIC
-from .json_strings import Selection
+from .encoding import Selection
 
 if TYPE_CHECKING:
     from collections.abc import Callable

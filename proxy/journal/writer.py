@@ -1,9 +1,11 @@
 """A thread that takes batches of lines from a bounded queue and keeps the journal's files.
- The thread is the only one that touches the disk. It is a daemon, so a disk that hangs keeps the process neither from
+
+The thread is the only one that touches the disk. It is a daemon, so a disk that hangs keeps the process neither from
 serving nor from ending. Knows nothing of where lines come from. Invariant: `offer` never waits; every line offered is
-written, or counted as dropped, or a role's last quota that waits for the next batch (`pending_quota_lines`). If
-somebody removes an open file, its lines, which were counted as written, are counted as dropped as well: before each
-batch is written, the thread looks whether the file is still there."""
+written, or counted as dropped, or a role's last quota that waits for the next batch (`PendingQuotas`). If somebody
+removes an open file, its lines, which were counted as written, are counted as dropped as well: before each batch is
+written, the thread looks whether the file is still there.
+"""
 
 from __future__ import annotations
 
@@ -17,15 +19,17 @@ from typing import TYPE_CHECKING, NamedTuple
 from journal_schema import Kind
 
 from .encoding import Event, Origin, encode_event, encode_traffic, event
-from .pending_quota_lines import KnownQuotas, PendingQuotas
 from .segments import Segment
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
     from ..config.settings import JournalSettings
     from ..ledger.blocks import Block
+    from .encoding import Event, EventValue
     from .segments import SegmentDirectory
+
 
 QUEUED_BATCHES = 32
 """The most batches that wait. The recorder hands one over every 15 seconds, and also in each second in which an event
@@ -274,3 +278,51 @@ class Writer:
             # A full disk still makes files. In an hour there would be hundreds of empty ones, which readers have to
             # call torn.
             segment.path.unlink(missing_ok=True)
+
+
+class KnownQuotas:
+    """The last quota of each role that was written."""
+
+    def __init__(self) -> None:
+        self._quotas: dict[EventValue, Event] = {}
+
+    def written(self, events: Iterable[Event]) -> None:
+        self._quotas |= _last_quotas(events)
+
+    def head(self, tick: int, events: Iterable[Event]) -> list[Event]:
+        """Return the quotas that a file begins with which is opened at `tick` and whose first events are these.
+
+        The events happened before `tick`. Where they change a role's quota, the one before it is said as of the second
+        before that change: said as of `tick`, readers would take it for the later one.
+        """
+        changed: dict[EventValue, int] = {}
+        for line in events:
+            if line.kind is Kind.QUOTA:
+                changed.setdefault(line.values[0], line.tick)
+        ticks = {role: max(changed[role] - 1, line.tick) for role, line in self._quotas.items() if role in changed}
+        return [
+            line._replace(tick=ticks.get(role, tick), values=(*line.values[:-1], "file"))
+            for role, line in self._quotas.items()
+        ]
+
+
+class PendingQuotas:
+    """The last quota of each role that was in a dropped batch and in none since."""
+
+    def __init__(self) -> None:
+        self._quotas: dict[EventValue, Event] = {}
+
+    def take_before(self, events: list[Event]) -> list[Event]:
+        """Return what waits, and then `events`. Nothing waits any more."""
+        waiting, self._quotas = self._quotas, {}
+        return [*waiting.values(), *events]
+
+    def keep(self, events: Iterable[Event]) -> int:
+        """Keep the last quota of each role of `events`, which `take_before` returned and which were dropped.
+        Return how many these are."""
+        self._quotas = _last_quotas(events)
+        return len(self._quotas)
+
+
+def _last_quotas(events: Iterable[Event]) -> dict[EventValue, Event]:
+    return {line.values[0]: line for line in events if line.kind is Kind.QUOTA}

@@ -1,30 +1,32 @@
 """An accepted connection until it is relayed: whom it is for, both handshakes, and by what the other end is dialled.
 
 Knows no Kafka and no quota. Invariant: what cannot be received is closed, counted and told; it is never relayed with
-less than its leg was to have.
+less than its leg was to have, nor led back to the sidecar itself (`dial_except_own`).
 """
 
 from __future__ import annotations
 
+import ipaddress
+import socket
 from contextlib import asynccontextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
+import trio
+
+from ..config.settings_values import Address
 from ..relay.tls_socket import TlsSocket
-from ..relay.transport import PlainSocket, detached
+from ..relay.transport import PlainSocket, answer_within, connect, detached
 from ..roles import Role
 from ..tls.failures import HandshakeError
 from .host_names import PeerNames
-from .loop_guard import dial_except_own
 from .redirected import RefusedError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
     from contextlib import AbstractContextManager
 
-    import trio
-
-    from ..config.settings import Address, Settings
-    from ..config.settings_roles import PeerSettings
+    from ..config.settings import Settings
+    from ..config.settings_tables import PeerSettings
     from ..logs.log import Log
     from ..relay.connection import Dial
     from ..relay.transport import Transport
@@ -161,3 +163,45 @@ def _secured(dial: Dial, leg: Leg, name: str) -> Dial:
         return TlsSocket(shaken.sock, shaken.refused)
 
     return dial_and_verify
+
+
+class OwnListenerError(OSError):
+    """Says what `upstream` was found to be, and what is expected instead."""
+
+
+def dial_except_own(listen: Address, reached: tuple[Any, ...], key: str) -> Dial:
+    """Return the dial function for a connection that the listener `listen` (the setting `key`) accepted at
+    `reached`."""
+
+    async def dial(address: Address, *, timeout_seconds: float) -> PlainSocket:
+        with answer_within(timeout_seconds):
+            looked_up = await trio.socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
+            for family, _, _, _, found in looked_up:
+                if is_own(listen, reached, family, found):
+                    raise OwnListenerError(
+                        f"expected another address than that of {key}, found {Address(*found[:2])}: the sidecar would "
+                        "dial itself; give the upstream an address, or a name that this host's hosts file does not "
+                        "lead here"
+                    )
+            return await connect(address, timeout_seconds=timeout_seconds)
+
+    return dial
+
+
+def is_own(listen: Address, reached: tuple[Any, ...], family: int, found: tuple[Any, ...]) -> bool:
+    """Return True if `found`, an address to dial, is that of the listener."""
+    if found[1] != reached[1]:
+        return False
+    if not listen.is_any:
+        return ipaddress.ip_address(found[0]) == ipaddress.ip_address(reached[0])
+    return listen.covers(Address(*found[:2])) and _is_of_this_host(family, found)
+
+
+def _is_of_this_host(family: int, found: tuple[Any, ...]) -> bool:
+    """Return True if the address can be bound, as only this host's can."""
+    with socket.socket(family, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.bind((found[0], 0, *found[2:]))
+        except OSError:
+            return False
+    return True

@@ -1,7 +1,9 @@
-"""Exposes the table of `metrics` in Prometheus' text format or in OpenMetrics.
+"""All metrics, and their exposition in Prometheus' text format or in OpenMetrics.
 
-Knows the formats, no socket and no metric by name. Invariant: what is exposed is `METRICS`, all of it and nothing else
-(PartitionBytesInRate only where asked for, because it has a series per partition).
+Each is a row: name, type, labels, help and where the value comes from, read at scrape time, from memory.
+docs/metrics.md explains every row and a test compares the two. KIP-73's own names stay as they are, the others carry
+the prefix. Knows the formats, no socket and no metric by name. Invariant: what is exposed is `METRICS`, all of it and
+nothing else (PartitionBytesInRate only where asked for, because it has a series per partition).
 """
 
 from __future__ import annotations
@@ -20,19 +22,31 @@ from prometheus_client.platform_collector import PlatformCollector
 from prometheus_client.registry import Collector
 
 from ..statistics.counters import HOLD_BUCKETS_SECONDS, Histogram
-from .metrics import METRICS, partition_rates_of
+from .metric_row import PREFIX, Metric, Sample, Sources
+from .own_metrics import OVERLOAD_METRICS, OWN_METRICS, TLS_METRICS
+from .quota_metrics import BOUND_METRICS, QUOTA_METRICS, RATE_METRICS
+from .traffic_metrics import TRAFFIC_METRICS, partition_rates_of
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator
 
     from prometheus_client import Metric as Family
 
-    from .metrics import Metric, Sample, Sources
 
 _OPENMETRICS = "application/openmetrics-text"
 _END = b"# EOF\n"
 """OpenMetrics' last line. It stands once, at the end of the whole exposition."""
 _SAMPLES_A_STEP = 50
+__all__ = ["METRICS", "PREFIX", "Metric", "Sample", "Sources", "partition_rates_of"]
+METRICS = (
+    *TRAFFIC_METRICS,
+    *QUOTA_METRICS,
+    *RATE_METRICS,
+    *BOUND_METRICS,
+    *OVERLOAD_METRICS,
+    *TLS_METRICS,
+    *OWN_METRICS,
+)
 
 
 class Exposition:

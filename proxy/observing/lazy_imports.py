@@ -18,8 +18,7 @@ from ..package import own_version
 from ..threads import in_thread
 
 if TYPE_CHECKING:
-    from .exposition import Exposition
-    from .metrics import Sources
+    from .exposition import Exposition, Sources
 
 _LOADING = threading.Lock()
 

@@ -11,8 +11,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from ..http.statistics import HttpStatistics
-from ..quota_files.initial_quotas import Source
+from ..http.request_checks import HttpStatistics
+from ..quota_files.effective_quotas import Source
 from ..roles import Role
 from ..statistics.counters import Histogram
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..http.statistics import HttpRefusal
+from ..http.request_checks import HttpRefusal
 from ..logs.queue import told
 from ..network.accept_limiter import Pause
 from ..process.supervision import Task

@@ -1,7 +1,8 @@
-"""Keeps the last look at every replica, and has a new one taken when it is wanted and due.
- Both roles are looked at together, and the look is shared by all who ask: a scrape and ten people who watch `status`
-cost one look a second. Invariant: a look is taken in slices (`http.loop_share`), at most once a second. A look of up to
-1.1 s takes a tenth of the loop at most."""
+"""Keeps the last look at every replica, and has a new one taken when it is wanted and due. Both roles are looked at
+together, and the look is shared by all who ask: a scrape and ten people who watch `status` cost one look a second.
+Invariant: a look is taken in slices (`http.loop_share`), at most once a second. A look of up to 1.1 s takes a tenth of
+the loop at most.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ import trio
 
 from ..diagnostics.partition_rates import partition_rates
 from ..diagnostics.replica_stats import ReplicaStats, replica_stats
-from ..http.shared_work import Shared
+from ..http.loop_share import Shared
 from ..roles import Role
 
 if TYPE_CHECKING:

@@ -2,32 +2,36 @@
 
 Does little itself: `status_page` and `exposition` make what pages say, `http` serves them. Invariant: no page costs the
 loop more than a slice at a time. All who ask for a page, or for a reload, while it is not begun yet share it, and a
-page is never older than the request.
+page is never older than the request. The kernel's figures of the process are read at most once a second, in a thread.
+The kernel's figures of the process are read at most once a second, in a thread.
 """
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import trio
 
 from ..http.authorization import Writers
-from ..http.loop_share import LoopShare
-from ..http.shared_work import Shared
+from ..http.loop_share import LoopShare, Shared
+from ..http.routing import TEXT, Admit, Answer, Route, Routes, json_answer
 from ..http.trust import Trust, names_of_this_machine
 from ..process.supervision import Task
 from ..threads import in_thread
-from .pages import Endpoints, Json, lists_openmetrics, pages
-from .process_figures import ProcessFigures
+from .lazy_imports import load_prometheus
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Iterable, Sequence
+
+    from prometheus_client import Metric as Family
 
     from ..config.settings import HttpSettings
     from ..http.authorization import BearerToken
-    from ..http.routing import Admit, Route
+    from ..http.routing import Admit, Request
     from ..http.server import HttpServer
     from ..quota_files.reload import QuotaWatch
     from ..tls.leg import Leg
@@ -36,11 +40,15 @@ if TYPE_CHECKING:
     from .status_page import StatusPage
     from .throttle_page import Page
 
+
 LEAST_PAUSE_SECONDS = 0.2
 """The pause between two reloads that HTTP asks for; requests that come meanwhile share the next reload."""
 
 
 _LOADING = trio.CapacityLimiter(1)
+Json = Mapping[str, Any]
+OPENMETRICS = "application/openmetrics-text"
+FRESH_SECONDS = 1.0
 
 
 class Site:
@@ -152,3 +160,102 @@ class Site:
 def _at_once(_: float) -> float:
     """Return no pause: each page is computed at once after it was asked for."""
     return 0.0
+
+
+class Endpoints(NamedTuple):
+    """The functions behind the paths. `ready` returns at once, whatever else is under way."""
+
+    metrics: Callable[[str], Awaitable[tuple[bytes, str]]]
+    """Takes the Accept header, returns the exposition and its content type."""
+    ready: Callable[[], tuple[bool, Json]]
+    """Whether traffic may be sent here, and the reasons."""
+    config: Callable[[], Awaitable[Json]]
+    throttle: Callable[[], Awaitable[Page]]
+    reload: Callable[[], Awaitable[tuple[bool, Json]]]
+    """Whether the file was good, and what changed or what is wrong."""
+
+
+def pages(
+    endpoints: Endpoints, others: Iterable[Route] = (), *, admit: Admit | None = None, reload: bool = True
+) -> Routes:
+    """Return the table of all pages, with `others` after them.
+
+    `admit` is asked before every page but the probes'; without `reload` nobody may have quotas.toml read again.
+    """
+
+    async def metrics(request: Request) -> Answer:
+        return Answer(200, *await endpoints.metrics(request.header("accept")))
+
+    async def healthz(_: Request) -> Answer:
+        await trio.lowlevel.checkpoint()
+        return Answer(200, b"ok\n", TEXT)  # the loop that relays says it, which shows that it turns
+
+    async def readyz(request: Request) -> Answer:
+        await trio.lowlevel.checkpoint()
+        ready, reasons = endpoints.ready()
+        # A probe may use any name. Our files are named only to a peer that knows our name, not to a page that was
+        # rebound.
+        return json_answer(200 if ready else 503, {"ready": ready, **(reasons if request.by_our_name else {})})
+
+    async def config(_: Request) -> Answer:
+        return json_answer(200, await endpoints.config())
+
+    async def throttle(_: Request) -> Answer:
+        return json_answer(200, await endpoints.throttle())
+
+    async def read_again(_: Request) -> Answer:
+        good, facts = await endpoints.reload()
+        return json_answer(200 if good else 400, facts)
+
+    let_in: Admit = admit or (lambda _: None)
+    return Routes(
+        [
+            Route("GET", "/metrics", metrics, admit=let_in),
+            Route("GET", "/healthz", healthz, any_host=True),
+            Route("GET", "/readyz", readyz, any_host=True),
+            Route("GET", "/config", config, admit=let_in),
+            Route("GET", "/throttle", throttle, admit=let_in),
+            *([Route("POST", "/-/reload", read_again, admit=let_in)] if reload else []),
+            *others,
+        ]
+    )
+
+
+def lists_openmetrics(accept: str) -> bool:
+    """Return True if a scrape accepts OpenMetrics, whatever the order and the weights, as prometheus_client chooses.
+    Versions and escapings in the header are not passed on: prometheus_client repeats them, and raises at some of
+    them."""
+    return any(kind.partition(";")[0].strip() == OPENMETRICS for kind in accept.split(","))
+
+
+class ProcessFigures:
+    """The kernel's figures of this process (CPU, memory, descriptors) as prometheus_client has them: ``process_…``.
+
+    Read in a thread, because descriptors are counted one by one, and 10 000 connections have 20 000. A scrape waits no
+    longer than `FRESH_SECONDS`; if the figures are not there in time, it shows the last ones.
+    """
+
+    def __init__(self, collect: Callable[[], Sequence[Family]] | None = None) -> None:
+        self._collect = collect or _collected
+        self._last: Sequence[Family] = ()
+        self._read_at = -FRESH_SECONDS
+        self._reading = trio.Lock()
+        self._threads = trio.CapacityLimiter(1)
+        """Threads of their own: Trio's shared threads may all be waiting for a name server that does not answer."""
+
+    async def read(self) -> Sequence[Family]:
+        with trio.move_on_after(FRESH_SECONDS):
+            async with self._reading:
+                if trio.current_time() - self._read_at >= FRESH_SECONDS:
+                    with suppress(RuntimeError):  # no thread is to be had; without a descriptor nothing is found
+                        self._last = await in_thread(self._collect, limiter=self._threads) or self._last
+                    self._read_at = trio.current_time()
+        return self._last
+
+
+def _collected() -> Sequence[Family]:
+    # Loaded when it is first scraped, in the thread that collects: a start does not wait for it.
+    load_prometheus()
+    from prometheus_client import ProcessCollector
+
+    return tuple(ProcessCollector(registry=None).collect())

@@ -1,7 +1,7 @@
 """Builds `/throttle`, `/config` and `/readyz`: the state of both roles as JSON, for `status` and for operators.
 
-Reads the throttles, decides nothing. Time is an argument. Invariant: every number is bytes, seconds or messages,
-and says which in its key; unlimited is null.
+Reads the throttles, decides nothing. Time is an argument. Invariant: every number is bytes, seconds or messages, and
+says which in its key; unlimited is null.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import msgspec
 from ..config.settings_values import Address
 from ..diagnostics.replica_stats import ReplicaStats
 from ..diagnostics.role_rates import RoleRates
-from ..quota_files.initial_quotas import Source
+from ..quota_files.effective_quotas import Source
 from ..roles import Role
 from .throttle_page import (
     BoundChangeState,

@@ -9,7 +9,9 @@ Invariant: `Supervisor.keep` ends by cancellation alone, and a task that fails a
 from __future__ import annotations
 
 import enum
+import sys
 from collections import Counter
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import trio
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
 
     from ..logs.log import Log
+
 
 FIRST_PAUSE_SECONDS = 0.1
 MOST_PAUSE_SECONDS = 10.0
@@ -131,3 +134,23 @@ def _leaves(failure: BaseException) -> Iterator[BaseException]:
             yield from _leaves(error)
     else:
         yield failure
+
+
+@contextmanager
+def log_unraisable(log: Log) -> Iterator[None]:
+    """Log errors that Python cannot raise, because the code that failed was called from C, while the block lasts.
+
+    Without this, Python writes them to standard error, with a traceback, on the loop. A peer causes one when it dials
+    a leg with keys by a name that is not ASCII (OpenSSL calls Python for the certificate of that name). 123 of them
+    filled a pipe that nobody read; then the process hung, and its own watchdog ended it (measured). Of the object that
+    an error is about nothing is logged: a peer may have made it.
+    """
+
+    def tell(found: sys.UnraisableHookArgs) -> None:
+        log.warning("error_not_raised", error=f"{found.exc_type.__name__}: {found.exc_value}")
+
+    before, sys.unraisablehook = sys.unraisablehook, tell
+    try:
+        yield
+    finally:
+        sys.unraisablehook = before

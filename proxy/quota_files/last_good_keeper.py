@@ -15,7 +15,7 @@ import trio
 
 from ..errors import ConfigurationError
 from ..threads import in_thread
-from .last_good import keep_last_good
+from .quota_file import keep_last_good
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from ..errors import ConfigurationError
-from ..files.locking import locked
-from ..files.reading import read_bytes, refuse_silent
+from ..files.reading import locked, read_bytes, refuse_silent
 from ..quotas.override import Override, layer_of
 
 if TYPE_CHECKING:

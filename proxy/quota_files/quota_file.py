@@ -1,18 +1,32 @@
-"""Reads quotas.toml from disk; what is in it is the concern of `quotas`.
+"""quotas.toml on disk, and the last good quotas: what a start falls back on when quotas.toml is missing, empty or
+wrong.
 
-Blocking: call it before the loop starts, or from a thread. Invariant: whatever is wrong with the file, from
-missing to misspelt, comes out as a `ConfigurationError` that names it.
+A process that ends while quotas.toml is bad (a typo in a ConfigMap, then out of memory) would otherwise never start
+again, and with it replication would end. Kept as JSON around the text of the quotas, so that nobody takes it for a
+quotas.toml; with the SHA-256 of the text, so that half a file is none. Blocking: call it from a thread, or before the
+loop starts.
+
+Invariants: whatever is wrong with quotas.toml, from missing to misspelt, comes out as a `ConfigurationError` that names
+it. A reader sees the whole of what was kept before, or the whole of what is kept now. There is one kept file and at
+most one that is being written, whichever process was ended in between.
 """
 
 from __future__ import annotations
 
+import hashlib
+import os
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
+import msgspec
+
+from ..config.settings import written_first
 from ..errors import ConfigurationError
-from ..files.reading import read_bytes, refuse_silent
+from ..files.reading import locked, read_bytes, refuse_silent
 from ..quotas.reading import parse_quotas
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from ..quotas.sections import QuotaFile
@@ -21,6 +35,133 @@ if TYPE_CHECKING:
 MOST_BYTES = 4 * 2**20
 """The longest quotas.toml that is read: lists of 300 000 partitions, which take a thread some seconds to parse."""
 NOTHING_EXPECTED = "expected TOML, found nothing (a comment is enough to lift every quota)"
+SCHEMA = 1
+_ESCAPED = 2
+"""JSON writes a newline or a quote with two bytes; what is longer yet is not kept."""
+_MOST_STATE_BYTES = _ESCAPED * MOST_BYTES + 4096
+_WHAT_IT_IS = "The last good quotas of a throttle sidecar, for its next start. Not quotas.toml: edit that."
+
+
+class _State(msgspec.Struct, frozen=True, kw_only=True):
+    """The file, as it is written."""
+
+    what: str = _WHAT_IT_IS
+    schema: int
+    saved_at: float
+    sha256: str
+    quotas: str
+    starts: dict[str, float] = {}
+    """Since when the file says what counts from a start, in seconds since 1970 (`quotas.rate_source`)."""
+
+
+_STATE = msgspec.json.Decoder(_State)
+
+
+class LastGood(NamedTuple):
+    content: bytes
+    quota_file: QuotaFile
+    saved_at: float
+    """When this content was first kept, in seconds since 1970."""
+    starts: Mapping[str, float] = {}
+
+
+def load_last_good(path: Path) -> LastGood | None:
+    """Return the quotas that were kept; None if none ever were.
+
+    Raises ConfigurationError for whatever else cannot be used, down to a broken checksum.
+    """
+    state = _read(path)
+    if state is None:
+        return None
+    content = state.quotas.encode()
+    return LastGood(content, parse_quotas(content, source=str(path)), state.saved_at, state.starts)
+
+
+def kept_starts(path: Path) -> Mapping[str, float]:
+    """Return since when the file gives each value that counts from a start; empty if that cannot be used, or if its
+    disk hangs."""
+    try:
+        refuse_silent(path)
+        state = _read(path)
+    except ConfigurationError:
+        return {}
+    return {} if state is None else state.starts
+
+
+def keep_last_good(path: Path, content: bytes, now: float, starts: Mapping[str, float] = {}) -> bool:
+    """Keep `content`, good quotas, at `path`; whether that was necessary. `now`: seconds since 1970; `starts`: since
+    when the file says what counts from a start.
+
+    Raises OSError if the place cannot be written, ConfigurationError if something else than a file is there or
+    another process has the lock and does not give it back.
+    """
+    if _keeps(path, content, starts):
+        return False
+    state = _State(
+        schema=SCHEMA,
+        saved_at=now,
+        sha256=hashlib.sha256(content).hexdigest(),
+        quotas=content.decode("utf-8"),
+        starts=dict(starts),
+    )
+    written = msgspec.json.format(msgspec.json.encode(state), indent=1) + b"\n"
+    if len(written) > _MOST_STATE_BYTES:
+        raise ConfigurationError(f"{path}: expected at most {_MOST_STATE_BYTES} bytes to keep, found {len(written)}")
+    with _being_written(path) as (descriptor, name):
+        os.ftruncate(descriptor, 0)
+        at = 0
+        while at < len(written):  # a disk that fills takes a part of it, and tells the next write
+            at += os.pwrite(descriptor, written[at:], at)
+        os.fsync(descriptor)
+        name.rename(path)
+    return True
+
+
+def _keeps(path: Path, content: bytes, starts: Mapping[str, float]) -> bool:
+    try:
+        kept = _read(path)
+    except ConfigurationError:
+        if path.is_dir():
+            raise
+        return False
+    return kept is not None and kept.quotas.encode() == content and kept.starts == starts
+
+
+def _read(path: Path) -> _State | None:
+    """Return what is kept, if it is complete."""
+    if not os.path.lexists(path):
+        return None
+    content = read_bytes(path, most_bytes=_MOST_STATE_BYTES)
+    try:
+        state = _STATE.decode(content)
+    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"{path}: expected the last good quotas as they were kept: {error}") from error
+    if state.schema != SCHEMA:
+        raise ConfigurationError(f"{path}: schema: expected {SCHEMA}, found {state.schema}")
+    if hashlib.sha256(state.quotas.encode()).hexdigest() != state.sha256:
+        raise ConfigurationError(f"{path}: sha256: expected that of the quotas beside it, found another")
+    return state
+
+
+@contextmanager
+def _being_written(path: Path) -> Iterator[tuple[int, Path]]:
+    """Open the temporary file that becomes `path`, locked: sidecars that share a quotas.toml share it as well."""
+    name = written_first(path)
+    while True:
+        with locked(
+            name, not_done="the last good quotas are not kept", takes="to keep them takes milliseconds"
+        ) as found:
+            if _is_still(found, name):
+                yield found, name
+                return
+
+
+def _is_still(descriptor: int, name: Path) -> bool:
+    """Return False if the lock's former holder has renamed the file."""
+    try:
+        return os.path.samestat(os.fstat(descriptor), name.lstat())
+    except FileNotFoundError:
+        return False
 
 
 class WrittenQuotas(NamedTuple):

@@ -1,9 +1,8 @@
-"""Keeps the quotas current: reads quotas.toml again when it changes, when asked, and when an `until`
-passes.
+"""Keeps the quotas current: reads quotas.toml again when it changes, when asked, and when an `until` passes.
 
-Thin: what the file means is `proxy.quotas`; who waits for a change is up to the waiter. Reading happens in a
-thread. Invariant: `current` is always the last good file's quotas, whole; a bad file changes nothing but a
-counter, and every transition (changed, went bad, came back) is logged exactly once.
+Thin: what the file means is `proxy.quotas`; who waits for a change is up to the waiter. Reading happens in a thread.
+Invariant: `current` is always the last good file's quotas, whole; a bad file changes nothing but a counter, and every
+transition (changed, went bad, came back) is logged exactly once.
 """
 
 from __future__ import annotations
@@ -27,8 +26,7 @@ from ..quotas import Change, QuotaFile, Quotas, RateStarts, effective
 from ..quotas.origins import said
 from ..quotas.override import layers_of
 from ..threads import in_thread
-from .effective_quotas import WorkedOut, told, upcoming_of, work_out
-from .initial_quotas import Source, start_with
+from .effective_quotas import Source, WorkedOut, start_with, told, upcoming_of, work_out
 from .override_store import NOTHING_LOADED, Loaded, load
 from .quota_file import WrittenQuotas, read_quotas_file
 

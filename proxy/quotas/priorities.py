@@ -15,7 +15,7 @@ import enum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import InvalidValueError
-from ..files.suggestions import did_you_mean
+from ..files.toml_reading import did_you_mean
 from .names import SET_TWICE, TOPIC_OR_GLOB, flattened, glob_of
 from .units import shown
 

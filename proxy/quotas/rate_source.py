@@ -22,7 +22,7 @@ from datetime import UTC, datetime, time, timedelta, tzinfo
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import InvalidValueError
-from ..files.suggestions import did_you_mean
+from ..files.toml_reading import did_you_mean
 from .units import YEARS, first_moment, format_rate, format_span, parse_rate, parse_span, parse_time, parse_zone, shown
 
 if TYPE_CHECKING:

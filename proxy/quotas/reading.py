@@ -1,7 +1,7 @@
 """Reads quotas.toml: bytes in, a `QuotaFile` out, or every problem there is.
 
-Knows the file's keys and how they may be written; what they mean together is `proxy.quotas.rules`. Reads no file
-and no clock. Invariant: a `QuotaFile` comes out only if every key in the file was understood.
+Knows the file's keys and how they may be written; what they mean together is `proxy.quotas.rules`. Reads no file and no
+clock. Invariant: a `QuotaFile` comes out only if every key in the file was understood.
 """
 
 from __future__ import annotations
@@ -11,8 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from ..errors import ConfigurationError, InvalidValueError, beginning
-from ..files.suggestions import did_you_mean
-from ..files.toml_reading import KeyLines, parse_toml
+from ..files.toml_reading import KeyLines, did_you_mean, parse_toml
 from .names import GLOB_WILDCARD, RACK, TOPIC_OR_GLOB, flattened, is_broker_id, quoted
 from .priorities import parse_priorities
 from .sections import DEFAULT, RATE_KEYS, UNTIL, Draft, Layer, Of, QuotaFile, Section, parse_until

@@ -1,9 +1,11 @@
 """The effective quotas of one broker at one moment, of the quotas file and the overrides: the data path's snapshot.
- Overrides go before the file, the newest first: what one of them says of a topic, by name, by glob or for the whole
+
+Overrides go before the file, the newest first: what one of them says of a topic, by name, by glob or for the whole
 broker, hides what is below. Inside the file the most specific section wins, key by key: exact topic, longest glob, this
 broker, broker default. A section whose `until` has passed does not count. Time is an argument. Invariant: a `Quotas`
 never changes; a new file, an override, or an `until` that passes makes a new one. The changes ahead (`changes_ahead`)
-are those that traffic meets: the end of a section that hides nothing is not one."""
+are those that traffic meets: the end of a section that hides nothing is not one.
+"""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from ..errors import InvalidValueError
-from ..files.suggestions import did_you_mean
+from ..files.toml_reading import did_you_mean
 from ..roles import Role
 from .names import SET_TWICE
 from .priorities import DEFAULT_PRIORITIES, Priorities

@@ -10,6 +10,7 @@ of a change, and there are few of them (`TOLD_SECONDS`).
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
@@ -18,8 +19,9 @@ import trio
 
 from ..changes import Changes
 from ..roles import Role
+from ..threads import FILE_THREADS, in_thread
 from .choice import HeldBy, Observed
-from .host_watch import HostWatch
+from .host import read_counters, reading
 from .role_rate import RoleRate
 from .signals import Signals
 
@@ -33,7 +35,9 @@ if TYPE_CHECKING:
     from ..quotas import RateSource
     from ..throttle.role_throttle import RoleThrottle
     from .choice import Choice
+    from .host import HostCounters, HostReading
     from .signals import Reading
+
 
 STEP_SECONDS = 1.0
 STALE_SECONDS = 5.0
@@ -45,6 +49,9 @@ LOWERED_TOLD_SECONDS = 2.0
 _TOLD_CHANGE = 0.1
 """A rate that drifts is logged again when it differs from the one that was logged last by more than this share of
 it."""
+LONGEST_SECONDS = 10.0
+LOOK_SECONDS = 1.0
+"""A look that takes longer counts as none."""
 
 
 class Surveyed(Protocol):
@@ -272,3 +279,24 @@ def _is_at_least(throttle: RoleThrottle) -> bool:
     """Return True if the rate is at its lower bound."""
     source = throttle.quota.source
     return source is not None and throttle.quota.bytes_per_second <= source.least
+
+
+class HostWatch:
+    """Samples the host's disks and network, in a thread."""
+
+    def __init__(self, read: Callable[[], HostCounters] = read_counters) -> None:
+        self.reading: HostReading | None = None
+        self._read = read
+        self._last: tuple[float, HostCounters] | None = None
+
+    async def look(self) -> None:
+        """Take one sample."""
+        found = None
+        with trio.move_on_after(LOOK_SECONDS):
+            with suppress(RuntimeError):  # no thread is to be had: rates are chosen without what the host says
+                found = await in_thread(self._read, limiter=FILE_THREADS)
+        now, before = trio.current_time(), self._last
+        self._last = None if found is None else (now, found)
+        self.reading = None
+        if found is not None and before is not None and 0 < now - before[0] <= LONGEST_SECONDS:
+            self.reading = reading(before[1], found, now - before[0])

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from ..config.settings import Settings
     from ..handover.new_process import Inherited
-    from ..http.statistics import HttpStatistics
+    from ..http.request_checks import HttpStatistics
     from ..logs.log import Log
     from ..process.systemd import PassedSockets
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import trio
 
 from ..changes import Changes
+from ..cluster.broker_client import KnownBrokers
 from ..cluster.broker_questions import PlaceQuestion, RackQuestion
-from ..cluster.known_brokers import KnownBrokers
 from ..cluster.topic_questions import ReplicaCountQuestion, TopicNameQuestion
 from ..cluster.view import follow_cluster
 from ..control.override_keeper import OverrideKeeper
@@ -21,21 +21,21 @@ from ..control.override_routes import override_routes
 from ..handover.serving import HandOver
 from ..http.authorization import BearerToken
 from ..http.loop_share import LoopShare
-from ..http.statistics import HttpStatistics
+from ..http.request_checks import HttpStatistics
 from ..journal.history import History
 from ..journal.recorder import Journal
 from ..network.accept_limiter import AcceptLimiter
 from ..network.connection_setup import ConnectionSetup
 from ..network.redirected import Redirected
+from ..observing.exposition import Sources
 from ..observing.lazy_imports import exposition_of
 from ..observing.metric_row import Overload
-from ..observing.metrics import Sources
 from ..observing.quota_checks import QuotaChecks
 from ..observing.replica_stats_task import ReplicaStatsTask
 from ..observing.site import Site
 from ..observing.status_page import StatusPage
 from ..package import own_version
-from ..process.garbage import collect_now_and_then
+from ..process.memory import collect_now_and_then
 from ..process.signals import follow_signals
 from ..process.supervision import Supervisor, Task
 from ..process.watchdog import Heartbeat

@@ -13,8 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ..config.tls_ciphers import KEY_AGREEMENT
-from ..config.tls_settings import ClientAuth
+from ..config.tls_settings import KEY_AGREEMENT, ClientAuth
 from ..errors import ConfigurationError
 from .failures import HandshakeError, Reason
 from .handshakes import MOST_SMALL_RECORDS, comes_in_crumbs

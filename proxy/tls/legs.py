@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from ..config.settings_limits import LimitSettings
+    from ..config.settings_tables import LimitSettings
     from ..config.tls_settings import LegSettings, RoleTls
     from ..logs.log import Log
     from .contexts import Loaded

@@ -12,7 +12,7 @@ import yaml
 
 from deploy.grafana.dashboard import FILE, QUOTA_CHANGES, RUNBOOKS, as_json
 from deploy.grafana.panels import ROWS
-from proxy.observing.metrics import METRICS
+from proxy.observing.exposition import METRICS
 
 ROOT = Path(__file__).parents[2]
 MANUAL = ROOT / "docs" / "runbooks.md"

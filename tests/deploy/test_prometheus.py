@@ -13,7 +13,7 @@ import yaml
 
 from lab.errors import LabError
 from lab.measuring.prometheus import promtool
-from proxy.observing.metrics import METRICS
+from proxy.observing.exposition import METRICS
 
 ROOT = Path(__file__).parents[2]
 PROMETHEUS = ROOT / "deploy" / "prometheus"

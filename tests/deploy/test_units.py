@@ -45,7 +45,7 @@ def test_the_service_is_exposed_to_little() -> None:
 
 
 def test_a_new_version_may_give_way_to_the_old_one() -> None:
-    """`proxy.process.low_priority_thread` works all the same without the call, and uses brokers' cores meanwhile."""
+    """`operating.commands.run` works all the same without the call, and uses brokers' cores meanwhile."""
     allowed: set[str] = set()
     for line in re.findall(r"^SystemCallFilter=(.+)$", SERVICE.read_text("utf-8"), re.MULTILINE):
         named = set().union(*(system_calls(word) for word in line.removeprefix("~").split()))

@@ -16,9 +16,9 @@ from click.testing import CliRunner
 
 from operating.cli import cli
 from pipeline.cli import group as pipeline
-from proxy.config.settings_limits import LimitSettings
+from proxy.config.settings_tables import LimitSettings
 from proxy.config.tables import keys_of
-from proxy.observing.metrics import METRICS
+from proxy.observing.exposition import METRICS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from proxy.http.bounds import Bounds
-from proxy.http.statistics import HttpRefusal
+from proxy.http.request_checks import Bounds, HttpRefusal
 
 TEXT = (Path(__file__).parents[2] / "docs" / "security.md").read_text("utf-8")
 METRICS = (Path(__file__).parents[2] / "docs" / "metrics.md").read_text("utf-8")

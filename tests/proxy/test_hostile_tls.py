@@ -20,7 +20,7 @@ import pytest
 import trio
 
 from protocol.wire.framing import with_length
-from proxy.config.tls_ciphers import KEY_AGREEMENT
+from proxy.config.tls_settings import KEY_AGREEMENT
 from proxy.tls import handshakes
 from tests.proxy.conversation import fetch_frame
 from tests.proxy.relay.wire import T0

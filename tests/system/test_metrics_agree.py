@@ -21,7 +21,7 @@ from lab.measuring.figures import Answer
 from lab.moves.move import MIB
 from lab.moves.scenes import fill_topic, native_quotas, sidecar_quotas, topic, until_equal, until_moved
 from lab.sidecars.sidecars import lists_toml
-from proxy.observing.metrics import METRICS
+from proxy.observing.exposition import METRICS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from operating.checking import rate_sources
-from proxy.quota_files.last_good import keep_last_good
+from proxy.quota_files.quota_file import keep_last_good
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -36,7 +36,6 @@ LATER = {
     "proxy.tls.contexts": "what understands keys",
     "proxy.tls.identity": "the same",
     "proxy.tls.leg": "the same",
-    "proxy.process.low_priority_thread": "--take-over",
 }
 LIBRARY_LATER = {
     "asyncio", "concurrent", "http.client", "http.server", "importlib.metadata", "logging.config", "logging.handlers",

@@ -16,7 +16,7 @@ import trio
 from proxy.control.override_routes import MOST_BODY_BYTES, PATH, UNDO_PATH, override_routes
 from proxy.http import authorization
 from proxy.http.authorization import BearerToken, Writers
-from proxy.http.bounds import Bounds
+from proxy.http.request_checks import Bounds
 from proxy.quota_files.override_store import load
 from tests.proxy.http.serving import ROUTES, serving
 from tests.proxy.http.test_connection import head, statuses

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.errors import ConfigurationError
-from proxy.files.toml_reading import MOST_DEPTH, MOST_WORD_CHARACTERS, parse_toml, what_costs_dearly
+from proxy.files.toml_reading import MOST_DEPTH, MOST_WORD_CHARACTERS, did_you_mean, parse_toml, what_costs_dearly
 
 LINE = 'a = 1\n[topics."x.y"]\nb = """\n two lines\n"""\n'
 
@@ -108,3 +108,29 @@ def test_a_value_without_its_quotes_is_told(value: str, hint: str) -> None:
     said = str(raised.value)
     assert said.startswith("q: not TOML: ")
     assert said.partition("(at line ")[2].partition(")")[2] == hint
+
+
+KEYS = ("leader.replication.throttled.rate", "follower.replication.throttled.rate", "until", "mode.enforce")
+
+
+@pytest.mark.parametrize(
+    ("found", "meant"),
+    [
+        ("leader.replication.throtled.rate", "leader.replication.throttled.rate"),
+        ("folower.replication.throttled.rate", "follower.replication.throttled.rate"),
+        ("leader.rate", "leader.replication.throttled.rate"),
+        ("follower.throttled.rate", "follower.replication.throttled.rate"),
+        ("untill", "until"),
+        ("mode.enforced", "mode.enforce"),
+        ("rate", None),
+        ("replicas", None),
+        ("", None),
+        (".", None),
+    ],
+)
+def test_what_was_probably_meant(found: str, meant: str | None) -> None:
+    assert did_you_mean(found, KEYS) == ("" if meant is None else f" (did you mean {meant}?)")
+
+
+def test_where_nothing_is_known_nothing_was_meant() -> None:
+    assert did_you_mean("until", ()) == ""

@@ -11,16 +11,16 @@ import trio
 
 from proxy.config.settings import Address
 from proxy.http.loop_share import LoopShare
+from proxy.http.request_checks import HttpStatistics
 from proxy.http.routing import Answer, Request, Route, Routes
 from proxy.http.server import HttpServer
-from proxy.http.statistics import HttpStatistics
 from proxy.http.trust import Trust
 from tests.proxy.recorded_log import RecordedLog
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable
 
-    from proxy.http.bounds import Bounds
+    from proxy.http.request_checks import Bounds
 
 ANY_PORT = Address("127.0.0.1", 0)
 GET = b"GET /up HTTP/1.1\r\nhost: localhost\r\n\r\n"

@@ -12,7 +12,7 @@ import trio.testing
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from proxy.http.bounds import Bounds
+from proxy.http.request_checks import Bounds
 from tests.uncollected import uncollected
 
 from .serving import GET, PATIENT_SECONDS, Serving, heard, one_answer, serving

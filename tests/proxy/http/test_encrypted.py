@@ -14,10 +14,9 @@ import trio.testing
 
 from lab.brokers.authority import Authority
 from proxy.config.settings_values import Address
-from proxy.config.tls_ciphers import KEY_AGREEMENT
-from proxy.config.tls_settings import ClientAuth, LegSettings, StoreSettings
-from proxy.http.bounds import Bounds
+from proxy.config.tls_settings import KEY_AGREEMENT, ClientAuth, LegSettings, StoreSettings
 from proxy.http.loop_share import LoopShare
+from proxy.http.request_checks import Bounds
 from proxy.http.routing import TEXT, Answer, Route, Routes
 from proxy.http.server import HttpServer
 from proxy.http.trust import Trust

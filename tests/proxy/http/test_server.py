@@ -13,11 +13,10 @@ import trio
 
 from proxy.config.settings import Address
 from proxy.errors import ConfigurationError
-from proxy.http.bounds import Bounds
 from proxy.http.loop_share import LoopShare
+from proxy.http.request_checks import Bounds, HttpStatistics
 from proxy.http.routing import Route, Routes
 from proxy.http.server import HttpServer
-from proxy.http.statistics import HttpStatistics
 from proxy.http.trust import Trust
 from tests.proxy.recorded_log import RecordedLog
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from journal_schema import Kind
 from proxy.config.settings import JournalSettings
+from proxy.journal.encoding import Selection
 from proxy.journal.history import History, bounds_text
-from proxy.journal.json_strings import Selection
 from proxy.journal.recorder import Journal
 from proxy.quota_files.reload import ReloadOutcome, ReloadResult
 from proxy.quotas import Quotas, RoleQuota

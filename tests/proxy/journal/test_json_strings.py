@@ -6,9 +6,8 @@ import json
 import math
 
 from journal_schema import Kind
-from proxy.journal.encoding import Origin, encode_event, event
+from proxy.journal.encoding import Origin, Selection, encode_event, event
 from proxy.journal.history import History
-from proxy.journal.json_strings import Selection
 from proxy.quotas import Partitions, RoleQuota
 from proxy.roles import Role
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from journal_schema import Kind
 from proxy.journal.encoding import Event, event
-from proxy.journal.pending_quota_lines import KnownQuotas, PendingQuotas
+from proxy.journal.writer import KnownQuotas, PendingQuotas
 
 
 def quota(role: str, tick: int, rate: float) -> Event:

@@ -9,8 +9,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
 from proxy.diagnostics.partition_rates import PartitionRate
-from proxy.observing.exposition import Exposition
-from proxy.observing.metrics import METRICS
+from proxy.observing.exposition import METRICS, Exposition
 
 from .test_metrics import OPENMETRICS, exposed, scrape, sources
 

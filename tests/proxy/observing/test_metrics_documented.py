@@ -7,7 +7,7 @@ from pathlib import Path
 
 from prometheus_client import ProcessCollector
 
-from proxy.observing.metrics import METRICS
+from proxy.observing.exposition import METRICS
 from proxy.process.supervision import Task
 
 from .test_metrics import exposed, sources

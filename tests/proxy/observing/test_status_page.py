@@ -14,7 +14,7 @@ from proxy.diagnostics.quota_diagnostics import QuotaWarning, Reason
 from proxy.diagnostics.role_rates import RoleRates
 from proxy.journal.writer import JournalStatistics
 from proxy.observing.status_page import StatusPage, Steps
-from proxy.quota_files.last_good import keep_last_good
+from proxy.quota_files.quota_file import keep_last_good
 from proxy.quota_files.reload import QuotaWatch
 from proxy.quotas import Quotas, RoleQuota
 from proxy.quotas.finer_rates import FinerRates

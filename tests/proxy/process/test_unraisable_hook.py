@@ -7,7 +7,7 @@ import sys
 import warnings
 from typing import TYPE_CHECKING
 
-from proxy.process.unraisable_hook import log_unraisable
+from proxy.process.supervision import log_unraisable
 
 from ..recorded_log import RecordedLog
 

@@ -7,8 +7,8 @@ import pytest
 import trio
 import trio.testing
 
-from proxy.quota_files.last_good import keep_last_good, load_last_good
 from proxy.quota_files.last_good_keeper import LastGoodKeeper
+from proxy.quota_files.quota_file import keep_last_good, load_last_good
 from proxy.quota_files.reload import QuotaWatch
 from tests.proxy.recorded_log import RecordedLog
 

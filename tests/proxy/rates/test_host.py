@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from proxy.rates import host_watch
+from proxy.rates import rate_controller
 from proxy.rates.host import HostCounters, HostReading, parse_interfaces, parse_pressure, read_counters, reading
-from proxy.rates.host_watch import HostWatch
+from proxy.rates.rate_controller import HostWatch
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -84,7 +84,7 @@ async def test_where_no_thread_is_to_be_had_nothing_is_seen(monkeypatch: pytest.
     async def no_thread(*_: object, **__: object) -> None:
         raise RuntimeError("can't start new thread")
 
-    monkeypatch.setattr(host_watch, "in_thread", no_thread)
+    monkeypatch.setattr(rate_controller, "in_thread", no_thread)
     watch = HostWatch()
     await watch.look()
     assert watch.reading is None

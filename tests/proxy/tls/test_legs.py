@@ -16,7 +16,7 @@ import trio
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 
-from proxy.config.settings_limits import LimitSettings
+from proxy.config.settings_tables import LimitSettings
 from proxy.config.tls_settings import ClientAuth, RoleTls, StoreSettings
 from proxy.errors import ConfigurationError
 from proxy.tls import legs as module

@@ -6,7 +6,7 @@ import os
 import threading
 from typing import TYPE_CHECKING
 
-from proxy.process.low_priority_thread import NICE, give_way
+from operating.commands.run import NICE, give_way
 
 if TYPE_CHECKING:
     import pytest

@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lab.brokers.authority import Authority
-from proxy.cluster.broker_client import Broker
-from proxy.cluster.known_brokers import MOST_MET, KnownBrokers
+from proxy.cluster.broker_client import MOST_MET, Broker, KnownBrokers
 from proxy.config.settings import Address, load_settings
 from proxy.tls.legs import open_legs
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from proxy.quota_files.initial_quotas import Source
-from proxy.quota_files.last_good import keep_last_good
+from proxy.quota_files.effective_quotas import Source
+from proxy.quota_files.quota_file import keep_last_good
 from proxy.quota_files.reload import QuotaWatch, ReloadResult
 from tests.proxy.recorded_log import RecordedLog
 

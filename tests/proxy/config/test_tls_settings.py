@@ -4,7 +4,7 @@ import ssl
 
 import pytest
 
-from proxy.config.tls_ciphers import _OF_1_2, _OF_1_3, allowed
+from proxy.config.tls_settings import _OF_1_2, _OF_1_3, allowed
 from proxy.errors import InvalidValueError
 
 OLD, NEW = ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3
