@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..http.request_checks import HttpStatistics
@@ -102,6 +103,18 @@ class Metric(NamedTuple):
     read: Read
 
 
+def _row(kind: str, name: str, description: str, read: Read) -> Metric:
+    own, _, labels = name.removesuffix("}").partition("{")
+    prefix = "" if own[0].isupper() else PREFIX
+    return Metric(prefix + own, kind, tuple(labels.split(",")) if labels else (), description, read)
+
+
+counter, gauge, histogram, info = (partial(_row, kind) for kind in ("counter", "gauge", "histogram", "info"))
+"""Rows by name, description and reader. The name has its labels in braces and no prefix:
+``undecoded_total{role,reason}``. KIP-73's own names, which begin with a capital letter, have none in a scrape
+either."""
+
+
 def one(read: Callable[[Sources], float]) -> Read:
     return lambda sources: [((), read(sources))]
 
@@ -112,3 +125,17 @@ def per_role(read: Callable[[Sources, Role], float]) -> Read:
 
 def counted(read: Callable[[RoleStatistics], float | Histogram]) -> Read:
     return lambda sources: [((role.value,), read(sources.statistics.of(role))) for role in Role]
+
+
+def per_role_and(**reads: Callable[[Sources, Role], float]) -> Read:
+    """Return samples by role and one more label, whose values are the names of `reads`."""
+    return lambda sources: [
+        ((role.value, label), read(sources, role)) for role in Role for label, read in reads.items()
+    ]
+
+
+def counted_by(**reads: Callable[[RoleStatistics], float]) -> Read:
+    """Return counters by role and one more label, whose values are the names of `reads`."""
+    return lambda sources: [
+        ((role.value, label), read(sources.statistics.of(role))) for role in Role for label, read in reads.items()
+    ]

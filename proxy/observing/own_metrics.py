@@ -18,7 +18,7 @@ from ..relay.direction import Cause
 from ..relay.in_flight import Full
 from ..roles import Role
 from ..tls.failures import Reason
-from .metric_row import PREFIX, Metric, one, per_role
+from .metric_row import counter, gauge, info, one, per_role
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -41,76 +41,40 @@ def _journal(read: Callable[[JournalStatistics], float]) -> Read:
 
 
 OWN_METRICS = (
-    Metric(
-        PREFIX + "journal_lines_total",
-        "counter",
-        (),
-        "Lines written to the journal.",
-        _journal(lambda journal: journal.lines),
-    ),
-    Metric(
-        PREFIX + "journal_dropped_total",
-        "counter",
-        (),
+    counter("journal_lines_total", "Lines written to the journal.", _journal(lambda journal: journal.lines)),
+    counter(
+        "journal_dropped_total",
         "Lines that the disk did not take in time, or not at all.",
         _journal(lambda journal: journal.dropped),
     ),
-    Metric(
-        PREFIX + "journal_removed_files_total",
-        "counter",
-        (),
+    counter(
+        "journal_removed_files_total",
         "Oldest files of the journal, removed to stay below journal.keep.",
         _journal(lambda journal: journal.removed_files),
     ),
-    Metric(
-        PREFIX + "task_restarts_total",
-        "counter",
-        ("task",),
+    counter(
+        "task_restarts_total{task}",
         "Background tasks that failed and were started again.",
         lambda sources: [((task.value,), sources.task_restarts.get(task, 0)) for task in Task],
     ),
-    Metric(
-        PREFIX + "loop_lag_seconds",
-        "gauge",
-        (),
+    gauge(
+        "loop_lag_seconds",
         "How late the loop that serves every connection ran what was due, at worst in the last 15 to 30 seconds.",
         one(lambda sources: sources.loop_lag_seconds()),
     ),
-    Metric(
-        PREFIX + "log_dropped_total",
-        "counter",
-        ("reason",),
+    counter(
+        "log_dropped_total{reason}",
         "Log lines that nobody will read.",
         lambda sources: told(sources.statistics.log_dropped),
     ),
-    Metric(
-        PREFIX + "http_answers_total",
-        "counter",
-        ("code",),
-        "HTTP requests answered, by status code.",
-        _http_answers,
-    ),
-    Metric(
-        PREFIX + "http_refused_total",
-        "counter",
-        ("reason",),
+    counter("http_answers_total{code}", "HTTP requests answered, by status code.", _http_answers),
+    counter(
+        "http_refused_total{reason}",
         "HTTP connections ended before their peer wanted it, and requests that were not served.",
         _http_refused,
     ),
-    Metric(
-        PREFIX + "http_connections",
-        "gauge",
-        (),
-        "HTTP connections open now.",
-        one(lambda sources: sources.http.connections),
-    ),
-    Metric(
-        PREFIX + "build_info",
-        "info",
-        ("version",),
-        "The sidecar's version.",
-        lambda sources: [((sources.version(),), 1.0)],
-    ),
+    gauge("http_connections", "HTTP connections open now.", one(lambda sources: sources.http.connections)),
+    info("build_info{version}", "The sidecar's version.", lambda sources: [((sources.version(),), 1.0)]),
 )
 
 
@@ -144,45 +108,25 @@ def _from(read: Callable[[Overload], float]) -> Read:
 
 
 OVERLOAD_METRICS = (
-    Metric(
-        PREFIX + "accept_pauses_total",
-        "counter",
-        ("reason",),
+    counter(
+        "accept_pauses_total{reason}",
         "Times that no connection was accepted for a while, because there was no room for it.",
         _pauses,
     ),
-    Metric(
-        PREFIX + "accept_paused",
-        "gauge",
-        ("reason",),
-        "1 for the reason why no connection is accepted now; 0 for the others.",
-        _paused,
-    ),
-    Metric(
-        PREFIX + "ended_connections_total",
-        "counter",
-        ("role", "cause"),
-        "Relayed connections that have ended, by cause.",
-        _ended,
-    ),
-    Metric(
-        PREFIX + "in_flight_pauses_total",
-        "counter",
-        ("role", "bound"),
+    gauge("accept_paused{reason}", "1 for the reason why no connection is accepted now; 0 for the others.", _paused),
+    counter("ended_connections_total{role,cause}", "Relayed connections that have ended, by cause.", _ended),
+    counter(
+        "in_flight_pauses_total{role,bound}",
         "Times that a connection was not read on because it had too much in flight.",
         _in_flight,
     ),
-    Metric(
-        PREFIX + "held_bytes",
-        "gauge",
-        (),
+    gauge(
+        "held_bytes",
         "Bytes of frames that have to be whole before anything is done with them, held now.",
         _from(lambda overload: overload.reaper.buffers.held),
     ),
-    Metric(
-        PREFIX + "remembered_replicas",
-        "gauge",
-        ("role",),
+    gauge(
+        "remembered_replicas{role}",
         "Throttled replicas remembered now, those missing from requests for a short time included.",
         per_role(lambda sources, role: sources.remembered_replicas(role)),
     ),
@@ -211,31 +155,19 @@ def _reloads(sources: Sources) -> Iterator[Sample]:
 
 
 TLS_METRICS = (
-    Metric(
-        PREFIX + "tls_handshakes_total",
-        "counter",
-        ("leg",),
-        "TLS handshakes that succeeded.",
-        _handshakes,
-    ),
-    Metric(
-        PREFIX + "tls_handshake_failures_total",
-        "counter",
-        ("leg", "reason"),
+    counter("tls_handshakes_total{leg}", "TLS handshakes that succeeded.", _handshakes),
+    counter(
+        "tls_handshake_failures_total{leg,reason}",
         "TLS handshakes that did not succeed, and with them their connection.",
         _failures,
     ),
-    Metric(
-        PREFIX + "certificate_expiry_timestamp_seconds",
-        "gauge",
-        ("leg", "store"),
+    gauge(
+        "certificate_expiry_timestamp_seconds{leg,store}",
         "When the first certificate of a leg's keystore or truststore ends.",
         _expiry,
     ),
-    Metric(
-        PREFIX + "tls_reloads_total",
-        "counter",
-        ("leg", "outcome"),
+    counter(
+        "tls_reloads_total{leg,outcome}",
         "Times a leg's keys were read again because their files had changed.",
         _reloads,
     ),

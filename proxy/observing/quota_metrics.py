@@ -17,7 +17,7 @@ from ..quota_files.reload import ReloadResult
 from ..quotas.priorities import Need
 from ..rates.signals import Signal
 from ..roles import Role
-from .metric_row import PREFIX, Metric, Read, Sample, Sources, one, per_role
+from .metric_row import Read, counted_by, counter, gauge, info, one, per_role
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -69,94 +69,64 @@ def _oldest_override(sources: Sources) -> Iterator[Sample]:
 
 
 QUOTA_METRICS = (
-    Metric(
-        PREFIX + "limit_bytes_per_second",
-        "gauge",
-        ("role",),
+    gauge(
+        "limit_bytes_per_second{role}",
         "The quota in effect, of a rate that sets itself the one chosen; +Inf if unlimited.",
         per_role(lambda sources, role: sources.limit_bytes_per_second(role) if role in sources.served else math.inf),
     ),
-    Metric(
-        PREFIX + "quota_until_timestamp_seconds",
-        "gauge",
-        ("role",),
+    gauge(
+        "quota_until_timestamp_seconds{role}",
         "When something the quota in effect is made of ends by an `until`; no sample if nothing does.",
         _quota_until,
     ),
-    Metric(
-        PREFIX + "quota_next_change_timestamp_seconds",
-        "gauge",
-        ("role",),
+    gauge(
+        "quota_next_change_timestamp_seconds{role}",
         "When the quota next changes by an `until`; no sample if it does not.",
         _quota_next_change,
     ),
-    Metric(
-        PREFIX + "overrides",
-        "gauge",
-        ("label",),
-        "Overrides in force, by label; no sample if there is none.",
-        _overrides,
-    ),
-    Metric(
-        PREFIX + "oldest_override_timestamp_seconds",
-        "gauge",
-        ("ends",),
+    gauge("overrides{label}", "Overrides in force, by label; no sample if there is none.", _overrides),
+    gauge(
+        "oldest_override_timestamp_seconds{ends}",
         "When the oldest override was made, of those that end by themselves and of those that do not.",
         _oldest_override,
     ),
-    Metric(
-        PREFIX + "quota_doubts",
-        "gauge",
-        ("role", "reason"),
+    gauge(
+        "quota_doubts{role,reason}",
         "Reasons to doubt that the quota in effect throttles what was meant; 0 where there is none.",
         _doubts,
     ),
-    Metric(
-        PREFIX + "enforcing",
-        "gauge",
-        (),
+    gauge(
+        "enforcing",
         "1 if quotas are enforced, 0 if they are only observed.",
         one(lambda sources: sources.quotas().enforce),
     ),
-    Metric(
-        PREFIX + "config_reloads_total",
-        "counter",
-        ("outcome",),
+    counter(
+        "config_reloads_total{outcome}",
         "Times quotas.toml was read again.",
         lambda sources: [((result.value,), sources.reloads.outcomes[result]) for result in ReloadResult],
     ),
-    Metric(
-        PREFIX + "config_last_reload_successful",
-        "gauge",
-        (),
+    gauge(
+        "config_last_reload_successful",
         "0 while quotas.toml is wrong and the last good one stays in effect.",
         one(lambda sources: sources.reloads.last_reload_successful),
     ),
-    Metric(
-        PREFIX + "config_last_reload_success_timestamp_seconds",
-        "gauge",
-        (),
+    gauge(
+        "config_last_reload_success_timestamp_seconds",
         "When quotas.toml was last read and found good; of quotas kept from an earlier run since when they were kept.",
         _last_success,
     ),
-    Metric(
-        PREFIX + "quotas_in_force",
-        "gauge",
-        ("source",),
+    gauge(
+        "quotas_in_force{source}",
         "1 for where the quotas in force are from, 0 for the others; none: nothing is throttled.",
         lambda sources: [((source.value,), source is sources.quota_source()) for source in Source],
     ),
-    Metric(
-        PREFIX + "quotas_kept_total",
-        "counter",
-        ("outcome",),
+    counter(
+        "quotas_kept_total{outcome}",
         "Times the last good quotas were written to disk for the next start.",
         lambda sources: [((outcome,), sources.quota_keeping.get(outcome, 0)) for outcome in ("written", "failed")],
     ),
-    Metric(
-        PREFIX + "config_info",
-        "info",
-        ("hash",),
+    info(
+        "config_info{hash}",
         "The quotas.toml in effect, by the start of its SHA-256.",
         lambda sources: [((sources.quotas().hash,), 1.0)],
     ),
@@ -178,40 +148,27 @@ def _in_need(sources: Sources) -> Iterator[Sample]:
                 yield (role.value, need.value), in_need.get(need.value, 0)
 
 
-def _cross_rack_bytes(sources: Sources) -> Iterator[Sample]:
-    for role in Role:
-        statistics = sources.statistics.of(role)
-        yield (role.value, "request"), statistics.cross_rack_request_bytes
-        yield (role.value, "response"), statistics.cross_rack_response_bytes
-
-
 BOUND_METRICS = (
-    Metric(
-        PREFIX + "bound_limit_bytes_per_second",
-        "gauge",
-        ("role", "kind", "name"),
+    gauge(
+        "bound_limit_bytes_per_second{role,kind,name}",
         "A rate inside the role's quota: of the traffic with one broker (kind peer) or one rack (rack), or of a topic "
         "or glob (topic).",
         _of_each(lambda bound: bound.bytes_per_second),
     ),
-    Metric(
-        PREFIX + "bound_throttled_bytes_total",
-        "counter",
-        ("role", "kind", "name"),
+    counter(
+        "bound_throttled_bytes_total{role,kind,name}",
         "Bytes of throttled partitions that passed under such a rate.",
         _of_each(lambda bound: bound.passed_bytes),
     ),
-    Metric(
-        PREFIX + "cross_rack_bytes_total",
-        "counter",
-        ("role", "direction"),
+    counter(
+        "cross_rack_bytes_total{role,direction}",
         "Bytes relayed between this broker's rack and another, where a broker has told both; counted once a second.",
-        _cross_rack_bytes,
+        counted_by(
+            request=lambda role: role.cross_rack_request_bytes, response=lambda role: role.cross_rack_response_bytes
+        ),
     ),
-    Metric(
-        PREFIX + "replicas_in_need",
-        "gauge",
-        ("role", "need"),
+    gauge(
+        "replicas_in_need{role,need}",
         "Throttled replicas that are behind, of partitions under min ISR or under-replicated.",
         _in_need,
     ),
@@ -248,45 +205,33 @@ def _limited_by(sources: Sources) -> list[tuple[tuple[str, ...], float]]:
 
 
 RATE_METRICS = (
-    Metric(
-        PREFIX + "auto_rate_bytes_per_second",
-        "gauge",
-        ("role",),
+    gauge(
+        "auto_rate_bytes_per_second{role}",
         "The rate chosen as one that does not hurt; no sample where the rate is another, as what a deadline needs.",
         _chosen(lambda choice: choice.bytes_per_second if choice.auto and not choice.may_hurt else None),
     ),
-    Metric(
-        PREFIX + "auto_limited_by",
-        "gauge",
-        ("role", "signal"),
+    gauge(
+        "auto_limited_by{role,signal}",
         "1 for the signal that keeps a rate that does not hurt from being more; 0 for the others.",
         _limited_by,
     ),
-    Metric(
-        PREFIX + "deadline_timestamp_seconds",
-        "gauge",
-        ("role",),
+    gauge(
+        "deadline_timestamp_seconds{role}",
         "When catch-up is to be over; no sample without a deadline.",
         _chosen(lambda choice: None if choice.finish_by is None else choice.finish_by.timestamp()),
     ),
-    Metric(
-        PREFIX + "deadline_needed_bytes_per_second",
-        "gauge",
-        ("role",),
+    gauge(
+        "deadline_needed_bytes_per_second{role}",
         "The rate needed to be done by the deadline, whatever the most it may be.",
         _chosen(lambda choice: choice.needed_bytes_per_second),
     ),
-    Metric(
-        PREFIX + "deadline_late",
-        "gauge",
-        ("role",),
+    gauge(
+        "deadline_late{role}",
         "1 if what is behind will not be done by the deadline, or was not; else 0.",
         per_role(_late),
     ),
-    Metric(
-        PREFIX + "lag_bytes",
-        "gauge",
-        ("role",),
+    gauge(
+        "lag_bytes{role}",
         "Bytes that throttled replicas are behind, by the size of their messages so far; no sample while unknown.",
         _lag_bytes,
     ),

@@ -3,7 +3,6 @@
 Does little itself: `status_page` and `exposition` make what pages say, `http` serves them. Invariant: no page costs the
 loop more than a slice at a time. All who ask for a page, or for a reload, while it is not begun yet share it, and a
 page is never older than the request. The kernel's figures of the process are read at most once a second, in a thread.
-The kernel's figures of the process are read at most once a second, in a thread.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from ..network.redirected import Refusal
 from ..relay.in_flight import Undecoded
 from ..roles import Role
-from .metric_row import PREFIX, Metric, counted, one, per_role
+from .metric_row import counted, counted_by, counter, gauge, histogram, one, per_role, per_role_and
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,31 +19,10 @@ if TYPE_CHECKING:
     from .metric_row import Sample, Sources
 
 
-def _throttled_bytes(sources: Sources) -> Iterator[Sample]:
-    for role in Role:
-        statistics = sources.statistics.of(role)
-        yield (role.value, "true"), statistics.throttled_bytes_in_sync
-        yield (role.value, "false"), statistics.throttled_bytes_catching_up
-
-
-def _relayed_bytes(sources: Sources) -> Iterator[Sample]:
-    for role in Role:
-        statistics = sources.statistics.of(role)
-        yield (role.value, "request"), statistics.relayed_request_bytes
-        yield (role.value, "response"), statistics.relayed_response_bytes
-
-
 def _fetch_requests(sources: Sources) -> Iterator[Sample]:
     for role in Role:
         for version, count in sorted(sources.statistics.of(role).fetch_requests.items()):
             yield (role.value, str(version)), count
-
-
-def _replica_counts(sources: Sources) -> Iterator[Sample]:
-    for role in Role:
-        counts = sources.replica_stats(role)
-        yield (role.value, "true"), counts.in_sync
-        yield (role.value, "false"), counts.behind
 
 
 def _undecoded(sources: Sources) -> Iterator[Sample]:
@@ -68,137 +47,84 @@ def partition_rates_of(sources: Sources) -> Iterator[Sample]:
 
 
 TRAFFIC_METRICS = (
-    Metric(
+    gauge(
         "LeaderReplicationThrottledRate",
-        "gauge",
-        (),
         "Throttled bytes per second served to followers, over the KIP-73 window.",
         one(lambda sources: sources.rate_bytes_per_second(Role.LEADER)),
     ),
-    Metric(
+    gauge(
         "FollowerReplicationThrottledRate",
-        "gauge",
-        (),
         "Throttled bytes per second fetched from leaders, over the KIP-73 window.",
         one(lambda sources: sources.rate_bytes_per_second(Role.FOLLOWER)),
     ),
-    Metric(
+    gauge(
         "SumReplicaLag",
-        "gauge",
-        (),
         "Messages that this broker's throttled replicas are behind their leaders.",
         one(lambda sources: sources.replica_stats(Role.FOLLOWER).lag_messages),
     ),
-    Metric(
-        "PartitionBytesInRate",
-        "gauge",
-        ("role", "topic", "partition"),
+    gauge(
+        "PartitionBytesInRate{role,topic,partition}",
         "Bytes per second fetched of a throttled partition, smoothed over five seconds.",
         partition_rates_of,
     ),
-    Metric(
-        PREFIX + "throttled_bytes_total",
-        "counter",
-        ("role", "in_sync"),
+    counter(
+        "throttled_bytes_total{role,in_sync}",
         "Bytes of throttled partitions, as KIP-73 counts them.",
-        _throttled_bytes,
+        counted_by(true=lambda role: role.throttled_bytes_in_sync, false=lambda role: role.throttled_bytes_catching_up),
     ),
-    Metric(
-        PREFIX + "omitted_partitions_total",
-        "counter",
-        ("role",),
+    counter(
+        "omitted_partitions_total{role}",
         "Partitions left out of a Fetch because the quota was spent; while observing, those that would have been.",
-        counted(lambda statistics: statistics.omitted_partitions),
+        counted(lambda role: role.omitted_partitions),
     ),
-    Metric(
-        PREFIX + "substituted_partitions_total",
-        "counter",
-        ("role",),
+    counter(
+        "substituted_partitions_total{role}",
         "Partitions answered with empty records because the quota was spent; none while observing.",
-        counted(lambda statistics: statistics.substituted_partitions),
+        counted(lambda role: role.substituted_partitions),
     ),
-    Metric(
-        PREFIX + "withheld_bytes_total",
-        "counter",
-        ("role",),
+    counter(
+        "withheld_bytes_total{role}",
         "Record bytes that arrived over quota and were discarded; while observing, those that would have been.",
-        counted(lambda statistics: statistics.withheld_bytes),
+        counted(lambda role: role.withheld_bytes),
     ),
-    Metric(
-        PREFIX + "local_answers_total",
-        "counter",
-        ("role",),
+    counter(
+        "local_answers_total{role}",
         "Fetches answered here, without asking the leader.",
-        counted(lambda statistics: statistics.local_answers),
+        counted(lambda role: role.local_answers),
     ),
-    Metric(
-        PREFIX + "hold_seconds",
-        "histogram",
-        ("role",),
+    histogram(
+        "hold_seconds{role}",
         "How long Fetches were held because everything they asked for was over quota.",
-        counted(lambda statistics: statistics.hold_seconds),
+        counted(lambda role: role.hold_seconds),
     ),
-    Metric(
-        PREFIX + "held_requests",
-        "gauge",
-        ("role",),
-        "Fetches held now.",
-        counted(lambda statistics: statistics.held_requests),
-    ),
-    Metric(
-        PREFIX + "replica_lag_messages",
-        "gauge",
-        ("role",),
+    gauge("held_requests{role}", "Fetches held now.", counted(lambda role: role.held_requests)),
+    gauge(
+        "replica_lag_messages{role}",
         "Messages that throttled replicas are behind, as seen in this role.",
         per_role(lambda sources, role: sources.replica_stats(role).lag_messages),
     ),
-    Metric(
-        PREFIX + "replicas",
-        "gauge",
-        ("role", "in_sync"),
+    gauge(
+        "replicas{role,in_sync}",
         "Throttled replicas on connections open now.",
-        _replica_counts,
+        per_role_and(
+            true=lambda sources, role: sources.replica_stats(role).in_sync,
+            false=lambda sources, role: sources.replica_stats(role).behind,
+        ),
     ),
-    Metric(
-        PREFIX + "fetch_requests_total",
-        "counter",
-        ("role", "api_version"),
-        "Replica Fetch requests seen.",
-        _fetch_requests,
+    counter("fetch_requests_total{role,api_version}", "Replica Fetch requests seen.", _fetch_requests),
+    counter(
+        "undecoded_total{role,reason}", "Passed on without being understood, and therefore not throttled.", _undecoded
     ),
-    Metric(
-        PREFIX + "undecoded_total",
-        "counter",
-        ("role", "reason"),
-        "Passed on without being understood, and therefore not throttled.",
-        _undecoded,
-    ),
-    Metric(
-        PREFIX + "relayed_bytes_total",
-        "counter",
-        ("role", "direction"),
+    counter(
+        "relayed_bytes_total{role,direction}",
         "All bytes relayed, of any kind.",
-        _relayed_bytes,
+        counted_by(request=lambda role: role.relayed_request_bytes, response=lambda role: role.relayed_response_bytes),
     ),
-    Metric(
-        PREFIX + "connections",
-        "gauge",
-        ("role",),
-        "Connections open now.",
-        counted(lambda statistics: statistics.connections),
-    ),
-    Metric(
-        PREFIX + "opaque_connections",
-        "gauge",
-        ("role",),
+    gauge("connections{role}", "Connections open now.", counted(lambda role: role.connections)),
+    gauge(
+        "opaque_connections{role}",
         "Connections open now that pass as they are, and so unthrottled, since their frames cannot be told apart.",
-        counted(lambda statistics: statistics.opaque_connections),
+        counted(lambda role: role.opaque_connections),
     ),
-    Metric(
-        PREFIX + "refused_connections_total",
-        "counter",
-        ("reason",),
-        "Connections that were accepted and not relayed.",
-        _refused,
-    ),
+    counter("refused_connections_total{reason}", "Connections that were accepted and not relayed.", _refused),
 )
