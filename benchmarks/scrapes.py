@@ -30,7 +30,7 @@ from proxy.logs.log import open_log
 from proxy.logs.log_settings import LogFormat, LogLevel, LogSettings
 from proxy.observing.exposition import Exposition
 from proxy.observing.metric_row import Sources
-from proxy.observing.replica_stats_task import ReplicaStatsTask
+from proxy.observing.quota_checks import ReplicaStatsTask
 from proxy.observing.site import Site
 from proxy.observing.status_page import StatusPage
 from proxy.quota_files.reload import QuotaWatch

@@ -16,11 +16,14 @@ from proxy.errors import ConfigurationError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from proxy.config.settings import Settings
+    from proxy.config.settings import HttpSettings, Settings
 
 DEFAULT_CONFIG = Path("proxy.toml")
 PACKAGED = Path("/etc/kafka-throttle-sidecar/proxy.toml")
 """Where the .deb and the .rpm have it."""
+UNIT_STATE = Path("/var/lib/kafka-throttle-sidecar")
+"""StateDirectory= of the packages' unit."""
+_LOOPBACK = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 
 
 def load_configuration(path: Path, overrides: Sequence[str] = ()) -> Settings:
@@ -41,3 +44,22 @@ def load_configuration(path: Path, overrides: Sequence[str] = ()) -> Settings:
     if settings.control.directory is not None:
         return settings
     return replace(settings, control=ControlSettings(default_directory(settings.broker.id, os.environ)))
+
+
+def state_of(settings: Settings, overrides: Sequence[str]) -> Path:
+    """Return where the sidecar of this configuration keeps its starts. The packages' unit says so to the sidecar by a
+    variable that an operator's shell does not have."""
+    from proxy.config.settings import load_settings
+
+    if settings.path.absolute() != PACKAGED or "STATE_DIRECTORY" in os.environ:
+        return settings.quotas.state
+    environ = {**os.environ, "STATE_DIRECTORY": str(UNIT_STATE)}
+    return load_settings(settings.path, overrides, environ).quotas.state
+
+
+def url_of(http: HttpSettings) -> str:
+    """Return where a sidecar is met from beside it: a wildcard is met on loopback."""
+    from proxy.config.settings_values import Address
+
+    listen, scheme = http.listen, "http" if http.tls is None else "https"
+    return f"{scheme}://{Address(_LOOPBACK.get(listen.host, listen.host), listen.port)}"

@@ -15,7 +15,7 @@ import trio
 from proxy.journal.recorder import prepare
 from proxy.logs.log import dropped_line, open_log
 from proxy.logs.queue import LogQueue
-from proxy.process import open_files
+from proxy.process.resources import raise_open_files_limit
 from proxy.process.systemd import PassedSockets, ServiceManager
 from proxy.process.watchdog import EXIT_STATUS, Watchdog
 from proxy.quota_files.override_store import store_path
@@ -37,7 +37,7 @@ def run_sidecar(config_path: Path, overrides: tuple[str, ...], *, take_over: boo
     """Run a sidecar until it has drained. Raises ConfigurationError."""
     settings = load_configuration(config_path, overrides)
     passed = PassedSockets.of(os.environ)
-    open_files.raise_limit()
+    raise_open_files_limit()
     statistics = Statistics()
     queue = LogQueue(sys.stdout, statistics.log_dropped, tell=partial(dropped_line, settings.log))
     log = open_log(settings.log, queue, statistics.log_dropped)

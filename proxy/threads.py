@@ -5,7 +5,7 @@ Trio's shared forty threads may all be waiting for a name server that does not a
 
 An error that a thread's work raised through Trio is part of a circle: frames of Trio's hold the error, whose traceback
 holds them. With it, everything that the work had in its hands stays until garbage is looked for, seldom as that is
-(`process.memory`). A bad quotas.toml of 50 000 topics left 80 to 190 MB in this way, each time that it was read
+(`process.resources`). A bad quotas.toml of 50 000 topics left 80 to 190 MB in this way, each time that it was read
 (measured). So the error goes around Trio, and is raised here.
 """
 

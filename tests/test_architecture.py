@@ -33,7 +33,7 @@ PURE = (
     "journal_schema",
     "proxy/throttle",
     "proxy/quotas",
-    *(f"proxy/rates/{name}.py" for name in ("auto", "by_deadline", "choice", "host", "role_rate", "signals")),
+    *(f"proxy/rates/{name}.py" for name in ("auto_rate", "deadline_rate", "choice", "role_rate", "signals")),
     "protocol",
     "proxy/roles.py",
     "proxy/topology",

@@ -24,7 +24,7 @@ import trio
 from protocol.fetch.request import parse_fetch_request
 from proxy.changes import Changes
 from proxy.config.settings import LimitSettings, Policy, QuotaSettings
-from proxy.process.memory import collected_by_hand
+from proxy.process.resources import collected_by_hand
 from proxy.quotas import Quotas, RoleQuota
 from proxy.relay.connection import Connection
 from proxy.relay.in_flight import InFlightRequests

@@ -1,4 +1,4 @@
 """The report of ``check`` about proxy.toml and quotas.toml: effective quotas, the layer of each, deadlines, keys.
 
-`report` collects it for JSON and for people; `rate_sources` and `keys` are parts of it.
+`report` collects it for JSON and for people; `keys` is a part of it.
 """

@@ -1,6 +1,9 @@
 """The report of ``check``, as JSON and in lines. Pure but for the store of overrides and the kept starts.
 
-Invariants: both forms say the same; the layer that is shown is the one that `proxy.quotas.effective` goes by.
+Of a rate that sets itself it says above all by when catch-up is to end. A `within` counts from when the sidecar first
+read it, which the sidecar keeps where an operator may not be able to look: no time is told but one that the sidecar
+goes by; where it is not known here, that is what is said. Invariants: both forms say the same; the layer that is shown
+is the one that `proxy.quotas.effective` goes by.
 """
 
 from __future__ import annotations
@@ -8,40 +11,40 @@ from __future__ import annotations
 import math
 import os
 from dataclasses import replace
+from datetime import UTC, datetime
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from admission.token_bucket import TokenBucket
 from proxy.config.settings import Policy, QuotaSettings, Settings
-from proxy.process import open_files
+from proxy.process.resources import open_files_limit_of_run, too_few_open_files
 from proxy.quota_files.override_store import load, store_path
+from proxy.quota_files.quota_file import kept_starts
 from proxy.quotas import QuotaFile, RoleQuota, advise, changes_ahead, effective, format_bytes, format_rate
-from proxy.quotas.origins import said
-from proxy.quotas.override import active, layers_of
+from proxy.quotas.override import active, layers_of, said
 from proxy.quotas.priorities import DEFAULT_PRIORITIES
 from proxy.roles import Role
 from proxy.throttle.role_throttle import AUTO_GATE_SECONDS
 
 from ..fleet.replies import layer_name
-from ..quota_words import differences, format_distance, format_time
+from ..quota_words import differences, format_distance, format_time, source_in_json
 from .keys import keys_lines, keys_report, keys_warnings
-from .rate_sources import Moments, source_lines, source_report
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-    from datetime import datetime
     from pathlib import Path
 
-    from proxy.quotas import QuotaFile
+    from proxy.config.settings import Settings
+    from proxy.quotas import QuotaFile, RateSource
     from proxy.quotas.override import Override
     from proxy.tls.contexts import Loaded
 
 
-Json = dict[str, Any]
 MOST_CHANGES = 4
 """The most changes that are shown: of those ahead, and of one override."""
 OVERRIDE = "override "
+Json = dict[str, Any]
 
 
 def report_on(
@@ -92,7 +95,7 @@ def report_on(
 
 
 def _about_open_files(settings: Settings) -> Iterator[str]:
-    few = open_files.too_few(open_files.limit_of_run(), settings.limits.max_connections)
+    few = too_few_open_files(open_files_limit_of_run(), settings.limits.max_connections)
     if few is not None:
         yield f"started as this command was, run would have {few}"
 
@@ -236,3 +239,46 @@ def layer_words(report: Json, now: datetime) -> str:
     ends = "" if until is None else f", until {format_time(until)}, {format_distance(until, now)}"
     hidden = "" if hides is None else f"; hides {hides['value']} of {hides['layer']}"
     return f"({report['layer']}{ends}{hidden})"
+
+
+class Moments(NamedTuple):
+    """The times that `check` goes by.
+
+    `at`: the time that is asked about; `now`: the wall clock's; both with an offset.
+    """
+
+    at: datetime
+    now: datetime
+    state: Path
+    """Where the sidecar keeps its starts."""
+
+
+def source_report(source: RateSource, moments: Moments) -> Json:
+    """Return the report of a source. `known_from`: the file that keeps the start of a `within`."""
+    report = source_in_json(source) | {"finish_by": None, "counts_from": None, "known_from": None}
+    if source.deadline is None:
+        return report
+    if source.start_key is None:
+        return report | {"finish_by": source.deadline.moment(moments.at)}
+    kept = kept_starts(moments.state).get(source.start_key)
+    if kept is None or kept > min(moments.now, moments.at).timestamp():
+        unknown = (
+            "when it is to end is not known here: it counts from when the sidecar first read this; no such start can "
+            f"be read in {moments.state}, and `status` asks the sidecar"
+        )
+        return report | {"unknown": unknown}
+    since = datetime.fromtimestamp(kept, UTC)
+    return report | {"finish_by": source.deadline.moment(since), "counts_from": since, "known_from": str(moments.state)}
+
+
+def source_lines(source: Json) -> list[str]:
+    """Return lines that say by when catch-up is to end."""
+    if "unknown" in source:
+        return [f"  {source['unknown']}"]
+    if source["finish_by"] is None:
+        return []
+    known_from, counts_from = source["known_from"], source["counts_from"]
+    told = f"  to end by {format_time(source['finish_by'])}"
+    if counts_from is None:
+        return [told]
+    return [f"{told}, counted from {format_time(counts_from)} (kept in {known_from})"]

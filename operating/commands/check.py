@@ -16,9 +16,8 @@ from proxy.files.reading import is_directory
 from proxy.quota_files.quota_file import load_quotas_file
 
 from ..checking.keys import load_keys
-from ..checking.rate_sources import Moments, state_of
-from ..checking.report import report_lines, report_on
-from ..configuration import load_configuration
+from ..checking.report import Moments, report_lines, report_on
+from ..configuration import load_configuration, state_of
 from ..quota_words import parse_moment
 from ..terminal import encoded, say, say_json
 from .options import FILE, config_option, json_option, set_option

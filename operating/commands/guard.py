@@ -17,8 +17,7 @@ from proxy.config.settings_values import MAX_PORT, parse_duration_seconds
 from proxy.errors import InvalidValueError
 from proxy.quotas import shown
 
-from ..configuration import load_configuration
-from .health import url_of
+from ..configuration import load_configuration, url_of
 from .options import FILE, config_option, set_option
 
 if TYPE_CHECKING:

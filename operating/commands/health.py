@@ -9,22 +9,19 @@ from typing import TYPE_CHECKING
 
 import click
 
-from proxy.config.settings import Address
 from proxy.errors import UnreachableError
 
 from ..asking import ask
-from ..configuration import load_configuration
+from ..configuration import load_configuration, url_of
 from ..terminal import say
 from .options import SIDECAR_URL, config_option, set_option
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from proxy.config.settings import HttpSettings
 
 _TIMEOUT_SECONDS = 2.0
 """Less than what deploy/ gives a health check."""
-_LOOPBACK = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 
 
 @click.command("health", short_help="Exit 0 if the sidecar answers, for health checks.")
@@ -46,9 +43,3 @@ def command(config_path: Path, overrides: tuple[str, ...], url: str | None, *, r
     except UnreachableError as error:
         raise click.ClickException(str(error)) from error
     say(answer.decode("utf-8", "replace"))
-
-
-def url_of(http: HttpSettings) -> str:
-    """Return where a sidecar is met from beside it: a wildcard is met on loopback."""
-    listen, scheme = http.listen, "http" if http.tls is None else "https"
-    return f"{scheme}://{Address(_LOOPBACK.get(listen.host, listen.host), listen.port)}"

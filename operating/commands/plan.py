@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from proxy.errors import ConfigurationError
+from proxy.errors import ConfigurationError, InvalidValueError
 from proxy.files.reading import read_bytes
+from proxy.quotas.rate_source import parse_rate_or_source
 from reassignment import (
     Capacity,
     Heading,
@@ -30,22 +31,24 @@ from reassignment import (
 )
 
 from ..moves.applying import apply, end_of_throttle, label_of
-from ..moves.deadline import about_deadline, deadline_to_come
 from ..moves.options import CAPACITY, FILE, LASTING, RATE, SIZE, SPAN, cluster_options, connected
 from ..moves.plan_report import plan_json, plan_table
 from ..moves.planning import Ground, Wanted, ground_of_cluster, ground_of_files, inflow_of, plan_move
+from ..quota_words import format_distance, format_duration, format_time
 from ..terminal import Console, encoded, problems_as_json, say, say_json
 from .options import json_option, whole_fleet_options
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from proxy.quotas.rate_source import Deadline
     from reassignment import Document, Throttle
 
     from ..fleet.members import Member
     from ..moves.cluster import Cluster
     from ..moves.planning import MovePlan
     from .options import Where
+
 
 _DEFAULT_REPLICATION_FACTOR = 3
 _NEXT = """\
@@ -266,3 +269,38 @@ def _print(plan: MovePlan, *, as_json: bool) -> None:
         say_json(encoded(plan_json(plan)))
         return
     Console().print(plan_table(plan), crop=False)
+
+
+def deadline_to_come(finish_by: str | None, most: float | None, now: datetime) -> Deadline | None:
+    """Return the deadline that ``--finish-by`` names; None without it, or without `most` (the most that the rate may
+    be). Raises ConfigurationError if the time cannot be read or has passed, or if `most` is no rate to end anything."""
+    if finish_by is None or most is None:
+        return None
+    if int(most) <= 0:
+        raise ConfigurationError(f"--rate: with --finish-by it has to be above 0, found {most:g}")
+    try:
+        _, source = parse_rate_or_source({"finish_by": finish_by, "max": int(most)})
+    except InvalidValueError as error:
+        raise ConfigurationError(f"--finish-by: {error}") from error
+    if source is None or source.deadline is None:
+        raise AssertionError("a table with finish_by is a rate source with a deadline")
+    if source.deadline.at is not None and source.deadline.at <= now:
+        # A date of last year is a dangerous slip: after the deadline, catch-up goes at the highest rate.
+        found = f"found {finish_by} (it is {now:%Y-%m-%dT%H:%M:%SZ})"
+        raise ConfigurationError(f"--finish-by: expected a time to come, {found}")
+    return source.deadline
+
+
+def about_deadline(plan: MovePlan, deadline: Deadline | None, now: datetime) -> list[str]:
+    """Say whether the move ends in time if its rate is the most that it may be all the time."""
+    if deadline is None or not plan.rates:
+        return []
+    moment, seconds = deadline.moment(now), plan.total_seconds
+    by = f"to be over by {format_time(moment)} ({format_distance(moment, now)})"
+    if math.isnan(seconds):
+        return [f"{by}; how long it takes at the full rate is not known"]
+    left = (moment - now).total_seconds()
+    if seconds > left:
+        takes = "it never ends" if math.isinf(seconds) else f"it takes {format_duration(seconds)}"
+        return [f"warning: {by}, and even at the full rate {takes}, so it will be late"]
+    return [f"{by}; at the full rate it takes {format_duration(seconds)}, the sidecars find the least that will do"]

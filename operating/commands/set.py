@@ -20,7 +20,7 @@ from proxy.quota_files.override_store import edit, store_path
 from proxy.quotas import RATE_KEYS, REPLICAS_KEYS, parse_span, shown
 from proxy.quotas.override import BROKER, MODE, Override, PlacedValue, added, new_id, validated
 
-from ..checking.rate_sources import state_of
+from ..configuration import state_of
 from ..fleet.members import Member, at_all, author, get, local_settings, local_url, post
 from ..fleet.replies import result_lines, whom
 from ..quota_words import parse_moment

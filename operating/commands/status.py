@@ -15,11 +15,10 @@ from rich.live import Live
 from proxy.files.reading import is_there
 
 from ..asking import DEFAULT_URL
-from ..configuration import DEFAULT_CONFIG, load_configuration
-from ..status.answers import Sidecar, ask_all
+from ..configuration import DEFAULT_CONFIG, load_configuration, url_of
+from ..status.rows import Sidecar, ask_all
 from ..status.table import layout
 from ..terminal import Console, encoded, held_interrupts, problems_as_json, say_json
-from .health import url_of
 from .options import FILE, where_options
 
 if TYPE_CHECKING:

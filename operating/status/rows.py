@@ -1,24 +1,30 @@
 """Chooses and orders the rows of ``status``: the worst of many sidecars first; and their totals.
 
-What is amiss is worked out here as well: the one list by which ``status`` marks rows, counts sidecars and warns. Pure.
-Invariants: a sidecar that does not answer is a row; totals are those of the rows that are shown; a row is marked
-exactly if a warning says why.
+What is amiss is worked out here as well: the one list by which ``status`` marks rows, counts sidecars and warns.
+`ask_all` asks sidecars for their /throttle and blocks; all else is pure. Invariants: a sidecar that does not answer is
+a row; totals are those of the rows that are shown; a row is marked exactly if a warning says why.
 """
 
 from __future__ import annotations
 
 import math
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, NamedTuple
 
+import msgspec
 from msgspec.structs import replace
+
+from proxy.errors import UnreachableError
+from proxy.observing.throttle_page import Page
+
+from ..asking import ask
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from proxy.diagnostics.replica_stats import LinkStats, PartitionStats
-    from proxy.observing.throttle_page import Page, RoleState
+    from proxy.observing.throttle_page import RoleState
 
-    from .answers import Sidecar
 
 OVER = 1.05
 """The promise for any eleven seconds, but for one batch of records on each connection."""
@@ -27,6 +33,8 @@ SETTLED_SECONDS = 13
 """How long ago the quota has to have been lowered: the window is put together of samples of a second."""
 LARGEST_BATCH_BYTES = 2**20
 """message.max.bytes by default: what a batch, which comes whole or not at all, may have beyond a small quota."""
+_PAGE = msgspec.json.Decoder(Page)
+_MOST_AT_ONCE = 64
 
 
 class RoleRow(NamedTuple):
@@ -212,3 +220,39 @@ def _breaks_its_promise(role: RoleState) -> bool:
     replicas = max(role.connections - role.connections_without_fetches, 0)
     allowed = OVER * quota * WINDOW_SECONDS + replicas * LARGEST_BATCH_BYTES
     return passing.catching_up * WINDOW_SECONDS > allowed
+
+
+class Sidecar(NamedTuple):
+    """The answer of one sidecar, or the `error` in place of it."""
+
+    url: str
+    content: bytes = b""
+    page: Page | None = None
+    error: str | None = None
+    broker: int | None = None
+    """As fleet.toml has it; None if it is not known before the answer."""
+
+
+def ask_all(sidecars: Sequence[Sidecar]) -> list[Sidecar]:
+    """Return the sidecars with their answers. One that does not answer costs its time-out, not the others'."""
+    with ThreadPoolExecutor(min(len(sidecars), _MOST_AT_ONCE)) as threads:
+        return list(threads.map(_ask_one, sidecars))
+
+
+def _ask_one(asked: Sidecar) -> Sidecar:
+    try:
+        content = ask(asked.url, "/throttle")
+        page = decode(asked.url, content)
+    except UnreachableError as error:
+        return asked._replace(error=str(error))
+    if asked.broker is not None and page.broker != asked.broker:
+        return asked._replace(error=f"{asked.url}: is the sidecar of broker {page.broker}, not of {asked.broker}")
+    return asked._replace(content=content, page=page)
+
+
+def decode(url: str, content: bytes) -> Page:
+    """Return the page. Raises UnreachableError for an answer that is not a sidecar's."""
+    try:
+        return _PAGE.decode(content)
+    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
+        raise UnreachableError(f"{url}: the answer is not a sidecar's: {error}") from error

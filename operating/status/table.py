@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     from proxy.diagnostics.replica_stats import LinkStats, PartitionStats
     from proxy.observing.throttle_page import Page
 
-    from .answers import Sidecar
-    from .rows import Total
+    from .rows import Sidecar, Total
 
 MOST_PARTITIONS = 10
 MOST_CONNECTIONS = 20

@@ -24,8 +24,7 @@ if TYPE_CHECKING:
 
     from ..logs.log import Log
     from ..quota_files.reload import QuotaWatch
-    from ..quotas.origins import Said
-    from ..quotas.override import Override, Overrides, Selector
+    from ..quotas.override import Override, Overrides, Said, Selector
 
 IN_FORCE_SECONDS = 1.0
 """How long an answer waits for both roles to hold to a change; it takes a turn or two of the loop."""

@@ -34,7 +34,7 @@ class Dropped(enum.StrEnum):
     FAILED = "failed"
     """The line could not be written (the reader is gone, the disk is full) or could not be rendered."""
     SUPPRESSED = "suppressed"
-    """Too many lines of one cause (`proxy.logs.rate`)."""
+    """Too many lines of one cause (`proxy.logs.log`)."""
 
 
 class LogQueue:

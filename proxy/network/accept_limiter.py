@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from ..changes import Changes
-from ..process import open_files
+from ..process.resources import most_connections, open_files_limit, too_few_open_files
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -56,8 +56,8 @@ class AcceptLimiter:
         self._limits = limits
         self._log = log
         self._memory_is_short = memory_is_short
-        self.open_files = open_files.limit()
-        self.most = min(limits.max_connections or math.inf, open_files.most_connections(self.open_files))
+        self.open_files = open_files_limit()
+        self.most = min(limits.max_connections or math.inf, most_connections(self.open_files))
         self.open = 0
         self.pauses: Counter[Pause] = Counter()
         self.refused_of_source = 0
@@ -78,7 +78,7 @@ class AcceptLimiter:
     @property
     def warnings(self) -> list[str]:
         """Return warnings for the operator, ready to print."""
-        pause, few = self.pausing, open_files.too_few(self.open_files, self._limits.max_connections)
+        pause, few = self.pausing, too_few_open_files(self.open_files, self._limits.max_connections)
         found = [] if pause is None else [f"no connection is accepted ({pause.value}): {self.open} are open"]
         return found if few is None else [*found, few]
 

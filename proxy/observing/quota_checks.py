@@ -1,7 +1,10 @@
-"""Checks once a second what passes in each role, and whether its quota has the effect that was meant.
+"""Checks once a second what passes in each role, and whether its quota has the effect that was meant; and looks at
+every replica when somebody asks.
 
 Does little itself: `diagnostics` finds what is doubtful and what passes, `cluster` which topics and links there are.
-Invariant: a doubt is logged once when it begins and once when it ends.
+Invariants: a doubt is logged once when it begins and once when it ends; a look at the replicas is taken in slices
+(`http.loop_share`), at most once a second, for all who ask: a scrape and ten people who watch `status` cost one. A look
+of up to 1.1 s takes a tenth of the loop at most.
 """
 
 from __future__ import annotations
@@ -16,18 +19,29 @@ from protocol.metadata import Links
 
 from ..cluster.broker_questions import LinkQuestion
 from ..cluster.topic_questions import ListedTopicsQuestion
+from ..diagnostics.partition_rates import partition_rates
 from ..diagnostics.quota_diagnostics import QuotaDiagnostics, QuotaWarning, Reason, unknown_replicas
+from ..diagnostics.replica_stats import ReplicaStats, replica_stats
 from ..diagnostics.role_rates import RoleRateMeter, RoleRates
+from ..http.loop_share import Shared
 from ..roles import Role
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
+    from ..diagnostics.partition_rates import PartitionRate
+    from ..http.loop_share import LoopShare
     from ..logs.log import Log
     from ..quota_files.reload import QuotaWatch
     from ..throttle.role_throttle import RoleThrottle
 
+
 LOOK_SECONDS = 1.0
+LEAST_PAUSE_SECONDS = 1.0
+PAUSE_RATIO = 9.0
+"""How many times longer than the look the pause after it is, between the two bounds. The look's time includes what
+others do between its slices."""
+MOST_PAUSE_SECONDS = 10.0
 
 
 class QuotaChecks:
@@ -114,3 +128,50 @@ class QuotaChecks:
                 self._log.warning("quota_doubted", role=role.value, reason=doubt.reason.value, text=doubt.text)
         for reason in sorted(before - {doubt.reason for doubt in found}):
             self._log.info("quota_doubt_ended", role=role.value, reason=reason.value)
+
+
+def pause_seconds(took_seconds: float) -> float:
+    return min(max(LEAST_PAUSE_SECONDS, PAUSE_RATIO * took_seconds), MOST_PAUSE_SECONDS)
+
+
+class ReplicaStatsTask:
+    """Collects statistics of every replica when they are wanted and due. `partitions`: also each one's rate."""
+
+    def __init__(
+        self,
+        throttles: Mapping[Role, RoleThrottle],
+        turn: LoopShare,
+        *,
+        pause_seconds: Callable[[float], float] = pause_seconds,
+        partitions: bool = False,
+    ) -> None:
+        self._throttles = throttles
+        self._turn = turn
+        self._shared = Shared(self._look, pause_seconds)
+        self._last = {role: ReplicaStats() for role in Role}
+        self._partitions = partitions
+        self._rates: dict[Role, list[PartitionRate]] = {role: [] for role in Role}
+
+    def last(self, role: Role) -> ReplicaStats:
+        """Return what the last look found; an empty replica_stats before the first look."""
+        return self._last[role]
+
+    def partition_rates(self, role: Role) -> list[PartitionRate]:
+        """Return the rate of each throttled partition as it was found last; none unless they are looked at."""
+        return self._rates[role]
+
+    async def refresh(self) -> None:
+        """Wait until `last` is no older than the pause allows."""
+        await self._shared.recent()
+
+    async def run(self) -> None:
+        """Look when asked, until cancelled."""
+        await self._shared.run()
+
+    async def _look(self) -> None:
+        now = trio.current_time()
+        found = {role: await self._turn.work_out(replica_stats(self._throttles[role], now)) for role in self._throttles}
+        self._last.update(found)
+        if self._partitions:
+            for role, throttle in self._throttles.items():
+                self._rates[role] = await self._turn.work_out(partition_rates(throttle, now))

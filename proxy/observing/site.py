@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from ..quota_files.reload import QuotaWatch
     from ..tls.leg import Leg
     from .exposition import Exposition
-    from .replica_stats_task import ReplicaStatsTask
+    from .quota_checks import ReplicaStatsTask
     from .status_page import StatusPage
     from .throttle_page import Page
 

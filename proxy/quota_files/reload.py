@@ -23,8 +23,7 @@ from ..errors import ConfigurationError
 from ..files.reading import answers
 from ..files.watching import follow, is_mounted_alone
 from ..quotas import Change, QuotaFile, Quotas, RateStarts, effective
-from ..quotas.origins import said
-from ..quotas.override import layers_of
+from ..quotas.override import layers_of, said
 from ..threads import in_thread
 from .effective_quotas import Source, WorkedOut, start_with, told, upcoming_of, work_out
 from .override_store import NOTHING_LOADED, Loaded, load
@@ -35,8 +34,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ..logs.log import Log
-    from ..quotas.origins import Said
-    from ..quotas.override import Override, PlacedValue
+    from ..quotas.override import Override, PlacedValue, Said
 
 _MAX_SLEEP_SECONDS = 30.0
 """An `until` goes by the wall clock, which may be set while the task sleeps, so it wakes at least this often."""
@@ -178,7 +176,7 @@ class QuotaWatch:
         return self._current
 
     def said(self, place: str, key: str) -> list[Said]:
-        """Return what the layers say of a key now, the effective value first (`proxy.quotas.origins`)."""
+        """Return what the layers say of a key now, the effective value first (`proxy.quotas.override`)."""
         return said(self._file, self._broker_id, self._clock(), place, key)
 
     def overridden(self) -> Iterator[tuple[Override, list[tuple[PlacedValue, Said, Said]]]]:

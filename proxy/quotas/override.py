@@ -8,8 +8,10 @@ A place is written like a section of quotas.toml:
     topics.orders     a topic; topics.clicks-* is a glob
     mode              with the key `enforce`
 
-Pure; time is an argument. Invariants: an `Override` that `validated` returns is one that `layer_of` turns into
-sections; undoing an override leaves every other one as it is; overrides that have ended are dropped at each change.
+`said` finds the layer of an effective value, and the values that it hides. Pure; time is an argument. Invariants: the
+first that `said` returns is what `rules.effective` makes of the same layers; an `Override` that `validated` returns is
+one that `layer_of` turns into sections; undoing an override leaves every other one as it is; overrides that have ended
+are dropped at each change.
 """
 
 from __future__ import annotations
@@ -17,19 +19,22 @@ from __future__ import annotations
 import re
 import secrets
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
 from ..errors import ConfigurationError
+from .names import GLOB_WILDCARD, glob_of
 from .reading import parse_layer
-from .units import shown
+from .rules import specificity
+from .sections import RATE_KEYS, REPLICAS_KEYS
+from .units import UNLIMITED, format_rate, shown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from datetime import datetime
 
-    from .sections import Layer
+    from .sections import Layer, QuotaFile, Section
 
 
 BROKER, MODE = "broker", "mode"
@@ -38,6 +43,9 @@ MOST_CHANGES = 10_000
 MOST_LABEL_CHARACTERS, MOST_TEXT_CHARACTERS = 100, 500
 _ID = re.compile(r"[0-9a-f]{4,16}")
 _LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@/+-]*")
+Overrides = tuple["Override", ...]
+DEFAULT_LAYER = "default"
+MOST_CHARACTERS = 200
 
 
 class PlacedValue(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -152,9 +160,6 @@ def _table_of(place: str, broker_id: int, document: dict[str, Any]) -> dict[str,
     return section
 
 
-Overrides = tuple["Override", ...]
-
-
 class Selector(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The overrides to undo: exactly one of the three is given."""
 
@@ -217,3 +222,77 @@ def undone(overrides: Overrides, selector: Selector, now: datetime) -> Overrides
     left = active(overrides, now)
     gone = {each.id for each in selector.chosen(left)}
     return tuple(each for each in left if each.id not in gone)
+
+
+class Said(NamedTuple):
+    """One layer's word on a key at a place."""
+
+    value: str
+    """As people read it: ``10.00 MiB/s (10485760 B/s)``, or the listed partitions."""
+    layer: str
+    """The override, or the section of the file; ``default`` if neither says anything."""
+    until: datetime | None = None
+
+
+def said(quota_file: QuotaFile, broker_id: int, now: datetime, place: str, key: str) -> list[Said]:
+    """Return what the layers say of `key` at `place` (`proxy.quotas.override`), the effective value first. What
+    comes after it is hidden by it; the last one is what holds where no layer says anything."""
+    found = []
+    for layer in quota_file.layers:
+        section = next(
+            (each for each in _sections(layer, broker_id, place, key) if each.holds(now) and _says(each, key)), None
+        )
+        if section is not None:
+            found.append(Said(_in_words(section, key, broker_id), section.path, section.until))
+    return [*found, Said(_default(place, key), DEFAULT_LAYER)]
+
+
+def _sections(layer: Layer, broker_id: int, place: str, key: str) -> Iterator[Section]:
+    """Yield the sections of one layer that may say it, in the order in which they count."""
+    kind, _, name = place.partition(".")
+    own = {
+        "mode": lambda: layer.mode,
+        "peers": lambda: layer.peers.get(int(name)),
+        "racks": lambda: layer.racks.get(name),
+        "topics": lambda: layer.topics.get(name),
+    }
+    if kind in own and (section := own[kind]()) is not None:
+        yield section
+    if kind == "topics":
+        yield from _matching(layer, name)
+    if kind == "broker" or (kind == "topics" and key in REPLICAS_KEYS):
+        yield from (each for each in (layer.brokers.get(broker_id), layer.broker_default) if each is not None)
+
+
+def _matching(layer: Layer, name: str) -> Iterator[Section]:
+    if GLOB_WILDCARD.search(name):
+        if name in layer.globs:
+            yield layer.globs[name]
+        return
+    for glob in sorted(layer.globs, key=specificity):
+        if glob_of(glob).matches(name):
+            yield layer.globs[glob]
+
+
+def _says(section: Section, key: str) -> bool:
+    if key in RATE_KEYS:
+        return RATE_KEYS[key] in section.rates
+    if key in REPLICAS_KEYS:
+        return REPLICAS_KEYS[key] in section.replicas
+    return section.enforce is not None
+
+
+def _in_words(section: Section, key: str, broker_id: int) -> str:
+    if key in RATE_KEYS:
+        rate = section.rate_of(RATE_KEYS[key])
+        return format_rate(rate) if isinstance(rate, int | float) else str(rate)
+    if key in REPLICAS_KEYS:
+        listed = str(section.replicas[REPLICAS_KEYS[key]].partitions_on(broker_id)) or "none"
+        return listed if len(listed) <= MOST_CHARACTERS else f"{listed[:MOST_CHARACTERS]}…"
+    return str(section.enforce).lower()
+
+
+def _default(place: str, key: str) -> str:
+    if key in RATE_KEYS:
+        return UNLIMITED if place == "broker" else "no rate of its own"
+    return "none" if key in REPLICAS_KEYS else "true"

@@ -21,9 +21,8 @@ from ..changes import Changes
 from ..roles import Role
 from ..threads import FILE_THREADS, in_thread
 from .choice import HeldBy, Observed
-from .host import read_counters, reading
 from .role_rate import RoleRate
-from .signals import Signals
+from .signals import Signals, read_counters, reading
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -35,8 +34,7 @@ if TYPE_CHECKING:
     from ..quotas import RateSource
     from ..throttle.role_throttle import RoleThrottle
     from .choice import Choice
-    from .host import HostCounters, HostReading
-    from .signals import Reading
+    from .signals import HostCounters, HostReading, Reading
 
 
 STEP_SECONDS = 1.0

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from ..process.memory import container_limit, most_bytes, resident_bytes
+from ..process.resources import container_limit, most_bytes, resident_bytes
 from .direction import Cause
 
 if TYPE_CHECKING:

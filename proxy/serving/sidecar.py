@@ -30,12 +30,11 @@ from ..network.redirected import Redirected
 from ..observing.exposition import Sources
 from ..observing.lazy_imports import exposition_of
 from ..observing.metric_row import Overload
-from ..observing.quota_checks import QuotaChecks
-from ..observing.replica_stats_task import ReplicaStatsTask
+from ..observing.quota_checks import QuotaChecks, ReplicaStatsTask
 from ..observing.site import Site
 from ..observing.status_page import StatusPage
 from ..package import own_version
-from ..process.memory import collect_now_and_then
+from ..process.resources import collect_now_and_then
 from ..process.signals import follow_signals
 from ..process.supervision import Supervisor, Task
 from ..process.watchdog import Heartbeat

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from proxy.logs.rate import CAUSE_KEYS
+from proxy.logs.log import CAUSE_KEYS
 from proxy.rates.choice import HeldBy
 
 ROOT = Path(__file__).parents[2]

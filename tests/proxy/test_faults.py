@@ -18,7 +18,7 @@ import trio.testing
 from proxy.journal.recorder import Journal
 from proxy.observing.exposition import Exposition
 from proxy.observing.status_page import StatusPage
-from proxy.process import memory, supervision
+from proxy.process import resources, supervision
 from proxy.process.supervision import Supervisor, Task
 from proxy.process.watchdog import LoopLag
 from proxy.quota_files.reload import QuotaWatch
@@ -53,7 +53,7 @@ pytestmark = pytest.mark.timeout(600, method="thread")  # the other method's sig
 def clock(monkeypatch: pytest.MonkeyPatch) -> trio.testing.MockClock:
     monkeypatch.setattr(supervision, "FIRST_PAUSE_SECONDS", PAUSE_SECONDS)
     monkeypatch.setattr(supervision, "MOST_PAUSE_SECONDS", PAUSE_SECONDS)
-    monkeypatch.setattr(memory, "FULL_SECONDS", 2.0)
+    monkeypatch.setattr(resources, "FULL_SECONDS", 2.0)
     return trio.testing.MockClock(autojump_threshold=IDLE_SECONDS)
 
 

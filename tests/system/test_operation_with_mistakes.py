@@ -14,7 +14,7 @@ import pytest
 import trio
 
 from operating.asking import ask
-from operating.status.answers import read
+from operating.status.rows import decode
 from tests.system.test_operator_session import (
     LEADER,
     PARTITIONS,
@@ -68,7 +68,7 @@ class Desk(NamedTuple):
 
     def in_force(self) -> float | None:
         """Bytes per second, as the leader's own sidecar says; None: unlimited."""
-        return read(self.url).roles["leader"].quota_bytes_per_second
+        return decode(self.url, ask(self.url, "/throttle")).roles["leader"].quota_bytes_per_second
 
 
 @pytest.mark.timeout(240)

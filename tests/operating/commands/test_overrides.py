@@ -12,7 +12,7 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from operating.checking import rate_sources
+from operating import configuration
 from operating.cli import cli
 from operating.fleet import members
 from proxy.quota_files.override_store import load, store_path
@@ -245,8 +245,8 @@ def test_offline_is_stored_where_the_packages_unit_looks(tmp_path: Path, monkeyp
     """The unit has STATE_DIRECTORY, and an operator's shell has not."""
     (tmp_path / "proxy.toml").write_text(PROXY)
     (tmp_path / "unit").mkdir()
-    monkeypatch.setattr(rate_sources, "PACKAGED", tmp_path / "proxy.toml")
-    monkeypatch.setattr(rate_sources, "UNIT_STATE", tmp_path / "unit")
+    monkeypatch.setattr(configuration, "PACKAGED", tmp_path / "proxy.toml")
+    monkeypatch.setattr(configuration, "UNIT_STATE", tmp_path / "unit")
     monkeypatch.chdir(tmp_path)
     stored = call("set", RATE, 1, "--offline")
     assert (stored.exit_code, len(list((tmp_path / "unit").rglob("overrides-101.json")))) == (0, 1), stored.output

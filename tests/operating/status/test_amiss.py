@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from operating.status.answers import Sidecar
-from operating.status.rows import rows
+from operating.status.rows import Sidecar, rows
 from operating.status.words import warnings
 from proxy.observing.throttle_page import (
     DoubtState,

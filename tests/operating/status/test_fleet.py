@@ -18,7 +18,7 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from operating.status.answers import Sidecar
+from operating.status.rows import Sidecar
 from operating.status.table import layout
 from proxy.observing.throttle_page import Page
 from tests.proxy.fake_sidecar import FakeSidecar, serving

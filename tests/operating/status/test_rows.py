@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
-from operating.status.answers import Sidecar
-from operating.status.rows import rows, totals
+from operating.asking import ask
+from operating.status.rows import Sidecar, decode, rows, totals
 from proxy.diagnostics.replica_stats import PartitionStats
+from proxy.errors import UnreachableError
 from proxy.observing.throttle_page import DoubtState, Page, PassingState, QuotasState, RoleState
+
+if TYPE_CHECKING:
+    from tests.proxy.fake_sidecar import FakeSidecar
+
 
 MIB = 2.0**20
 
@@ -62,3 +69,27 @@ def test_a_quota_of_nothing_is_no_missing_one(
     fleet = [sidecar(n, leader=RoleState(quota, 1.0)) for n, quota in enumerate(quotas)]
     (found,) = totals(rows(fleet).roles)
     assert (found.quota, found.limited_rate) == (total, limited_rate)
+
+
+def test_a_page_is_read(fake: FakeSidecar) -> None:
+    page = decode(f"{fake.url}/", ask(f"{fake.url}/", "/throttle"))
+    assert fake.paths == ["/throttle"]
+    assert (page.broker, page.quotas.hash, page.roles["leader"].lag_messages) == (101, "abc", 12345)
+
+
+@pytest.mark.parametrize(
+    "content", [b"<html>", b"{}", b'{"policy": "\xff"}', b"[]", b'{"x": ' + b"[" * 100_000 + b"]" * 100_000 + b"}"]
+)
+def test_another_server_is_not_taken_for_a_sidecar(fake: FakeSidecar, content: bytes) -> None:
+    fake.content = content
+    with pytest.raises(UnreachableError, match=f"{fake.url}: the answer is not a sidecar's"):
+        decode(fake.url, ask(fake.url, "/throttle"))
+
+
+@pytest.mark.parametrize(
+    "url", ["http://127.0.0.1:1", "http://", "http://[::1", "localhost:9404", "file:///etc/passwd"]
+)
+def test_no_answer_names_the_url(url: str) -> None:
+    with pytest.raises(UnreachableError) as caught:
+        decode(url, ask(url, "/throttle"))
+    assert str(caught.value).startswith(url)

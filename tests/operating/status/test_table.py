@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from rich.console import Console
 
-from operating.status.answers import Sidecar
+from operating.status.rows import Sidecar
 from operating.status.table import layout
 from operating.status.words import holding
 from proxy.diagnostics.replica_stats import LinkStats, PartitionStats

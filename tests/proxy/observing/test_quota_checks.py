@@ -11,8 +11,17 @@ import trio.testing
 from protocol.metadata import Links
 from proxy.cluster.view import follow
 from proxy.diagnostics.quota_diagnostics import ALONE_SECONDS, Reason
+from proxy.diagnostics.replica_stats import ReplicaStats
 from proxy.diagnostics.role_rates import RoleRates
-from proxy.observing.quota_checks import LOOK_SECONDS, QuotaChecks
+from proxy.http.loop_share import LoopShare
+from proxy.observing.quota_checks import (
+    LEAST_PAUSE_SECONDS,
+    LOOK_SECONDS,
+    MOST_PAUSE_SECONDS,
+    QuotaChecks,
+    ReplicaStatsTask,
+    pause_seconds,
+)
 from proxy.quota_files.reload import QuotaWatch
 from proxy.quotas import Quotas, RoleQuota
 from proxy.roles import Role
@@ -26,7 +35,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from trio.testing import MockClock
+
     from proxy.cluster.broker_client import Broker
+
 
 NAMED = """[brokers.default]
 leader.replication.throttled.rate = "1MiB/s"
@@ -177,3 +189,28 @@ def test_a_tiny_rate_is_a_doubt_at_once() -> None:
     leader.apply(Quotas(leader=RoleQuota.of_every_topic(50 * MIB)), 1.0)
     quota_checks.look(1.0)
     assert quota_checks.doubts(Role.LEADER) == ()
+
+
+async def test_a_look_is_taken_when_it_is_wanted_and_kept_for_a_second(autojump_clock: MockClock) -> None:
+    shared = throttle()
+    replica_stats_task = ReplicaStatsTask({Role.LEADER: shared}, LoopShare())
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(replica_stats_task.run)
+        await trio.sleep(5)
+        Conversation(shared, offsets={("t", 0): 0}).meet()
+        assert replica_stats_task.last(Role.LEADER) == ReplicaStats()  # nobody wanted one
+        await replica_stats_task.refresh()
+        assert replica_stats_task.last(Role.LEADER).in_sync == 1
+        Conversation(shared, offsets={("t", 0): 0}).meet()
+        await replica_stats_task.refresh()
+        assert replica_stats_task.last(Role.LEADER).in_sync == 1  # of the same second
+        await trio.sleep(LEAST_PAUSE_SECONDS * 1.01)
+        await replica_stats_task.refresh()
+        assert replica_stats_task.last(Role.LEADER).in_sync == 2
+        assert replica_stats_task.last(Role.FOLLOWER) == ReplicaStats()
+        nursery.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize(("took", "pause"), [(0.0, 1.0), (0.1, 1.0), (0.5, 4.5), (60.0, MOST_PAUSE_SECONDS)])
+def test_looks_take_a_tenth_of_the_loop_at_most(took: float, pause: float) -> None:
+    assert pause_seconds(took) == pytest.approx(pause)

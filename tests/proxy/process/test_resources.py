@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import gc
+import math
 import resource
+import subprocess
+import sys
 import weakref
 from typing import TYPE_CHECKING
 
@@ -11,7 +14,7 @@ import pytest
 import trio
 import trio.testing
 
-from proxy.process.memory import (
+from proxy.process.resources import (
     FULL_SECONDS,
     MOST_SHARE,
     TOO_MANY,
@@ -20,7 +23,12 @@ from proxy.process.memory import (
     collected_by_hand,
     container_limit,
     most_bytes,
+    most_connections,
+    open_files_limit,
+    open_files_limit_of_run,
+    raise_open_files_limit,
     resident_bytes,
+    too_few_open_files,
 )
 
 if TYPE_CHECKING:
@@ -207,3 +215,48 @@ async def test_long_lists_that_come_within_a_second_are_not_looked_through(autoj
             await trio.sleep(FULL_SECONDS)
             assert gone() is None
             nursery.cancel_scope.cancel()
+
+
+RAISED = """
+import resource
+from proxy.process.resources import open_files_limit, open_files_limit_of_run, raise_open_files_limit
+_, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+resource.setrlimit(resource.RLIMIT_NOFILE, (256, hard))
+raise_open_files_limit()
+assert resource.getrlimit(resource.RLIMIT_NOFILE) == (hard, hard), resource.getrlimit(resource.RLIMIT_NOFILE)
+assert open_files_limit() == open_files_limit_of_run()
+"""
+
+
+def test_the_soft_limit_becomes_the_hard_one() -> None:
+    subprocess.run([sys.executable, "-c", RAISED], check=True)
+
+
+def test_where_the_kernel_refuses_it_stays_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise ValueError("not allowed to raise maximum limit")
+
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (1024, resource.RLIM_INFINITY))
+    monkeypatch.setattr(resource, "setrlimit", refuse)
+    raise_open_files_limit()
+    assert (open_files_limit(), open_files_limit_of_run()) == (1024, math.inf)
+
+
+@pytest.mark.parametrize(
+    ("files", "most", "wanted", "is_told"),
+    [
+        (1024, 480, 10_000, True),
+        (1024, 480, 500, False),
+        (20_000, 9968, 10_000, False),
+        (1024, 480, 0, False),
+        (10, 1, 10_000, True),
+        (math.inf, math.inf, 10_000, False),
+    ],
+)
+def test_much_fewer_connections_than_wanted_are_told(files: float, most: float, wanted: int, *, is_told: bool) -> None:
+    assert most_connections(files) == most
+    told = too_few_open_files(files, wanted)
+    assert (told is not None) is is_told
+    if told is not None:
+        assert told.startswith(f"{most:.0f} connections at most, because {files:.0f} files may be open")
+        assert "needs 20064" in told

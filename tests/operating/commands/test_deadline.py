@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from operating.moves.deadline import about_deadline, deadline_to_come
+from operating.commands.plan import about_deadline, deadline_to_come
 from operating.moves.planning import Ground, Wanted, plan_move
 from proxy.errors import ConfigurationError
 from reassignment import PartitionMove, Size, TopicPartition

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from operating.checking import rate_sources
+from operating import configuration
 from proxy.quota_files.quota_file import keep_last_good
 
 if TYPE_CHECKING:
@@ -85,8 +85,8 @@ def test_the_packages_configuration_has_its_state_where_the_unit_keeps_it(
 ) -> None:
     unit = config.parent / "unit"
     keep(unit / "quotas.toml.last-good")
-    monkeypatch.setattr(rate_sources, "PACKAGED", config)
-    monkeypatch.setattr(rate_sources, "UNIT_STATE", unit)
+    monkeypatch.setattr(configuration, "PACKAGED", config)
+    monkeypatch.setattr(configuration, "UNIT_STATE", unit)
     if named:
         config.write_text(config.read_text() + '[quotas]\nstate = "other"\n')
     known_from = source(sidecar, config)["known_from"]

@@ -1,4 +1,8 @@
-"""The memory of the process: how much it has and may have, and when its cyclic garbage is collected.
+"""Memory and open files of the process: how much it has and may have, and when its cyclic garbage is collected.
+
+Each relayed connection has two sockets. The kernel has two limits of open files: the soft one, which holds, and the
+hard one, up to which a process may raise it. systemd and containerd leave the soft one at 1024, for the sake of
+programs that call select(2), which would be 480 connections.
 
 Files of the kernel's are read, for some microseconds; zero means that the kernel does not say. Python's collector never
 runs automatically, and seldom enough that no connection waits for it.
@@ -20,7 +24,9 @@ from __future__ import annotations
 
 import functools
 import gc
+import math
 import os
+import resource
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -46,6 +52,14 @@ WORTH_IT = 1000
 MOST_SHARE = 0.003
 """The most of the time that may go to looks that were not worth it: after such a look the next one is put off."""
 FULL_SECONDS = 600.0
+DESCRIPTORS_PER_CONNECTION = 2
+"""The two sockets of a relayed connection. Splicing takes up to four more for pipes; if there are none, bytes are
+copied."""
+SPARE_DESCRIPTORS = 64
+"""Descriptors kept free for listeners, HTTP, the journal and quotas.toml."""
+MUCH_FEWER = 0.9
+"""The share of `limits.max_connections` below which it is worth a warning. Its default of 10 000 is a round number, and
+the 9968 connections that 20 000 open files allow are as good."""
 
 
 def resident_bytes() -> int:
@@ -121,3 +135,43 @@ async def collect_now_and_then() -> None:
         gc.freeze()
         ended = trio.current_time()
         not_before = ended if was_worth_it else ended + (ended - began) / MOST_SHARE
+
+
+def raise_open_files_limit() -> None:
+    """Raise the soft limit to the hard one, as Java and Go do. Where the kernel refuses that, it stays as it is."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        with suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def open_files_limit() -> float:
+    """Return the soft limit, which holds; infinite if there is none."""
+    return _finite(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+
+
+def open_files_limit_of_run() -> float:
+    """Return the limit that `run` would have if it were started as this process was."""
+    return _finite(resource.getrlimit(resource.RLIMIT_NOFILE)[1])
+
+
+def most_connections(open_files: float) -> float:
+    """Return how many connections so many open files allow."""
+    return max((open_files - SPARE_DESCRIPTORS) // DESCRIPTORS_PER_CONNECTION, 1) if open_files < math.inf else math.inf
+
+
+def too_few_open_files(open_files: float, max_connections: int) -> str | None:
+    """Return what to tell an operator, ready to print, if so many open files allow much fewer connections
+    than `limits.max_connections` does (0: any number)."""
+    most = most_connections(open_files)
+    if most >= MUCH_FEWER * max_connections:
+        return None
+    return (
+        f"{most:.0f} connections at most, because {open_files:.0f} files may be open: limits.max_connections "
+        f"({max_connections}) needs {SPARE_DESCRIPTORS + DESCRIPTORS_PER_CONNECTION * max_connections}, see "
+        "LimitNOFILE= (systemd), ulimits (containers), ulimit -Hn"
+    )
+
+
+def _finite(limit: int) -> float:
+    return math.inf if limit == resource.RLIM_INFINITY else limit
