@@ -180,21 +180,15 @@ def replica_counts(frame: Bytes, *, version: int) -> dict[Topic, dict[int, Repli
     return found
 
 
-def broker_racks(frame: Bytes, *, version: int) -> dict[int, str]:
-    """Return the rack (broker.rack) of each broker that is alive, by its id; empty of one that is in none.
+def cluster_and_racks(frame: Bytes, *, version: int) -> tuple[str, dict[int, str]]:
+    """Return the cluster's id, empty if the broker does not know it, and the rack (broker.rack) of each broker that is
+    alive, by its id; empty of one that is in none.
 
     As many as the frame can hold, whose size is the caller's to bound. Raises ProtocolError for whatever is not
     such a response, to the last byte.
     """
-    return {broker.node_id: broker.rack or "" for broker in _body(frame, version).brokers}
-
-
-def cluster_id(frame: Bytes, *, version: int) -> str:
-    """The id of the cluster; empty if the broker does not know it.
-
-    Raises ProtocolError for whatever is not such a response, to the last byte.
-    """
-    return _body(frame, version).cluster_id or ""
+    body = _body(frame, version)
+    return body.cluster_id or "", {broker.node_id: broker.rack or "" for broker in body.brokers}
 
 
 class Links(NamedTuple):

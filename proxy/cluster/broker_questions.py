@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from protocol.metadata import broker_racks, cluster_id, replication_links
+from protocol.metadata import cluster_and_racks, replication_links
 
 from .broker_client import ask_metadata
-from .view import Question, poll
+from .view import RETRY_SECONDS, Question, poll
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
     from protocol.metadata import Links
 
@@ -35,62 +35,38 @@ than this after the start."""
 LINKS_SECONDS = 60.0
 
 
-class PlaceQuestion(Question[tuple[str, str]]):
-    """Asks for the cluster's id and a broker's rack, for its journal: from the first replica on until one answers."""
+class RackQuestion(Question["tuple[str, Mapping[int, str]]"]):
+    """Asks for the cluster's id and the rack of each broker: for rates of racks, for the count of bytes between racks,
+    and once for the journal.
 
-    name = "cluster id and rack"
-
-    def __init__(
-        self, broker_id: int, throttles: Collection[RoleThrottle], learn_place: Callable[[str, str], None]
-    ) -> None:
-        self._broker_id = broker_id
-        self._throttles = throttles
-        self._learn_place = learn_place
-        self._is_answered = False
-
-    async def wait_until_due(self) -> None:
-        """Wait until a broker with a known id is connected; for ever once a broker has answered."""
-        if self._is_answered:
-            await trio.sleep_forever()
-        await poll(lambda _: _knows_a_peer(self._throttles))
-
-    async def ask(self, broker: Broker) -> tuple[str, str]:
-        """Return the id and the rack, each empty if there is none."""
-        return await ask_metadata(broker, (), self._parse)
-
-    def _parse(self, frame: bytes, *, version: int) -> tuple[str, str]:
-        return cluster_id(frame, version=version), broker_racks(frame, version=version).get(self._broker_id, "")
-
-    def learn(self, found: tuple[str, str] | None, now: float) -> None:
-        """Pass the place on."""
-        del now
-        if found is not None:
-            self._is_answered = True
-            self._learn_place(*found)
-
-
-class RackQuestion(Question["Mapping[int, str]"]):
-    """Asks for the rack of each broker, for rates of racks and for the count of bytes between racks.
-
-    Due once a minute while a broker with a known id is connected, and sooner while a rate waits for an unknown rack.
-    Without an answer, rates of racks bound nothing, which `diagnostics.quota_diagnostics` reports.
+    Due once a minute while a broker with a known id is connected, and sooner while a rate waits for an unknown rack or
+    the journal for its place. Without an answer, rates of racks bound nothing, which `diagnostics.quota_diagnostics`
+    reports.
     """
 
     name = "racks"
     retry_seconds = 0.0  # `_is_due` has the pause
 
-    def __init__(self, racks: Racks, throttles: Collection[RoleThrottle], changed: Callable[[Role], None]) -> None:
-        """Call `changed` with each role whose budgets changed."""
+    def __init__(
+        self,
+        racks: Racks,
+        throttles: Collection[RoleThrottle],
+        changed: Callable[[Role], None],
+        learn_place: Callable[[str, str], None] | None = None,
+    ) -> None:
+        """Call `changed` with each role whose budgets changed, and `learn_place` once, with the cluster's id and our
+        rack, each empty if there is none."""
         self._racks = racks
         self._throttles = throttles
         self._changed = changed
+        self._learn_place = learn_place
         self._began = trio.current_time()
         self._asked_at = -math.inf
         self._asked_for: frozenset[str] = frozenset()
         """The brokers whose rack was unknown when racks were asked for last."""
 
     async def wait_until_due(self) -> None:
-        """Wait until a rate waits for a rack, or the racks are old."""
+        """Wait until a rate or the journal waits for a rack, or the racks are old."""
         await poll(self._is_due)
 
     def _is_due(self, now: float) -> bool:
@@ -99,25 +75,32 @@ class RackQuestion(Question["Mapping[int, str]"]):
             unknown = self._unknown()
             if unknown or not self._racks.is_known:
                 return age >= UNKNOWN_RACK_SECONDS or bool(unknown - self._asked_for)
-        if age < RACKS_SECONDS or now - self._began < UNKNOWN_RACK_SECONDS:
+        is_early = age < RACKS_SECONDS or now - self._began < UNKNOWN_RACK_SECONDS
+        if is_early and (self._learn_place is None or age < RETRY_SECONDS):
             return False
-        return _knows_a_peer(self._throttles)
+        return any(link.peer.isdecimal() for throttle in self._throttles for link in throttle.links)
 
     def _unknown(self) -> frozenset[str]:
         """Return the brokers whose rack a rate waits for."""
         return frozenset(peer for throttle in self._throttles for peer in throttle.rack_doubts().unknown)
 
-    async def ask(self, broker: Broker) -> Mapping[int, str]:
-        """Return the rack of each broker that is alive, empty for one that is in none."""
-        return await ask_metadata(broker, (), broker_racks)
+    async def ask(self, broker: Broker) -> tuple[str, Mapping[int, str]]:
+        """Return the cluster's id, and the rack of each broker that is alive, empty for one that is in none."""
+        return await ask_metadata(broker, (), cluster_and_racks)
 
-    def learn(self, found: Mapping[int, str] | None, now: float) -> None:
+    def learn(self, found: tuple[str, Mapping[int, str]] | None, now: float) -> None:
         """Learn the racks; budgets of racks change with them."""
         self._asked_at, self._asked_for = now, self._unknown()
-        if found is not None and self._racks.learn(found):
+        if found is None:
+            return
+        cluster, racks = found
+        if self._racks.learn(racks):
             for throttle in self._throttles:
                 if throttle.racks_changed():
                     self._changed(throttle.role)
+        if self._learn_place is not None:
+            self._learn_place(cluster, self._racks.own)
+            self._learn_place = None
 
 
 class LinkQuestion(Question["Links"]):
@@ -148,7 +131,3 @@ class LinkQuestion(Question["Links"]):
         """Pass the links on; None: unknown."""
         del now
         self._learn_links(found)
-
-
-def _knows_a_peer(throttles: Iterable[RoleThrottle]) -> bool:
-    return any(link.peer.isdecimal() for throttle in throttles for link in throttle.links)

@@ -13,7 +13,7 @@ import trio
 
 from ..changes import Changes
 from ..cluster.broker_client import KnownBrokers
-from ..cluster.broker_questions import PlaceQuestion, RackQuestion
+from ..cluster.broker_questions import RackQuestion
 from ..cluster.topic_questions import ReplicaCountQuestion, TopicNameQuestion
 from ..cluster.view import follow_cluster
 from ..control.override_keeper import OverrideKeeper
@@ -273,10 +273,13 @@ class Sidecar:
             self.quota_checks.topics_question(self._watch),
             self.quota_checks.links_question(self._settings.broker.id),
             ReplicaCountQuestion(self._needs, throttles),
-            RackQuestion(self._racks, throttles, partial(self._quota_holds, reason="racks")),
+            RackQuestion(
+                self._racks,
+                throttles,
+                partial(self._quota_holds, reason="racks"),
+                None if self.journal is None else self.journal.learn_place,
+            ),
         ]
-        if self.journal is not None:
-            questions.append(PlaceQuestion(self._settings.broker.id, throttles, self.journal.learn_place))
         await follow_cluster(questions, self._brokers, self._log)
 
     def _names_changed(self) -> None:

@@ -38,6 +38,11 @@ class Racks:
         return self._of.get(peer)
 
     @property
+    def own(self) -> str:
+        """The rack of the broker beside us; empty if it is in none, or nobody told."""
+        return self._of.get(self._own, "")
+
+    @property
     def is_known(self) -> bool:
         """True if any broker has told."""
         return bool(self._of)

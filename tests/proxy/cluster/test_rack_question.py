@@ -10,10 +10,10 @@ import pytest
 import trio
 import trio.testing
 
-from protocol.metadata import broker_racks
+from protocol.metadata import cluster_and_racks
 from proxy.cluster import broker_client
 from proxy.cluster.broker_questions import RACKS_SECONDS, UNKNOWN_RACK_SECONDS, RackQuestion
-from proxy.cluster.view import follow
+from proxy.cluster.view import LOOK_SECONDS, RETRY_SECONDS, follow
 from proxy.config.settings import Address
 from proxy.quotas import Quotas, RoleQuota
 from proxy.quotas.finer_rates import Entity, FinerRates
@@ -85,7 +85,7 @@ class Scene:
 @pytest.mark.parametrize("version", [4, 12])
 def test_an_answer_tells_racks_and_who_is_in_none(version: int) -> None:
     broker = MetadataBroker({"t": 1}, racks={**RACKS, 103: None})
-    assert broker_racks(broker.answer([], version), version=version) == {**RACKS, 103: ""}
+    assert cluster_and_racks(broker.answer([], version), version=version) == ("c", {**RACKS, 103: ""})
 
 
 async def test_a_rate_of_a_rack_holds_as_soon_as_racks_are_told(
@@ -150,3 +150,34 @@ async def test_where_nobody_answers_nothing_is_bounded_by_it_and_it_is_told_once
     assert scene.log.events == ["cluster_question_unanswered"]
     assert scene.changes == 0
     assert sum(scene.talk.asked_for(scene.talk.ask()).values()) == MIB
+
+
+async def test_the_journals_place_is_asked_for_with_the_first_replica_until_a_broker_answers(
+    monkeypatch: pytest.MonkeyPatch, autojump_clock: None
+) -> None:
+    broker, learnt, tries = MetadataBroker({}, racks=RACKS), list[tuple[str, str]](), list[Address]()
+
+    async def connect(address: Address) -> trio.abc.Stream:
+        tries.append(address)
+        if len(tries) == 1:
+            raise ConnectionRefusedError(f"{address}: nobody listens")
+        near, far = trio.testing.memory_stream_pair()
+        nursery.start_soon(broker.serve, far)
+        return near
+
+    monkeypatch.setattr(broker_client, "open_stream", connect)
+    role = throttle(MIB)
+    question = RackQuestion(Racks(101), [role], lambda _: None, lambda *place: learnt.append(place))
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(follow, question, [BROKER], RecordedLog())
+        await trio.sleep(60)
+        assert tries == []
+        replica = Conversation(role)
+        replica.link.peer = "102"
+        await trio.sleep(2 * LOOK_SECONDS)
+        assert (len(tries), learnt) == (1, [])
+        await trio.sleep(RETRY_SECONDS + LOOK_SECONDS)
+        assert (broker.asked, learnt) == ([[]], [("c", "a")])
+        await trio.sleep(RACKS_SECONDS + 2 * LOOK_SECONDS)
+        assert (broker.asked, learnt) == ([[], []], [("c", "a")])
+        nursery.cancel_scope.cancel()
