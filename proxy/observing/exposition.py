@@ -22,7 +22,6 @@ from prometheus_client.platform_collector import PlatformCollector
 from prometheus_client.registry import Collector
 
 from ..statistics.counters import HOLD_BUCKETS_SECONDS, Histogram
-from .metric_row import PREFIX, Metric, Sample, Sources
 from .own_metrics import OVERLOAD_METRICS, OWN_METRICS, TLS_METRICS
 from .quota_metrics import BOUND_METRICS, QUOTA_METRICS, RATE_METRICS
 from .traffic_metrics import TRAFFIC_METRICS, partition_rates_of
@@ -32,12 +31,13 @@ if TYPE_CHECKING:
 
     from prometheus_client import Metric as Family
 
+    from .metric_row import Metric, Sample, Sources
+
 
 _OPENMETRICS = "application/openmetrics-text"
 _END = b"# EOF\n"
 """OpenMetrics' last line. It stands once, at the end of the whole exposition."""
 _SAMPLES_A_STEP = 50
-__all__ = ["METRICS", "PREFIX", "Metric", "Sample", "Sources", "partition_rates_of"]
 METRICS = (
     *TRAFFIC_METRICS,
     *QUOTA_METRICS,

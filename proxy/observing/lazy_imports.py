@@ -18,7 +18,8 @@ from ..package import own_version
 from ..threads import in_thread
 
 if TYPE_CHECKING:
-    from .exposition import Exposition, Sources
+    from .exposition import Exposition
+    from .metric_row import Sources
 
 _LOADING = threading.Lock()
 

@@ -27,9 +27,8 @@ from ..journal.recorder import Journal
 from ..network.accept_limiter import AcceptLimiter
 from ..network.connection_setup import ConnectionSetup
 from ..network.redirected import Redirected
-from ..observing.exposition import Sources
 from ..observing.lazy_imports import exposition_of
-from ..observing.metric_row import Overload
+from ..observing.metric_row import Overload, Sources
 from ..observing.quota_checks import QuotaChecks, ReplicaStatsTask
 from ..observing.site import Site
 from ..observing.status_page import StatusPage

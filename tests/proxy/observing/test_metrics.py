@@ -12,7 +12,8 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from admission.budget import Kip73Budget
 from proxy.diagnostics.quota_diagnostics import QuotaWarning, Reason
 from proxy.diagnostics.replica_stats import ReplicaStats
-from proxy.observing.exposition import Exposition, Sources
+from proxy.observing.exposition import Exposition
+from proxy.observing.metric_row import Sources
 from proxy.observing.site import lists_openmetrics
 from proxy.process.supervision import Task
 from proxy.quota_files.reload import ReloadResult, ReloadStatistics
