@@ -10,7 +10,7 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple, Self, get_args
 
 from lab.brokers.jars import java_command, kafka_jars
 from protocol.fetch.tables import REQUEST, RESPONSE, request_layout, response_layout
-from protocol.kafka_json import Engine, is_default, request_json, response_json
+from protocol.kafka_json import is_default
 from protocol.wire.apis import API_FETCH
 from protocol.wire.headers import (
     peek_request,
@@ -22,6 +22,8 @@ from protocol.wire.headers import (
 )
 from protocol.wire.layout import TAGS, Field, StructOf, bare, member, parse_whole
 from protocol.wire.primitives import UUID, KArray, KRecords, KString, TaggedFields
+
+from .walked_json import Engine, request_by, response_by
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -155,7 +157,7 @@ def our_json(kind: str, version: int, frame: bytes) -> str:
     """The body as we print it, by both engines."""
     said = [
         json.dumps(
-            request_json(frame, engine)["body"] if kind == "request" else response_json(frame, version, engine)["body"]
+            request_by(engine, frame)["body"] if kind == "request" else response_by(engine, frame, version)["body"]
         )
         for engine in get_args(Engine)
     ]

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from protocol.errors import ProtocolError
-from protocol.kafka_json import Engine, request_json, response_json
+from protocol.kafka_json import request_json
 
 from .frames import (
     FETCHES,
@@ -24,6 +24,7 @@ from .frames import (
     response_frame,
     response_frames,
 )
+from .walked_json import Engine, request_by, response_by
 
 ENGINES: tuple[Engine, ...] = ("construct", "walker")
 each_engine = pytest.mark.parametrize("engine", ENGINES)
@@ -32,8 +33,8 @@ each_fetch = pytest.mark.parametrize("case", FETCHES, ids=lambda case: case.name
 
 def said_by(engine: Engine, case: Golden, frame: bytes) -> dict[str, Any]:
     if case.kind == "request":
-        return request_json(frame, engine)
-    return response_json(frame, case.version, engine)
+        return request_by(engine, frame)
+    return response_by(engine, frame, case.version)
 
 
 @each_engine
@@ -122,13 +123,13 @@ def test_hostile_lengths_anywhere(case: Golden) -> None:
 @given(request_frames)
 def test_made_up_requests(made_up: tuple[int, dict[str, Any]]) -> None:
     frame = request_frame(*made_up)
-    assert request_json(frame, "walker") == request_json(frame, "construct")
+    assert request_by("walker", frame) == request_by("construct", frame)
 
 
 @given(response_frames)
 def test_made_up_responses(made_up: tuple[int, dict[str, Any]]) -> None:
     frame = response_frame(*made_up)
-    assert response_json(frame, made_up[0], "walker") == response_json(frame, made_up[0], "construct")
+    assert response_by("walker", frame, made_up[0]) == response_by("construct", frame, made_up[0])
 
 
 def test_other_requests_are_named_in_the_error() -> None:
@@ -140,7 +141,7 @@ def test_other_requests_are_named_in_the_error() -> None:
 @each_engine
 def test_other_versions_are_refused(engine: Engine) -> None:
     with pytest.raises(ProtocolError, match="v19 is not supported"):
-        request_json(header_bytes(19), engine)
+        request_by(engine, header_bytes(19))
     for version in (-1, 19):
         with pytest.raises(ProtocolError, match=f"v{version} is not supported"):
-            response_json(named("fetch-response-v6-one").frame, version, engine)
+            response_by(engine, named("fetch-response-v6-one").frame, version)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-import operating.commands.decode
 from protocol.fetch.tables import SUPPORTED_FETCH_VERSIONS
 
 if TYPE_CHECKING:
@@ -30,13 +29,12 @@ def golden(kind: str) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize("engine", ["construct", "walker", "both"])
 @pytest.mark.parametrize("kind", ["request", "response"])
-def test_a_frame_is_printed_as_kafka_does(sidecar: Sidecar, kind: str, engine: str) -> None:
+def test_a_frame_is_printed_as_kafka_does(sidecar: Sidecar, kind: str) -> None:
     said = golden(kind)
     path = GOLDEN / "frames" / said["file"]
     version = said["apiVersion"]
-    result = sidecar("decode", "--kind", kind, "--api-version", version, "--engine", engine, path)
+    result = sidecar("decode", "--kind", kind, "--api-version", version, path)
     assert result.exit_code == 0
     printed = json.loads(result.output)
     assert list(printed) == ["file", "apiKey", "apiVersion", "correlationId", "clientId", "body"]
@@ -50,7 +48,7 @@ def test_every_frame_of_every_version_is_printed_as_kafka_does(sidecar: Sidecar,
     lines = map(json.loads, (GOLDEN / "fetch.jsonl").read_text().splitlines())
     said = [line for line in lines if (line["kind"], line["apiVersion"]) == (kind, version)]
     files = [GOLDEN / "frames" / line["file"] for line in said]
-    result = sidecar("decode", "--kind", kind, "--api-version", version, "--engine", "both", *files)
+    result = sidecar("decode", "--kind", kind, "--api-version", version, *files)
     assert result.exit_code == 0
     assert [json.loads(line)["body"] for line in result.output.splitlines()] == [line["body"] for line in said]
 
@@ -117,17 +115,6 @@ def test_an_unknown_version_is_an_error_not_a_traceback(sidecar: Sidecar) -> Non
     result = sidecar("decode", "--kind", "response", "--api-version", 999, path)
     assert result.exit_code == 1
     assert json.loads(result.stdout).keys() == {"file", "error"}
-
-
-def test_engines_that_differ_are_an_error(sidecar: Sidecar, monkeypatch: pytest.MonkeyPatch) -> None:
-    def disagreeing(frame: bytes, engine: str) -> dict[str, Any]:
-        return {"body": engine}
-
-    monkeypatch.setattr(operating.commands.decode, "request_json", disagreeing)
-    path = GOLDEN / "frames" / golden("request")["file"]
-    result = sidecar("decode", "--engine", "both", path)
-    assert result.exit_code == 1
-    assert json.loads(result.stdout) == {"file": str(path), "error": "construct and walker disagree"}
 
 
 def test_without_a_file_it_is_a_usage_error(sidecar: Sidecar) -> None:
