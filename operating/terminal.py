@@ -18,6 +18,7 @@ import click
 import msgspec
 import rich.console
 from rich.segment import Segment
+from rich.table import Table
 
 from proxy.errors import ConfigurationError, UnreachableError
 from proxy.logs.terminal_text import LAYOUT, printable, printable_lines
@@ -45,6 +46,16 @@ class Console(rich.console.Console):
                 yield Segment(printable(segment.text, keep=LAYOUT), segment.style)
             else:
                 yield segment
+
+
+def folding_table(*left: str, right: tuple[str, ...] = ()) -> Table:
+    """Return a table with these headings; cells of columns that are not numbers are folded where there is no room."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for heading in left:
+        table.add_column(heading, overflow="fold")
+    for heading in right:
+        table.add_column(heading, justify="right", no_wrap=True)
+    return table
 
 
 def say(text: str, *, err: bool = False) -> None:

@@ -31,12 +31,12 @@ from reassignment import (
 )
 
 from ..moves.applying import apply, end_of_throttle, label_of
-from ..moves.options import CAPACITY, FILE, LASTING, RATE, SIZE, SPAN, cluster_options, connected
+from ..moves.options import CAPACITY, LASTING, RATE, SIZE, SPAN, cluster_options, connected
 from ..moves.plan_report import plan_json, plan_table
 from ..moves.planning import Ground, Wanted, ground_of_cluster, ground_of_files, inflow_of, plan_move
 from ..quota_words import format_distance, format_duration, format_time
 from ..terminal import Console, encoded, problems_as_json, say, say_json
-from .options import json_option, whole_fleet_options
+from .options import FILE, json_option, whole_fleet_options
 
 if TYPE_CHECKING:
     from pathlib import Path

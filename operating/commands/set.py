@@ -52,7 +52,14 @@ def complete_key(ctx: click.Context, param: click.Parameter, incomplete: str) ->
 @click.option("--topic", metavar="NAME", help="Of this topic, or of a glob like 'clicks-*'.")
 @click.option("--peer", metavar="N", help="A rate for the traffic with broker N, inside the broker's own rate.")
 @click.option("--rack", metavar="NAME", help="The same for the traffic with all brokers of this rack.")
-@click.option("--for", "--until", "ends", metavar="TIME", help="Ends after 2h, 90m, 1d12h, or at 2026-12-01T06:00:00Z.")
+@click.option(
+    "--for",
+    "--until",
+    "ends",
+    multiple=True,
+    metavar="TIME",
+    help="Ends after 2h, 90m, 1d12h, or at 2026-12-01T06:00:00Z.",
+)
 @click.option("--label", metavar="TEXT", help="Names what belongs together, such as a move: undo --label.")
 @click.option("--reason", metavar="TEXT", help="For the log, the journal and `overrides`.")
 @where_options
@@ -68,7 +75,7 @@ def command(
     topic: str | None,
     peer: str | None,
     rack: str | None,
-    ends: str | None,
+    ends: tuple[str, ...],
     label: str | None,
     reason: str | None,
     where: Where,
@@ -94,9 +101,11 @@ def command(
       throttle-sidecar set follower.replication.throttled.replicas '*' --topic 'clicks-*'
       throttle-sidecar set mode.enforce false --for 30m --fleet fleet.toml --reason 'are we slow?'
     """
+    if len(ends) > 1:
+        raise ConfigurationError(f"--for and --until: expected one end, found {' and '.join(ends)}")
     now = datetime.now(UTC).replace(microsecond=0)
     try:
-        asked, until = changes(key, text, topic=topic, peer=peer, rack=rack), end_of(ends, now)
+        asked, until = changes(key, text, topic=topic, peer=peer, rack=rack), end_of(ends[0] if ends else None, now)
     except InvalidValueError as error:
         raise ConfigurationError(str(error)) from error
     new = {"id": new_id(), "label": label, "by": author(), "until": until, "reason": reason, "changes": asked}

@@ -24,7 +24,7 @@ from ..fleet.members import at_all, author, get, post
 from ..fleet.replies import whom
 from ..moves.applying import label_of
 from ..moves.native_throttle import NativeFindings, native_findings, needs_every_list
-from ..moves.options import DURATION, FILE, cluster_options, connected
+from ..moves.options import DURATION, cluster_options, connected
 from ..moves.verification import (
     UNDER_WAY,
     MoveOverride,
@@ -37,7 +37,7 @@ from ..moves.verification import (
 )
 from ..moves.view import LOG_DIR_RATE, NativeConfigs
 from ..terminal import Console, encoded, problems_as_json, say, say_json
-from .options import json_option, whole_fleet_options
+from .options import FILE, json_option, whole_fleet_options
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

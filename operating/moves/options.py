@@ -8,7 +8,6 @@ from __future__ import annotations
 import ipaddress
 import math
 import re
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -19,9 +18,12 @@ from proxy.logs.terminal_text import without_user
 from proxy.package import how_to_install
 from proxy.quotas import parse_rate, parse_size, parse_span, shown
 
+from ..commands.options import FILE
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractContextManager
+    from pathlib import Path
 
     from .cluster import Cluster
 
@@ -81,7 +83,6 @@ SPAN = Quantity("duration", _parse_span)
 LASTING = Quantity("duration", _parse_lasting)
 """How long something holds, as `set --for` takes it. Ends are in whole seconds, so less than one would be over at
 once."""
-FILE = click.Path(path_type=Path, readable=False)
 _ADDRESS = re.compile(r"(?:[A-Za-z_]+://)?(?:\[(?P<v6>[^]]+)\]|[^][:/\s]+)(?::(?P<port>[0-9]{1,5}))?", re.ASCII)
 """Without a port, 9092 is meant."""
 

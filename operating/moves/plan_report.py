@@ -10,15 +10,17 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from proxy.quotas import format_bytes
 from reassignment import moving, source, throttle
 
 from ..quota_words import format_duration
+from ..terminal import folding_table
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from reassignment import Load
     from reassignment.throttle import Value
 
@@ -105,7 +107,7 @@ def _end(plan: MovePlan) -> str:
 
 
 def _brokers(plan: MovePlan) -> Table:
-    table = _table("broker", "role", right=("to move", "rate", "time", "written meanwhile", "IN"))
+    table = folding_table("broker", "role", right=("to move", "rate", "time", "written meanwhile", "IN"))
     measured, known = plan.ground.inflow is not None, bool(plan.ground.sizes)
     for load in plan.loads:
         rate = plan.rates.get((load.broker, load.role))
@@ -125,21 +127,12 @@ def _brokers(plan: MovePlan) -> Table:
 
 
 def _lists(settings: list[tuple[str, str, str, Value]]) -> Table:
-    table = _table("topic", "role", "throttled replicas (partition:broker)")
+    table = folding_table("topic", "role", "throttled replicas (partition:broker)")
     rows = [row for row in settings if row[0] == "topics"]
     for _, topic, key, value in rows[:_MOST_MOVES]:
         table.add_row(topic, key.partition(".")[0], str(value))
     if len(rows) > _MOST_MOVES:
         table.add_row("…", "", f"{len(rows) - _MOST_MOVES} lists more: --json has them all")
-    return table
-
-
-def _table(*left: str, right: tuple[str, ...] = ()) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for heading in left:
-        table.add_column(heading, overflow="fold")
-    for heading in right:
-        table.add_column(heading, justify="right", no_wrap=True)
     return table
 
 

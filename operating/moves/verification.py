@@ -12,15 +12,17 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from proxy.quotas import format_bytes
 
+from ..terminal import folding_table
 from .native_throttle import NativeFindings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from rich.table import Table
 
     from reassignment import Document, TopicPartition
 
@@ -230,10 +232,7 @@ def _silent(brokers: Sequence[int]) -> str:
 
 
 def _table(waiting: list[Progress]) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for heading in ("partition", "state", "replicas", "shall be", "in sync"):
-        table.add_column(heading, overflow="fold")
-    table.add_column("left", justify="right", no_wrap=True)
+    table = folding_table("partition", "state", "replicas", "shall be", "in sync", right=("left",))
     for progress in waiting[:_MOST_PARTITIONS]:
         left = "-" if progress.left_bytes is None else format_bytes(progress.left_bytes)
         brokers = (",".join(map(str, ids)) for ids in (progress.replicas, progress.target, progress.in_sync))
