@@ -13,36 +13,23 @@ from protocol.fetch.response import error_fetch_response
 from protocol.wire.headers import request_correlation_id
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from protocol.fetch.request import Asked, FetchRequest
-    from protocol.fetch.walker import RequestEntry
-    from protocol.session.requests import LocalAnswer, PartitionKey
+    from protocol.session.requests import LocalAnswer
     from protocol.session.translator import Translation
 
     from .pending_fetch import PendingFetch
-
-
-class Changed(NamedTuple):
-    """What to ask the leader for in place of the follower's request: `entries` of that request with the limit to write
-    into each; or, in a fetch session, `asked`, `session` (its id and epoch) and `forgotten`."""
-
-    max_wait_ms: int
-    entries: Sequence[tuple[RequestEntry, int]] = ()
-    asked: Sequence[Asked] = ()
-    session: tuple[int, int] | None = None
-    forgotten: Sequence[PartitionKey] = ()
+    from .work_in_steps import Steps
 
 
 @dataclass(slots=True)
 class Forward:
     """Send `frame`, without its length prefix (None: the request as it came), and treat the response as `pending` says
-    (None: pass it unread). `changed`: what the frame is still to be built from. A dataclass, since a NamedTuple takes
-    half as long again to make, and one is made for each fetch."""
+    (None: pass it unread). `building`: the steps that are still to be done for the frame. A dataclass, since a
+    NamedTuple takes half as long again to make, and one is made for each fetch."""
 
     frame: bytes | None
     pending: PendingFetch | None
-    changed: Changed | None = None
+    building: Steps[bytes] | None = None
 
 
 class Hold(NamedTuple):

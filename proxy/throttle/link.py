@@ -26,7 +26,7 @@ from .budget_claim import BudgetClaim
 from .decision import Answer, Demand, Forward, Hold
 from .link_session import LinkSession
 from .replicas import Replicas
-from .request_builder import RequestBuilder, rebuild
+from .request_builder import RequestBuilder
 from .work_in_steps import parts
 
 if TYPE_CHECKING:
@@ -240,7 +240,7 @@ class Link:
             behind, new = replicas.behind, replicas.new
             if not behind and not new:
                 self.claim.want_nothing()
-                return (yield from self._built(demand, self._builder.as_it_is(demand, now), now))
+                return (yield from self._built(self._builder.as_it_is(demand, now), now))
             # Whether other partitions have news, so that the request goes on whatever is granted.
             rides = (throttle.is_auto and now < throttle.timings.live_until) or (
                 self._is_live and demand.partitions > len(behind) + len(new)
@@ -256,7 +256,7 @@ class Link:
         granted = self.claim.grant(turn, now, rides=rides)
         try:
             if not enforce:
-                return (yield from self._built(demand, self._builder.observe(demand, granted, now), now))
+                return (yield from self._built(self._builder.observe(demand, granted, now), now))
             if demand.translation is None and len(granted) == demand.partitions and self.claim.has_all:
                 return self._builder.forward_all(demand, granted, now)
             return (yield from self._divide(demand, granted, now, may_hold=may_hold, shapes=shapes))
@@ -288,18 +288,19 @@ class Link:
         if len(behind) > work_in_steps.STEP_ITEMS:
             yield
         decision = self._builder.send_on(demand, *chosen)
-        return (yield from self._built(demand, decision, now))
+        return (yield from self._built(decision, now))
 
-    def _built(self, demand: Demand, decision: Forward | Answer, now: float) -> Steps[Forward | Answer]:
+    @staticmethod
+    def _built(decision: Forward | Answer, now: float) -> Steps[Forward | Answer]:
         """Build the frame of a request that differs from the follower's."""
-        if isinstance(decision, Forward) and decision.changed is not None:
+        if isinstance(decision, Forward) and decision.building is not None:
             try:
-                decision.frame = yield from rebuild(demand, decision.changed)
+                decision.frame = yield from decision.building
             except BaseException:  # the connection has ended
                 if decision.pending is not None:
                     decision.pending.lost(now)
                 raise
-            decision.changed = None
+            decision.building = None
         return decision
 
     def _split(
@@ -320,7 +321,8 @@ class Link:
         if self._traffic is not None:
             for part in parts(keys):
                 self._traffic.withheld(part, now)
-                yield
+                if part is not keys:
+                    yield
 
     def _unheard_of(self, granted: dict[PartitionKey, int], now: float) -> frozenset[PartitionKey]:
         """Return the replicas that are granted nothing but are asked for all the same, to learn their high

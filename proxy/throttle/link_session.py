@@ -59,7 +59,8 @@ class LinkSession:
         for part in parts(request.entries):
             for e in part:
                 listed[e.topic, e.partition] = Asked(e.topic, entry_bytes(frame, e), e.partition_max_bytes)
-            yield
+            if part is not request.entries:
+                yield
         version = request.head.api_version
         taken = self.translator.take(
             SessionRequest(version, listed, request.session_id, request.session_epoch, request.forgotten), now

@@ -17,7 +17,7 @@ from protocol.fetch.response import empty_fetch_response
 from protocol.fetch.tables import NO_SESSION_ID
 from protocol.session.requests import Choice, LocalAnswer, SessionRequest, full_upstream
 
-from .decision import Answer, Changed, Forward, error_answer
+from .decision import Answer, Forward, error_answer
 from .pending_fetch import PendingFetch
 from .work_in_steps import parts
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from protocol.fetch.request import Asked
     from protocol.fetch.response import ReplayedEntry
+    from protocol.fetch.walker import RequestEntry
     from protocol.session.requests import PartitionKey, Upstream
 
     from ..ledger.link_journal import LinkJournal
@@ -211,7 +212,7 @@ def without_session(demand: Demand, choice: Choice, pending: PendingFetch, max_w
     if asks.as_it_came and not left_out:
         return Forward(None, pending)
     limited = [(entry, limit_bytes) for _, entry, limit_bytes in asks.listed]
-    return Forward(None, pending, Changed(max_wait_ms, entries=limited))
+    return Forward(None, pending, _rebuilt(demand, max_wait_ms, entries=limited))
 
 
 def in_session(demand: Demand, asks: Upstream[Asked], pending: PendingFetch, max_wait_ms: int) -> Forward:
@@ -220,16 +221,28 @@ def in_session(demand: Demand, asks: Upstream[Asked], pending: PendingFetch, max
         return Forward(None, pending)
     asked = [entry._replace(partition_max_bytes=limit_bytes) for _, entry, limit_bytes in asks.listed]
     session = asks.session_id, asks.session_epoch
-    return Forward(None, pending, Changed(max_wait_ms, asked=asked, session=session, forgotten=asks.forgotten))
+    building = _rebuilt(demand, max_wait_ms, asked=asked, session=session, forgotten=asks.forgotten)
+    return Forward(None, pending, building)
 
 
-def rebuild(demand: Demand, changed: Changed) -> Steps[bytes]:
-    """Build the frame of a request that differs from the follower's."""
+def _rebuilt(
+    demand: Demand,
+    max_wait_ms: int,
+    *,
+    entries: Sequence[tuple[RequestEntry, int]] = (),
+    asked: Sequence[Asked] = (),
+    session: tuple[int, int] | None = None,
+    forgotten: Sequence[PartitionKey] = (),
+) -> Steps[bytes]:
+    """Build a frame that asks for other things than the follower's does: `entries` of that with the limit to write into
+    each; or, in a fetch session, `asked`, with the session's id and epoch."""
     builder = FetchRequestBuilder(demand.frame, demand.request)
-    for entries in parts(changed.entries):
-        builder.add_entries(entries)
-        yield
-    for asked in parts(changed.asked):
-        builder.add_asked(asked)
-        yield
-    return builder.build(max_wait_ms=changed.max_wait_ms, session=changed.session, forgotten=changed.forgotten)
+    for limited in parts(entries):
+        builder.add_entries(limited)
+        if limited is not entries:
+            yield
+    for listed in parts(asked):
+        builder.add_asked(listed)
+        if listed is not asked:
+            yield
+    return builder.build(max_wait_ms=max_wait_ms, session=session, forgotten=forgotten)
