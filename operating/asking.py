@@ -9,30 +9,23 @@ from __future__ import annotations
 import functools
 import http.client
 import os
-import socket
 import ssl
-import urllib.error
-import urllib.parse
-import urllib.request
 from contextlib import closing
 from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from proxy.control.directory import control_path, short_path
 from proxy.errors import ConfigurationError, UnreachableError
 from proxy.files.reading import read_bytes
 from proxy.http.routing import MOST_TOKEN_BYTES, TOKEN
 from proxy.logs.terminal_text import names_user, without_user
 
-from .http_client import opener, read_whole
+from .http_client import UNIX, connection_to, read_whole
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from email.message import Message
 
-UNIX = "unix:"
-"""Begins the URL of a sidecar on this host, by the directory of its private sockets: unix:/run/…/101."""
 DEFAULT_URL = "http://127.0.0.1:9404"
 TIMEOUT_SECONDS = 3.0
 TOKEN_FILE = "THROTTLE_TOKEN_FILE"  # noqa: S105 - of an environment variable
@@ -43,8 +36,6 @@ KEY_FILE = "THROTTLE_KEY_FILE"
 AUTHORITIES_FILE = "SSL_CERT_FILE"
 """OpenSSL's own: names a PEM file with the authorities whose certificates are believed."""
 _MAX_BYTES = 16 * 2**20
-_MOST_TIMEOUTS = 5
-"""An answer that goes on and on is given up after as long as so many time-outs take."""
 _MAX_REFUSAL_BYTES = 64 * 1024
 
 
@@ -61,31 +52,24 @@ def shows_certificate() -> bool:
     return CERTIFICATE_FILE in os.environ
 
 
-def _opener_for(url: str) -> urllib.request.OpenerDirector:
-    """Return the opener for a URL. Raises ConfigurationError."""
-    if not url.startswith("https:"):
-        return _of_http()
+def _context() -> ssl.SSLContext:
+    """Return the TLS context that the environment asks for. Raises ConfigurationError."""
     trusted = os.environ.get(AUTHORITIES_FILE)
     if not shows_certificate():
-        return _opener_with(None, None, trusted, 0)
+        return _context_with(None, None, trusted, 0)
     certificate, key = os.environ[CERTIFICATE_FILE], os.environ.get(KEY_FILE)
     try:
         changed = max(Path(name).stat().st_mtime_ns for name in (certificate, key) if name)
-        return _opener_with(certificate, key, trusted, changed)
+        return _context_with(certificate, key, trusted, changed)
     except OSError as error:
         named = certificate if key is None else f"{certificate}, {key}"
         expected = f"{CERTIFICATE_FILE}: {named}: expected a certificate and its key as PEM"
         raise ConfigurationError(f"{expected}: {getattr(error, 'strerror', None) or error}") from error
 
 
-_of_http = functools.cache(functools.partial(opener, timeouts=_MOST_TIMEOUTS))
-
-
 @functools.lru_cache(maxsize=2)
-def _opener_with(
-    certificate: str | None, key: str | None, trusted: str | None, _changed: int
-) -> urllib.request.OpenerDirector:
-    """Return an opener, kept because trusted authorities are 150 certificates to read, and `status` asks fifty sidecars
+def _context_with(certificate: str | None, key: str | None, trusted: str | None, _changed: int) -> ssl.SSLContext:
+    """Return a context, kept because trusted authorities are 150 certificates to read, and `status` asks fifty sidecars
     every second."""
     try:
         context = ssl.create_default_context(cafile=trusted)
@@ -96,7 +80,7 @@ def _opener_with(
     if certificate is not None:
         # Without a callback OpenSSL asks the terminal for the password of a key that has one.
         context.load_cert_chain(certificate, key, password=lambda: "")
-    return opener(context, timeouts=_MOST_TIMEOUTS)
+    return context
 
 
 def token_in(content: bytes, *, whose: str) -> str:
@@ -143,47 +127,17 @@ def send(
             file = Path(os.environ[TOKEN_FILE])
             token = token_in(read_bytes(file, most_bytes=MOST_TOKEN_BYTES), whose=f"{TOKEN_FILE}: {file}")
             headers = {"Authorization": f"Bearer {token}", **headers}
-        if whole.startswith(UNIX):
-            return _send_privately(url, page, method, body, headers, timeout_seconds)
-        # Raises ValueError for a port that is none: of 70000 the system would dial 4464.
-        _ = urllib.parse.urlsplit(url).port
-        request = urllib.request.Request(whole, data=body, headers=dict(headers), method=method)  # noqa: S310 - checked above
-        with _opener_for(whole).open(request, timeout=timeout_seconds) as answer:
-            return read_whole(answer, most_bytes=_MAX_BYTES), answer.headers
-    except urllib.error.HTTPError as refusal:
-        raise RefusedError(f"{whole}: {refusal.code}: {_said(refusal)}") from refusal
+        connection, path = connection_to(whole, timeout_seconds, _context)
+        with closing(connection):
+            connection.request(method, path, body=body, headers=dict(headers))
+            with connection.getresponse() as answer:
+                if answer.status >= HTTPStatus.MULTIPLE_CHOICES:
+                    raise RefusedError(f"{whole}: {answer.status}: {_said(answer)}")
+                return read_whole(answer, most_bytes=_MAX_BYTES), answer.headers
     except (OSError, http.client.HTTPException, ValueError) as error:
-        reason = getattr(error, "reason", None) or error
-        if _is_distrust(error) or _is_distrust(reason):
-            raise DistrustError(f"{whole}: no answer from a sidecar that can be trusted: {reason}") from error
-        raise UnreachableError(f"{whole}: no answer from a sidecar: {reason}") from error
-
-
-class _ControlConnection(http.client.HTTPConnection):
-    """HTTP to the control.sock of a sidecar on this host."""
-
-    def __init__(self, path: Path, timeout_seconds: float) -> None:
-        super().__init__("localhost", timeout=timeout_seconds)
-        self._path = path
-
-    def connect(self) -> None:
-        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.sock.settimeout(self.timeout)
-        with short_path(self._path) as path:
-            self.sock.connect(path)
-
-
-def _send_privately(
-    url: str, page: str, method: str, body: bytes | None, headers: Mapping[str, str], timeout_seconds: float
-) -> tuple[bytes, Message]:
-    """Send a request to control.sock in the directory that `url` names. Raises OSError, HTTPException, RefusedError."""
-    with closing(_ControlConnection(control_path(Path(url.removeprefix(UNIX))), timeout_seconds)) as connection:
-        connection.request(method, page, body=body, headers=dict(headers))
-        answer = connection.getresponse()
-        content = answer.read(_MAX_BYTES)
-        if answer.status >= HTTPStatus.BAD_REQUEST:
-            raise RefusedError(f"{url}{page}: {answer.status}: {content.decode('utf-8', 'replace').strip()}")
-        return content, answer.headers
+        if _is_distrust(error):
+            raise DistrustError(f"{whole}: no answer from a sidecar that can be trusted: {error}") from error
+        raise UnreachableError(f"{whole}: no answer from a sidecar: {error}") from error
 
 
 def _is_distrust(error: object) -> bool:
@@ -194,10 +148,9 @@ def _is_distrust(error: object) -> bool:
     )
 
 
-def _said(refusal: urllib.error.HTTPError) -> str:
+def _said(refusal: http.client.HTTPResponse) -> str:
     """Return what came with it; why it did not come, if it was to."""
-    with refusal:
-        try:
-            return refusal.read(_MAX_REFUSAL_BYTES).decode("utf-8", "replace").strip()
-        except (OSError, http.client.HTTPException) as error:
-            return f"the rest of the answer did not come: {type(error).__name__}: {error}"
+    try:
+        return refusal.read(_MAX_REFUSAL_BYTES).decode("utf-8", "replace").strip()
+    except (OSError, http.client.HTTPException) as error:
+        return f"the rest of the answer did not come: {type(error).__name__}: {error}"

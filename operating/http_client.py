@@ -1,35 +1,71 @@
-"""Openers of URLs, for what asks others over HTTP: a command asks a sidecar.
+"""Connections to a sidecar over HTTP: in plaintext, over TLS, or to the control.sock of this host.
 
-Blocking. Invariants: a redirect is never followed, since a token or a certificate is for one server alone. Without a
-context no authorities are loaded, which are some 150 certificates: no TLS is spoken then. An answer is waited for no
-longer than it may take; that includes its headers, a refusal, and what a proxy says.
+Blocking. Invariants: an answer is waited for no longer than it may take, its headers and a refusal included; nobody is
+asked but the server that the URL names, since a token or a certificate is for one server alone: no redirect is
+followed, and no proxy of the environment is used.
 """
 
 from __future__ import annotations
 
 import http.client
 import io
+import socket
 import ssl
 import time
-import urllib.request
 from contextlib import suppress
-from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from proxy.control.directory import control_path, short_path
 
 if TYPE_CHECKING:
-    import socket
     from collections.abc import Callable
+
+UNIX = "unix:"
+"""Begins the URL of a sidecar on this host, by the directory of its private sockets: unix:/run/…/101."""
+MOST_TIMEOUTS = 5
+"""An answer that goes on and on is given up after as long as so many time-outs take."""
+
+
+def connection_to(
+    url: str, timeout_seconds: float, context: Callable[[], ssl.SSLContext]
+) -> tuple[http.client.HTTPConnection, str]:
+    """Return the connection for a URL, not connected yet, and the path to ask for.
+
+    `context` is called for https alone: trusted authorities are some 150 certificates to read. Raises ValueError for a
+    URL without a host, or with a port that is none.
+    """
+    if url.startswith(UNIX):
+        directory, _, page = url.removeprefix(UNIX).rpartition("/")
+        return _Control(Path(directory), timeout_seconds), f"/{page}"
+    parts = urlsplit(url)
+    if not parts.hostname:
+        raise ValueError("no host given")
+    path = parts.path or "/"
+    if parts.scheme == "https":
+        return _Encrypted(parts.hostname, parts.port, timeout=timeout_seconds, context=context()), path
+    return _Plain(parts.hostname, parts.port, timeout=timeout_seconds), path
+
+
+def read_whole(answer: http.client.HTTPResponse, *, most_bytes: int) -> bytes:
+    """Return the content of a response, without reading beyond it. Raises OSError, TimeoutError for one that does not
+    end."""
+    content = bytearray()
+    while piece := answer.read1(most_bytes - len(content)):
+        content += piece
+    return bytes(content)
 
 
 class _Timed(io.RawIOBase):
-    """Reads from a socket for no longer than `timeouts` times its time-out in all. The socket's own time-out is for one
-    piece and begins again with every byte, so a server that sends a byte now and then would be waited for without
-    end."""
+    """Reads from a socket for no longer than `MOST_TIMEOUTS` times its time-out in all. The socket's own time-out is
+    for one piece and begins again with every byte, so a server that sends a byte now and then would be waited for
+    without end."""
 
-    def __init__(self, sock: socket.socket, timeouts: float) -> None:
+    def __init__(self, sock: socket.socket) -> None:
         self._sock, self._raw = sock, sock.makefile("rb", buffering=0)
         self._patience = sock.gettimeout() or 0.0
-        self._seconds = timeouts * self._patience
+        self._seconds = MOST_TIMEOUTS * self._patience
         self._deadline = time.monotonic() + self._seconds
 
     def readable(self) -> bool:
@@ -56,38 +92,38 @@ class _Timed(io.RawIOBase):
 
 
 class _TimedResponse(http.client.HTTPResponse):
-    def __init__(self, sock: socket.socket, *args: Any, timeouts: float, **named: Any) -> None:
+    def __init__(self, sock: socket.socket, *args: Any, **named: Any) -> None:
         super().__init__(sock, *args, **named)
         self.fp.close()
-        self.fp = io.BufferedReader(_Timed(sock, timeouts))
+        self.fp = io.BufferedReader(_Timed(sock))
 
 
-def _connecting(
-    connection: Callable[..., http.client.HTTPConnection], timeouts: float
-) -> Callable[..., http.client.HTTPConnection]:
-    def made(*args: Any, **named: Any) -> http.client.HTTPConnection:
-        one = connection(*args, **named)
-        one.response_class = partial(_TimedResponse, timeouts=timeouts)  # type: ignore[assignment]  # said to be a class
-        return one
-
-    return made
+class _Plain(http.client.HTTPConnection):
+    response_class = _TimedResponse
 
 
-class _Http(urllib.request.HTTPHandler):
-    def __init__(self, timeouts: float) -> None:
-        super().__init__()
-        self._connection = _connecting(http.client.HTTPConnection, timeouts)
+class _Control(_Plain):
+    """HTTP to the control.sock in a directory."""
 
-    def http_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
-        return self.do_open(self._connection, req)
+    def __init__(self, directory: Path, timeout_seconds: float) -> None:
+        super().__init__("localhost", timeout=timeout_seconds)
+        self._path = control_path(directory)
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(self.timeout)
+        with short_path(self._path) as path:
+            self.sock.connect(path)
 
 
 class _Encrypted(http.client.HTTPSConnection):
-    """A handler of HTTPS that reports why a server refused the client's certificate.
+    """HTTPS that reports why a server refused the client's certificate.
 
     A server that refuses it says so and closes; then the request cannot be sent, and that error says nothing of why. In
     45 to 60 of 300 requests without a certificate, for a server that wants one, the request was what failed.
     """
+
+    response_class = _TimedResponse
 
     def send(self, data: Any) -> None:
         try:
@@ -101,50 +137,3 @@ class _Encrypted(http.client.HTTPSConnection):
         if isinstance(self.sock, ssl.SSLSocket):
             with suppress(ssl.SSLEOFError, ssl.SSLZeroReturnError, ConnectionError, TimeoutError):
                 self.sock.recv(1)
-
-
-class _Https(urllib.request.HTTPSHandler):
-    def __init__(self, context: ssl.SSLContext, timeouts: float) -> None:
-        super().__init__(context=context)
-        self._connection = _connecting(partial(_Encrypted, context=context), timeouts)
-
-    def https_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
-        return self.do_open(self._connection, req)
-
-
-class NoRedirects(urllib.request.HTTPRedirectHandler):
-    """A redirect is the error that its status says."""
-
-    def redirect_request(self, *_: object) -> None:
-        return None
-
-
-def opener(context: ssl.SSLContext | None = None, *, timeouts: float = 1) -> urllib.request.OpenerDirector:
-    """Return an opener for ``http``, and with a context for ``https`` as well. It uses the proxies that the environment
-    names. An answer may take `timeouts` times the time-out of its request, from the moment it is first waited for.
-
-    `urllib.request.build_opener` is not used: it makes a context at once, even if only ``http`` is opened.
-    """
-    made = urllib.request.OpenerDirector()
-    handlers: list[urllib.request.BaseHandler] = [
-        urllib.request.ProxyHandler(),
-        urllib.request.UnknownHandler(),
-        _Http(timeouts),
-        urllib.request.HTTPDefaultErrorHandler(),
-        urllib.request.HTTPErrorProcessor(),
-        NoRedirects(),
-    ]
-    if context is not None:
-        handlers.append(_Https(context, timeouts))
-    for handler in handlers:
-        made.add_handler(handler)
-    return made
-
-
-def read_whole(answer: http.client.HTTPResponse, *, most_bytes: int) -> bytes:
-    """Return the content of a response, without reading beyond it. Raises OSError, TimeoutError for one that does not
-    end."""
-    content = bytearray()
-    while piece := answer.read1(most_bytes - len(content)):
-        content += piece
-    return bytes(content)

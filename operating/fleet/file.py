@@ -21,7 +21,7 @@ from proxy.errors import InvalidValueError
 from proxy.logs.terminal_text import names_user, without_user
 from proxy.quotas.units import shown
 
-from ..asking import UNIX
+from ..http_client import UNIX
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

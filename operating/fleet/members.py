@@ -18,8 +18,9 @@ from proxy.control.directory import DEFAULT_BASE, control_path, default_director
 from proxy.errors import ConfigurationError, UnreachableError
 from proxy.files.reading import read_bytes
 
-from ..asking import UNIX, RefusedError, send, token_in
+from ..asking import RefusedError, send, token_in
 from ..configuration import DEFAULT_CONFIG, PACKAGED, load_configuration
+from ..http_client import UNIX
 from .file import load_fleet
 
 if TYPE_CHECKING:

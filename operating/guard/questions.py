@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from proxy.control.directory import control_path
 from proxy.errors import ConfigurationError, UnreachableError
 
-from ..asking import UNIX, RefusedError, ask
+from ..asking import RefusedError, ask
+from ..http_client import UNIX
 from .decision import LOOK_SECONDS, Answer
 
 if TYPE_CHECKING:

@@ -1,16 +1,15 @@
-"""Openers that go nowhere else, and ask nothing of a machine's certificates where none are needed."""
+"""Connections go nowhere else, and ask nothing of a machine's certificates where none are needed."""
 
 from __future__ import annotations
 
 import http.server
 import ssl
-import urllib.error
 from typing import TYPE_CHECKING
 
 import pytest
 
-from operating.asking import ask
-from operating.http_client import opener
+from operating.asking import RefusedError, ask
+from proxy.errors import UnreachableError
 from tests.serving import serving
 
 if TYPE_CHECKING:
@@ -36,21 +35,23 @@ def server() -> Iterator[str]:
 
 
 def test_a_redirect_is_the_error_that_its_status_says(server: str) -> None:
-    with opener().open(server, timeout=3.0) as answer:
-        assert answer.read() == b"here"
-    with pytest.raises(urllib.error.HTTPError, match="302") as refused:
-        opener().open(f"{server}/elsewhere", timeout=3.0)
-    refused.value.close()
+    assert ask(server, "/throttle") == b"here"
+    with pytest.raises(RefusedError, match="302"):
+        ask(server, "/elsewhere")
 
 
-def test_without_a_context_https_is_no_scheme() -> None:
-    with pytest.raises(urllib.error.URLError, match="unknown url type"):
-        opener().open("https://127.0.0.1:1/", timeout=3.0)
-    with pytest.raises(urllib.error.URLError, match="refused"):
-        opener(ssl.create_default_context()).open("https://127.0.0.1:1/", timeout=3.0)
+def test_a_url_without_a_host_is_no_url() -> None:
+    with pytest.raises(UnreachableError, match="no host given"):
+        ask("https://:1", "/throttle")
 
 
 def test_plain_http_reads_no_certificates(server: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SSL_CERT_FILE", "/nowhere/ca.pem")
     monkeypatch.setattr(ssl, "create_default_context", lambda **_: pytest.fail("certificates were read"))
+    assert ask(server, "/throttle") == b"here"
+
+
+def test_no_proxy_of_the_environment_is_asked(server: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A token goes to the sidecar that the URL names, and to nobody in between."""
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
     assert ask(server, "/throttle") == b"here"
