@@ -87,7 +87,6 @@ def _fetching(properties: Mapping[str, str], options: Mapping[str, str]) -> Call
 
 
 def _client(properties: Mapping[str, str], options: Mapping[str, str]) -> tuple[str, str, str]:
-    """Return id, secret and scope."""
     client = options.get("clientId", properties.get(f"{_CREDENTIALS}id"))
     secret = options.get("clientSecret", properties.get(f"{_CREDENTIALS}secret"))
     if client is None or secret is None:

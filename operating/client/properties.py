@@ -106,7 +106,6 @@ def _encryption(properties: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _plain(properties: Mapping[str, str], problems: list[str]) -> dict[str, Any]:
-    """Return the arguments that need no other file."""
     arguments: dict[str, Any] = {}
     if properties.get("client.id"):
         arguments["client_id"] = properties["client.id"]
@@ -124,7 +123,6 @@ def _plain(properties: Mapping[str, str], problems: list[str]) -> dict[str, Any]
 
 
 def _problems(properties: Mapping[str, str]) -> Iterator[str]:
-    """Yield what is wrong with keys."""
     for key, value in properties.items():
         if key in _CALLBACKS:
             if value not in _CALLBACKS[key]:

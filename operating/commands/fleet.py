@@ -88,7 +88,6 @@ def _brokers(reach: dict[str, Any]) -> list[str]:
 
 
 def _pods(selector: str, namespace: str | None) -> list[str]:
-    """Return the addresses of the pods. Raises ConfigurationError."""
     where: Sequence[str] = () if namespace is None else ("--namespace", namespace)
     asking = ["kubectl", "get", "pods", "--selector", selector, *where, "--output", "json"]
     try:

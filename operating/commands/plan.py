@@ -195,7 +195,6 @@ def _refuse_what_does_not_go_together(rate: float | None, within: float | None, 
 
 
 def _ground_or_refused(what: Asked) -> tuple[Ground, Document]:
-    """Return what is known of the cluster, and the reassignment. Raises ConfigurationError."""
     try:
         return _ground(what)
     except ReassignmentError as error:

@@ -85,7 +85,6 @@ def command(
 
 
 def _asked(config: Path | None, where: Where) -> list[Sidecar]:
-    """Return whom to ask. Raises ConfigurationError."""
     found = [Sidecar(each.url, broker=each.broker) for each in where.members()] if any(where) else []
     if config is None and not found and is_there(DEFAULT_CONFIG):
         config = DEFAULT_CONFIG

@@ -32,6 +32,7 @@ MOST_AT_ONCE = 64
 TIMEOUT_SECONDS = 1.5
 """So that a command at a fleet with dead members is over within two seconds."""
 _T = TypeVar("_T")
+_Answer = TypeVar("_Answer")
 
 
 class Member(NamedTuple):
@@ -119,7 +120,7 @@ def local_url() -> str:
     )
 
 
-def at_all(found: Sequence[_T], ask: Callable[[_T], Reply]) -> list[Reply]:
+def at_all(found: Sequence[_T], ask: Callable[[_T], _Answer]) -> list[_Answer]:
     """Ask all of them at once; return the replies in the same order."""
     if not found:
         return []

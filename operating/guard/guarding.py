@@ -160,7 +160,6 @@ class Guarding:
         return True
 
     def _tell_proof(self, proof: Proof) -> None:
-        """Report a proof that differs from the one before."""
         event = "guard_around" if self._holding.leads_around else "guard_proved"
         if not proof.verified:
             event = "guard_not_proved"

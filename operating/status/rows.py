@@ -8,7 +8,6 @@ a row; totals are those of the rows that are shown; a row is marked exactly if a
 from __future__ import annotations
 
 import math
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
@@ -18,6 +17,7 @@ from proxy.errors import UnreachableError
 from proxy.observing.throttle_page import Page
 
 from ..asking import ask
+from ..fleet.members import at_all
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -34,7 +34,6 @@ SETTLED_SECONDS = 13
 LARGEST_BATCH_BYTES = 2**20
 """message.max.bytes by default: what a batch, which comes whole or not at all, may have beyond a small quota."""
 _PAGE = msgspec.json.Decoder(Page)
-_MOST_AT_ONCE = 64
 
 
 class RoleRow(NamedTuple):
@@ -235,8 +234,7 @@ class Sidecar(NamedTuple):
 
 def ask_all(sidecars: Sequence[Sidecar]) -> list[Sidecar]:
     """Return the sidecars with their answers. One that does not answer costs its time-out, not the others'."""
-    with ThreadPoolExecutor(min(len(sidecars), _MOST_AT_ONCE)) as threads:
-        return list(threads.map(_ask_one, sidecars))
+    return at_all(sidecars, _ask_one)
 
 
 def _ask_one(asked: Sidecar) -> Sidecar:

@@ -63,7 +63,6 @@ def holding(pages: Sequence[Page], now: datetime) -> list[str]:
 
 
 def _overrides(page: Page, now: datetime) -> Iterator[str]:
-    """Say what is set above quotas.toml, override by override."""
     for override in page.quotas.overrides:
         label = "" if override.label is None else f" ({override.label})"
         ends = (
@@ -141,7 +140,6 @@ def _bounds(role: RoleState) -> Iterator[str]:
 
 
 def _chosen(role: RoleState, rate: RateState) -> str:
-    """Return what a rate that sets itself is, and why."""
     told = f"the rate sets itself, now {format_rate_in_brief(role.quota_bytes_per_second)}"
     if rate.held_by:
         held = "" if rate.held_by in _NO_HOLD else f", held by {rate.held_by}"

@@ -98,7 +98,6 @@ def read_login(tables: object, *, base: Path, problems: Problems) -> LoginSettin
 
 
 def _jaas(texts: Mapping[str, str], problems: Problems) -> dict[str, str]:
-    """Return the options of the login module."""
     if not texts.get("sasl.jaas.config"):
         return {}
     try:

@@ -127,7 +127,6 @@ class BearerToken:
                 self._said = None
 
     async def _read(self) -> bytes:
-        """Read the file. Raises ConfigurationError."""
         with trio.move_on_after(READ_SECONDS):
             return await in_thread(read_token, self._path, limiter=self._threads)
         raise ConfigurationError(f"http.token_file: {self._path}: cannot be read: no answer within {READ_SECONDS:g} s")

@@ -185,7 +185,6 @@ class HttpConnection:
         self._h11.receive_data(bytes(received))
 
     async def _answer(self, head: h11.Request) -> Answer:
-        """Check, read the body, ask the handler."""
         request = checked(head, self._peer, self._subject, self._service.trust)
         route = self._service.routes.find(request.method, request.path)
         limit = self._bounds.body_bytes

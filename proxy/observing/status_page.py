@@ -222,7 +222,6 @@ def _standing_still(replica_stats: ReplicaStats) -> ReplicaStats:
 
 
 def _overrides(watch: QuotaWatch) -> Generator[None, None, tuple[OverrideState, ...]]:
-    """Return the overrides in force, in steps of one override."""
     found = []
     for override, effective in watch.overridden():
         changed = (

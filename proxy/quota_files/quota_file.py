@@ -43,8 +43,6 @@ _WHAT_IT_IS = "The last good quotas of a throttle sidecar, for its next start. N
 
 
 class _State(msgspec.Struct, frozen=True, kw_only=True):
-    """The file, as it is written."""
-
     what: str = _WHAT_IT_IS
     schema: int
     saved_at: float

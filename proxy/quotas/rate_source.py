@@ -193,7 +193,6 @@ def _finish_by(value: object, zone: tzinfo | None) -> Deadline:
 
 
 def _moment(value: object) -> datetime | None:
-    """Parse a date; None if the text is none."""
     moment = value if isinstance(value, datetime) else None
     if isinstance(value, str) and _DATE.fullmatch(value.strip()):
         try:

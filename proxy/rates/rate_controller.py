@@ -66,8 +66,6 @@ class Overseen(Protocol):
 
 @dataclass(slots=True)
 class _Steered:
-    """The rate and its choice of one role."""
-
     throttle: RoleThrottle
     rate: RoleRate = field(default_factory=RoleRate)
     signals: Signals = field(default_factory=Signals)
@@ -176,7 +174,6 @@ class RateController:
         return [self._source(role) for role in self._roles]
 
     def _source(self, role: Role) -> RateSource | None:
-        """Return the rate source of this role; None if its rate is fixed."""
         return self._roles[role].throttle.quota.source if role in self._served else None
 
     def step(self, now: float, *, fresh: bool = True) -> None:
@@ -274,7 +271,6 @@ class RateController:
 
 
 def _is_at_least(throttle: RoleThrottle) -> bool:
-    """Return True if the rate is at its lower bound."""
     source = throttle.quota.source
     return source is not None and throttle.quota.bytes_per_second <= source.least
 

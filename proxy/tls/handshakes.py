@@ -40,8 +40,6 @@ YIELDS_AFTER_SECONDS = 1.0
 
 @dataclass(slots=True, eq=False)
 class _UnderWay:
-    """A handshake that has not ended."""
-
     waits_since: float = math.inf
     """Since when it waits for bytes of its peer; infinite while they are here and it waits for its turn."""
     scope: trio.CancelScope = field(default_factory=trio.CancelScope)
