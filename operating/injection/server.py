@@ -6,7 +6,6 @@ own connection only. Certificate and addition are looked at once a second, and t
 
 from __future__ import annotations
 
-import os
 import signal
 import ssl
 from contextlib import closing
@@ -18,6 +17,7 @@ import trio
 
 from proxy.config.tls_settings import KEY_AGREEMENT
 from proxy.errors import ConfigurationError
+from proxy.files.reading import identities_of
 from proxy.http.loop_share import LoopShare
 from proxy.http.request_checks import Bounds
 from proxy.http.routing import JSON, TEXT, Answer, Request, Route, Routes, json_answer
@@ -160,7 +160,7 @@ class Current(Generic[_T]):
     def __init__(self, what: str, files: Sequence[Path], make: Callable[[], _T], log: Log) -> None:
         """Read the files. Blocking. Raises ConfigurationError."""
         self._what, self._files, self._make, self._log = what, tuple(files), make, log
-        self._seen = self._looks()
+        self._seen = identities_of(self._files)
         self._said: str | None = None
         self.value = make()
 
@@ -177,7 +177,7 @@ class Current(Generic[_T]):
                 self._refused(f"could not be looked at: {error}")
 
     async def _look(self) -> None:
-        seen = await in_thread(self._looks, limiter=FILE_THREADS)
+        seen = await in_thread(identities_of, self._files, limiter=FILE_THREADS)
         if seen == self._seen and self._said is None:
             return
         self.value = await in_thread(self._make, limiter=FILE_THREADS)
@@ -188,15 +188,3 @@ class Current(Generic[_T]):
         if self._said != why:
             self._log.error("webhook_file_refused", what=self._what, error=why)
         self._said = why
-
-    def _looks(self) -> tuple[object, ...]:
-        """Return what differs between two states of the files. A mounted Secret is reached through links, which are
-        followed."""
-        found: list[object] = []
-        for path in self._files:
-            try:
-                status = os.stat(path)  # noqa: PTH116 - through links, as Path.stat, without a Path's cost
-                found.append((status.st_dev, status.st_ino, status.st_mtime_ns, status.st_size))
-            except OSError as error:
-                found.append(error.errno)
-        return tuple(found)

@@ -224,59 +224,60 @@ Fallback: TypeAlias = "Callable[[Bytes, int, int, int], Steps[tuple[Any, ...]]]"
 """What the generated code delegates to: (buffer, pos, end, stop) in, pos, end, stop and values out."""
 
 
+def _fallback(read_values: Callable[[Cursor], Steps[tuple[Any, ...]]]) -> Fallback:
+    def steps(buffer: Bytes, pos: int, end: int, stop: int) -> Steps[tuple[Any, ...]]:
+        cursor = Cursor(buffer, pos, end, stop)
+        values = yield from read_values(cursor)
+        return cursor.pos, cursor.end, cursor.stop, *values
+
+    return steps
+
+
 def value_fallback(codec: Construct, path: str) -> Fallback:
     """Return one value: ``(pos, end, stop, value)``."""
 
-    def steps(buffer: Bytes, pos: int, end: int, stop: int) -> Steps[tuple[Any, ...]]:
-        cursor = Cursor(buffer, pos, end, stop)
-        value = yield from read(codec, cursor, path)
-        return cursor.pos, cursor.end, cursor.stop, value
+    def read_value(cursor: Cursor) -> Steps[tuple[Any, ...]]:
+        return ((yield from read(codec, cursor, path)),)
 
-    return steps
+    return _fallback(read_value)
 
 
 def count_fallback(array: Sized, path: str) -> Fallback:
     """Return how many items an array has: ``(pos, end, stop, count)``."""
 
-    def steps(buffer: Bytes, pos: int, end: int, stop: int) -> Steps[tuple[Any, ...]]:
-        cursor = Cursor(buffer, pos, end, stop)
-        count = yield from read_size(array, cursor, path)
-        return cursor.pos, cursor.end, cursor.stop, count
+    def read_count(cursor: Cursor) -> Steps[tuple[Any, ...]]:
+        return ((yield from read_size(array, cursor, path)),)
 
-    return steps
+    return _fallback(read_count)
 
 
 def skip_fallback(codec: Construct, path: str) -> Fallback:
     """Return code that skips a value: ``(pos, end, stop)``."""
 
-    def steps(buffer: Bytes, pos: int, end: int, stop: int) -> Steps[tuple[Any, ...]]:
-        cursor = Cursor(buffer, pos, end, stop)
+    def skip_value(cursor: Cursor) -> Steps[tuple[Any, ...]]:
         yield from skip(codec, cursor, path)
-        return cursor.pos, cursor.end, cursor.stop
+        return ()
 
-    return steps
+    return _fallback(skip_value)
 
 
 def head_fallback(name: Construct, array: Sized, path: str) -> Fallback:
     """Return a block's name and how many entries it has: ``(pos, end, stop, name, count)``."""
 
-    def steps(buffer: Bytes, pos: int, end: int, stop: int) -> Steps[tuple[Any, ...]]:
-        cursor = Cursor(buffer, pos, end, stop)
+    def read_head(cursor: Cursor) -> Steps[tuple[Any, ...]]:
         value = yield from read(name, cursor, f"{path}.{name.name}")
-        count = yield from read_size(bare(array), cursor, f"{path}.{array.name}")
-        return cursor.pos, cursor.end, cursor.stop, value, count
+        return value, (yield from read_size(bare(array), cursor, f"{path}.{array.name}"))
 
-    return steps
+    return _fallback(read_head)
 
 
 def entry_fallback(fields: Sequence[Construct], wanted: Sequence[str], path: str) -> Fallback:
     """Return an entry up to its records' length or its end: ``(pos, end, stop, where it began, *wanted values)``."""
 
-    def steps(buffer: Bytes, pos: int, end: int, stop: int) -> Steps[tuple[Any, ...]]:
-        cursor = Cursor(buffer, pos, end, stop)
+    def read_entry(cursor: Cursor) -> Steps[tuple[Any, ...]]:
         yield from wait_for_fields(fields, cursor)
         left = cursor.stop - cursor.pos
         values = yield from read_fields(fields, wanted, cursor, path)
-        return cursor.pos, cursor.end, cursor.stop, cursor.stop - left, *values
+        return cursor.stop - left, *values
 
-    return steps
+    return _fallback(read_entry)

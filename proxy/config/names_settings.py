@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ..errors import InvalidValueError
 from ..files.toml_reading import did_you_mean
+from ..quotas.names import flattened
 from ..quotas.units import shown
 from .tls_settings import Secret
 
@@ -71,7 +72,7 @@ def read_login(tables: object, *, base: Path, problems: Problems) -> LoginSettin
     if not isinstance(tables, dict):
         problems.add("names", f"expected a table, found {shown(tables)}")
         return None
-    written = flat(tables)
+    written = dict(flattened(tables))
     for key in written.keys() - set(KEYS):
         problems.add(f"names.{key}", f"unknown key; expected one of {', '.join(KEYS)}{did_you_mean(key, KEYS)}")
     texts = {key: value for key, value in written.items() if isinstance(value, str)}
@@ -115,17 +116,6 @@ def _secret(texts: Mapping[str, str], jaas: Mapping[str, str], base: Path, *, to
         return Secret(file=base / texts["sasl.password.file"])
     value = texts.get("sasl.password", jaas.get("password"))
     return None if value is None else Secret(value)
-
-
-def flat(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Put dotted keys together again, which TOML reads as tables in tables."""
-    found: dict[str, Any] = {}
-    for key, value in table.items():
-        if isinstance(value, dict) and value:
-            found |= flat(value, f"{prefix}{key}.")
-        else:
-            found[f"{prefix}{key}"] = value
-    return found
 
 
 class Jaas(NamedTuple):

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import InvalidValueError
 from ..files.toml_reading import did_you_mean
+from ..quotas.names import flattened
 from ..quotas.units import shown
-from .names_settings import flat
 from .settings_values import parse_server_name
 from .tls_settings import ClientAuth, LegSettings, RoleTls, Secret, StoreSettings, StoreType, allowed
 
@@ -109,7 +109,7 @@ class _Leg:
         self._name = name or path.replace(".tls.", ".")
         self.written: Mapping[str, Any] | None = None
         if isinstance(table, dict):
-            self.written = flat(table)
+            self.written = dict(flattened(table))
         elif table is not None:
             self._add("", f"expected a table, found {shown(table)}")
 

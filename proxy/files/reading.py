@@ -174,3 +174,19 @@ def _is_locked(descriptor: int) -> bool:
     except BlockingIOError:
         return False
     return True
+
+
+Identities = tuple[tuple[int, int, int, int], ...]
+"""What shows that one of some files is another one, or was written: zeros for one that is not there."""
+
+
+def identities_of(files: Iterable[Path]) -> Identities:
+    """Return what shows that a file, or the file that a link leads to, has become another one. Blocking."""
+    found = []
+    for path in files:
+        try:
+            status = os.stat(path)  # noqa: PTH116 - of many, once a second
+            found.append((status.st_dev, status.st_ino, status.st_mtime_ns, status.st_size))
+        except (OSError, ValueError):  # the second one about a zero byte in the path
+            found.append((0, 0, 0, 0))
+    return tuple(found)

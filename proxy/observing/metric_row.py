@@ -18,6 +18,8 @@ from ..roles import Role
 from ..statistics.counters import Histogram
 
 if TYPE_CHECKING:
+    from enum import Enum
+
     from admission.turns import BudgetNode
 
     from ..diagnostics.partition_rates import PartitionRate
@@ -138,4 +140,13 @@ def counted_by(**reads: Callable[[RoleStatistics], float]) -> Read:
     """Return counters by role and one more label, whose values are the names of `reads`."""
     return lambda sources: [
         ((role.value, label), read(sources.statistics.of(role))) for role in Role for label, read in reads.items()
+    ]
+
+
+def counted_of_each(members: type[Enum], read: Callable[[RoleStatistics], Mapping[str, int]]) -> Read:
+    """Return counters by role and member of an enumeration, all of them there from the start."""
+    return lambda sources: [
+        ((role.value, each.value), read(sources.statistics.of(role)).get(each.value, 0))
+        for role in Role
+        for each in members
     ]

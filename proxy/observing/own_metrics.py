@@ -16,9 +16,8 @@ from ..network.accept_limiter import Pause
 from ..process.supervision import Task
 from ..relay.direction import Cause
 from ..relay.in_flight import Full
-from ..roles import Role
 from ..tls.failures import Reason
-from .metric_row import counter, gauge, info, one, per_role
+from .metric_row import counted_of_each, counter, gauge, info, one, per_role
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -89,20 +88,6 @@ def _paused(sources: Sources) -> Iterator[Sample]:
         yield (pause.value,), pause is pausing
 
 
-def _ended(sources: Sources) -> Iterator[Sample]:
-    for role in Role:
-        ended = sources.statistics.of(role).ended
-        for cause in Cause:
-            yield (role.value, cause.value), ended[cause.value]
-
-
-def _in_flight(sources: Sources) -> Iterator[Sample]:
-    for role in Role:
-        pauses = sources.statistics.of(role).in_flight_pauses
-        for full in Full:
-            yield (role.value, full.value), pauses[full.value]
-
-
 def _from(read: Callable[[Overload], float]) -> Read:
     return lambda sources: [((), 0 if sources.overload is None else read(sources.overload))]
 
@@ -114,11 +99,15 @@ OVERLOAD_METRICS = (
         _pauses,
     ),
     gauge("accept_paused{reason}", "1 for the reason why no connection is accepted now; 0 for the others.", _paused),
-    counter("ended_connections_total{role,cause}", "Relayed connections that have ended, by cause.", _ended),
+    counter(
+        "ended_connections_total{role,cause}",
+        "Relayed connections that have ended, by cause.",
+        counted_of_each(Cause, lambda role: role.ended),
+    ),
     counter(
         "in_flight_pauses_total{role,bound}",
         "Times that a connection was not read on because it had too much in flight.",
-        _in_flight,
+        counted_of_each(Full, lambda role: role.in_flight_pauses),
     ),
     gauge(
         "held_bytes",

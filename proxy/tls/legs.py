@@ -9,7 +9,6 @@ good one comes.
 
 from __future__ import annotations
 
-import os
 import ssl
 import time
 from collections import Counter
@@ -19,13 +18,12 @@ from typing import TYPE_CHECKING
 import trio
 
 from ..errors import ConfigurationError
-from ..files.reading import no_answer, silent
+from ..files.reading import Identities, identities_of, no_answer, silent
 from ..threads import in_thread
 from .handshakes import Handshakes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
-    from pathlib import Path
 
     from ..config.settings_tables import LimitSettings
     from ..config.tls_settings import LegSettings, RoleTls
@@ -37,7 +35,6 @@ LOOK_SECONDS = 1.0
 HANGS_SECONDS = 5.0
 """If a look takes longer than this, the disk hangs."""
 OUTCOMES = ("success", "failed")
-_Look = tuple[tuple[int, int, int, int], ...]
 
 
 @dataclass(slots=True)
@@ -45,9 +42,9 @@ class _Kept:
     """The last known state of one leg's files."""
 
     leg: Leg
-    seen: _Look
+    seen: Identities
     """The files as they were when they were read last: they are in use, or they were refused."""
-    pending: _Look | None = None
+    pending: Identities | None = None
     """The files as the last look found them, if they have changed since `seen`. They are read only when the next look
     finds them the same. Otherwise a key could be read before its new certificate is there."""
     error: str | None = None
@@ -118,7 +115,7 @@ class Legs:
 
     def _look(self, kept: _Kept) -> None:
         """Read the files; runs in a thread."""
-        now = _look_at(kept.leg.settings.files)
+        now = identities_of(kept.leg.settings.files)
         if now == kept.seen:
             kept.pending = None
             if kept.unread:
@@ -128,7 +125,7 @@ class Legs:
         else:
             self._read(kept, now)
 
-    def _read(self, kept: _Kept, now: _Look) -> None:
+    def _read(self, kept: _Kept, now: Identities) -> None:
         again, kept.pending, kept.seen = now == kept.seen, None, now
         leg = kept.leg
         try:
@@ -164,7 +161,7 @@ def open_legs(roles: Sequence[RoleTls], *, limits: LimitSettings, log: Log) -> L
         if settings.name in hanging:
             problems += hanging[settings.name]
             continue
-        seen = _look_at(settings.files)
+        seen = identities_of(settings.files)
         try:
             handshakes = listening if settings.listens else dialling
             kept[settings.name] = _Kept(_leg(settings, handshakes, log), seen)
@@ -214,19 +211,6 @@ def _refuse_invalid(fresh: Loaded, in_use: Loaded, now: float) -> None:
                 f"{new.place}: expected a certificate that is valid now, found one that is valid from {first} to "
                 f"{last}; the one in use is valid until {until}"
             )
-
-
-def _look_at(files: Sequence[Path]) -> _Look:
-    """Return what shows that a file, or the file that a link leads to, has become another one; zeros if there is no
-    file."""
-    found = []
-    for path in files:
-        try:
-            status = os.stat(path)  # noqa: PTH116 - of many, once a second
-            found.append((status.st_dev, status.st_ino, status.st_mtime_ns, status.st_size))
-        except (OSError, ValueError):  # the second one about a zero byte in the path
-            found.append((0, 0, 0, 0))
-    return tuple(found)
 
 
 def _shown(expires: dict[str, float]) -> dict[str, str]:

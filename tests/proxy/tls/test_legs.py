@@ -249,14 +249,14 @@ async def test_a_disk_that_hangs_is_told_and_keeps_no_other_leg_from_its_new_key
     other = Keys(tmp_path / "other")
     roles = [RoleTls(listen=keys.listen()), RoleTls(listen=replace(other.listen(), name="other.listen"))]
     legs = open_legs(roles, limits=LIMITS, log=log)
-    answers, look_at = threading.Event(), module._look_at
+    answers, look_at = threading.Event(), module.identities_of
 
     def hang(files: Sequence[Path]) -> object:
         if files[0].is_relative_to(tmp_path / "tls"):
             answers.wait(20.0)
         return look_at(files)
 
-    monkeypatch.setattr(module, "_look_at", hang)
+    monkeypatch.setattr(module, "identities_of", hang)
     monkeypatch.setattr(module, "LOOK_SECONDS", 0.02)
     monkeypatch.setattr(module, "HANGS_SECONDS", 0.05)
     before = [leg.loaded for leg in legs]
