@@ -49,17 +49,17 @@ pass, with Kafka's own keys (KIP-73); a change takes effect within 250 ms, witho
 
 \b
 Examples:
-  throttle-sidecar check --config proxy.toml        is it right, and what does it mean?
+  throttle-sidecar check --config proxy.toml        validate both files, show what holds
   throttle-sidecar run --config proxy.toml          start; SIGHUP reloads, SIGTERM drains
   throttle-sidecar run --config proxy.toml --set http.listen=0.0.0.0:9404
   throttle-sidecar set leader.replication.throttled.rate 20MiB/s --for 2h
-  throttle-sidecar undo --last                      what it hid counts again
+  throttle-sidecar undo --last                      revert the newest override
   throttle-sidecar status                           watch it work
   throttle-sidecar status --once --json --url http://127.0.0.1:9404
   throttle-sidecar plan move.json --bootstrap kafka-101:9092 --within 2h --apply --fleet fleet.toml
   throttle-sidecar verify move.json --bootstrap kafka-101:9092 --fleet fleet.toml --wait 2h --remove
   throttle-sidecar health                           exit 0 if it answers, for a container's health check
-  throttle-sidecar guard --after 3s                 lead the broker around a sidecar that is dead, and back
+  throttle-sidecar guard --after 3s                 lead replication around a dead sidecar
   throttle-sidecar decode --kind request fetch.bin  one Kafka frame as JSON
 
 \b

@@ -234,10 +234,10 @@ def layer_report(quota_file: QuotaFile, broker_id: int, now: datetime, place: st
 
 
 def layer_words(report: Json, now: datetime) -> str:
-    """Return the report for people: ``(override 7f3a12, until …; hides 50.00 MiB/s (52428800 B/s) of brokers.101)``."""
+    """Return the report for people: ``(override 7f3a12, until …; hides 50.00 MiB/s (52428800 B/s), brokers.101)``."""
     until, hides = report["until"], report["hides"]
     ends = "" if until is None else f", until {format_time(until)}, {format_distance(until, now)}"
-    hidden = "" if hides is None else f"; hides {hides['value']} of {hides['layer']}"
+    hidden = "" if hides is None else f"; hides {hides['value']}, {hides['layer']}"
     return f"({report['layer']}{ends}{hidden})"
 
 

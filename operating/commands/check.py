@@ -38,9 +38,9 @@ if TYPE_CHECKING:
     "quotas_path",
     type=FILE,
     metavar="FILE",
-    help="The quotas file, instead of the one that the configuration names.",
+    help="This quotas file instead of proxy.toml's.",
 )
-@click.option("--at", "at", metavar="TIME", help="What would hold then, like 2026-12-01T23:30:00+01:00. Default: now.")
+@click.option("--at", "at", metavar="TIME", help="Show what holds at 2026-12-01T23:30:00+01:00.  [default: now]")
 @json_option
 def command(
     *,
@@ -53,16 +53,15 @@ def command(
     """Validate proxy.toml and quotas.toml and show the quotas in effect for this broker.
 
     Every problem of both files is listed, with its key and what was expected. Each value is shown with its layer
-    (default, section of the file, or override), its end, and what an override hides. Warnings are about what is
-    valid and hardly meant, like a rate with no replicas listed. What changes by itself, by an until, is
-    listed with its time; --at shows what holds at another one.
+    (default, section of the file, or override), its end, and what an override hides; then the next changes. A warning
+    is about something valid that is probably not meant, such as a rate without replicas.
 
-    Exit status 0: both files are right. 1: one is not. Whether the running sidecar does what is meant: `status`.
+    Exit status 0: both files are valid. 1: one is not. Whether the running sidecar does what is meant: `status`.
 
     \b
     Examples:
       throttle-sidecar check --config proxy.toml
-      throttle-sidecar check --at 2026-12-01T03:30:00+01:00      tonight, after an until has passed?
+      throttle-sidecar check --at 2026-12-01T03:30:00+01:00      what will hold tonight?
       throttle-sidecar check --config proxy.toml --quotas quotas.new.toml && mv quotas.new.toml quotas.toml
     """
     try:

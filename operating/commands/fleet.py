@@ -31,15 +31,20 @@ _KUBECTL_SECONDS = 30.0
 
 @click.group("fleet", short_help="Write the list of all sidecars, fleet.toml.")
 def command() -> None:
-    """Commands about fleet.toml, which lists the sidecars for `--fleet`."""
+    """Write fleet.toml, which lists the sidecars for `--fleet`.
+
+    \b
+    Example:
+      throttle-sidecar fleet init --bootstrap kafka-101:9092 --token-file token
+    """
 
 
 @command.command("init")
 @cluster_options
-@click.option("--selector", metavar="LABELS", help="Pods instead of --bootstrap, by kubectl: app=kafka.")
-@click.option("--namespace", metavar="NAME", help="Of the pods.")
-@click.option("--port", type=click.IntRange(1, 65535), default=9404, show_default=True, help="Where sidecars answer.")
-@click.option("--token-file", type=FILE, metavar="FILE", help="The token that they want for changes.")
+@click.option("--selector", metavar="LABELS", help="Ask kubectl for these pods, instead of --bootstrap.")
+@click.option("--namespace", metavar="NAME", help="The pods' namespace.")
+@click.option("--port", type=click.IntRange(1, 65535), default=9404, show_default=True, help="The sidecars' HTTP port.")
+@click.option("--token-file", type=FILE, metavar="FILE", help="The token that sidecars require for changes.")
 @click.option(
     "--out", type=FILE, default=Path("fleet.toml"), show_default=True, metavar="FILE", help="The file to write."
 )

@@ -38,9 +38,11 @@ _MOST_UID = 4294967294
     default="3s",
     show_default=True,
     metavar="DURATION",
-    help="How long the sidecar may be silent before traffic is led around it, at least 0.5s.",
+    help="How long the sidecar may be silent, at least 0.5s.",
 )
-@click.option("--textfile", type=FILE, metavar="FILE", help="Metrics for node_exporter's collector.")
+@click.option(
+    "--textfile", type=FILE, metavar="FILE", help="Write metrics here, for node_exporter's textfile collector."
+)
 @click.option(
     "--ports",
     default="9092",
@@ -50,7 +52,7 @@ _MOST_UID = 4294967294
 )
 @click.option(
     "--uid", type=click.IntRange(0, _MOST_UID), default=65532, show_default=True, metavar="UID",
-    help="The same: the user id that the sidecar runs as, whose own connections are left alone.",
+    help="The same: the sidecar's user id, whose connections are left alone.",
 )  # fmt: skip
 def command(
     config_path: Path,
@@ -62,21 +64,15 @@ def command(
 ) -> None:
     """Fail open: while the sidecar is dead, its broker replicates without it, unthrottled.
 
-    Without a guard a dead sidecar cuts replication until somebody restarts it: replicas leave the ISR after
-    replica.lag.time.max.ms (30 s), and producers with acks=all and min.insync.replicas fail. The guard asks the
-    sidecar five times a second, at its private socket (control.directory in proxy.toml). No later than --after after
-    the last answer the kernel leads whoever dials the sidecar to whom the sidecar would have dialled. When the sidecar
-    is ready again the guard takes that away and resets the connections that went around, so that they are dialled
-    anew, through it. Each change is a JSON line on standard output, and in --textfile metrics with alerts
-    (ReplicationThrottleGuardAround and the like).
+    Without a guard a dead sidecar cuts replication until it is restarted: replicas leave the ISR after
+    replica.lag.time.max.ms (30 s), and producers with acks=all may fail. The guard asks the sidecar five times a
+    second, at its private socket (control.directory in proxy.toml). At most --after after the last answer, iptables
+    rules lead connections past the sidecar; when it is ready again, the rules go, and connections that went around are
+    reset. Changes are logged to standard output and, with --textfile, counted in metrics that have alerts.
 
-    It needs iptables, and root or CAP_NET_ADMIN. Its rules are in chains of its own (THROTTLE_GUARD_ and THROTTLE_OUT_
-    with broker.id), which are gone when it ends, by any signal but SIGKILL; it touches no other rule, and restores its
-    own where somebody flushes them. It tries the ways around by connections of its own, once a minute and before it
-    reports that traffic goes around. Names in proxy.toml are looked up when it starts. It refuses where one leg of a
-    role is encrypted and the other is not: without the sidecar both ends would not understand each other. Where a
-    broker listens on loopback alone and is dialled from elsewhere, or dials others by a name on loopback
-    ([[egress.peers]] listen = "127.…"), it sets net.ipv4.conf.all.route_localnet=1, and closes loopback to neighbours.
+    It needs iptables, and root or CAP_NET_ADMIN. Its rules are in chains of its own, THROTTLE_GUARD_ and THROTTLE_OUT_
+    with the broker's id; they go when it ends, except by SIGKILL. It sets net.ipv4.conf.all.route_localnet=1 where a
+    way ends at loopback. It refuses roles of which one leg is encrypted and the other is not. See docs/guard.md.
 
     \b
     Examples:

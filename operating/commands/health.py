@@ -27,10 +27,12 @@ _TIMEOUT_SECONDS = 2.0
 @click.command("health", short_help="Exit 0 if the sidecar answers, for health checks.")
 @config_option
 @set_option
-@click.option("--url", type=SIDECAR_URL, metavar="URL", help="Where it is, instead of what the configuration says.")
+@click.option("--url", type=SIDECAR_URL, metavar="URL", help="Its address, instead of http.listen.")
 @click.option("--ready", is_flag=True, help="Ask /readyz (traffic may be sent here), not /healthz (it is alive).")
 def command(config_path: Path, overrides: tuple[str, ...], url: str | None, *, ready: bool) -> None:
-    """Ask the running sidecar whether it is healthy, or ready.
+    """Ask the running sidecar whether it is alive, or ready.
+
+    Exit status 0: it is. 1: it is not, or does not answer.
 
     \b
     Examples:

@@ -51,14 +51,14 @@ config_option = click.option(
     default=DEFAULT_CONFIG,
     show_default=True,
     metavar="FILE",
-    help="The static configuration.",
+    help="The sidecar's configuration.",
 )
 set_option = click.option(
     "--set",
     "overrides",
     multiple=True,
     metavar="KEY.PATH=VALUE",
-    help="Replace one key of it, like ingress.listen=0.0.0.0:9092. May be repeated.",
+    help="Replace a key of it, e.g. ingress.listen=0.0.0.0:9092; repeatable.",
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 
@@ -87,14 +87,21 @@ class Where(NamedTuple):
 _BROKER = click.IntRange(min=0)
 _WHERE = (
     click.option(
-        "--url", "urls", type=SIDECAR_URL, multiple=True, help="A sidecar elsewhere, or unix:DIRECTORY of control.sock."
+        "--url",
+        "urls",
+        type=SIDECAR_URL,
+        multiple=True,
+        help="This sidecar, http://HOST:9404 or unix:DIRECTORY; repeatable.",
     ),
-    click.option("--fleet", type=FILE, metavar="FILE", help="A fleet.toml: all sidecars that it lists."),
+    click.option("--fleet", type=FILE, metavar="FILE", help="All sidecars of this fleet.toml."),
+    click.option("--at", type=_BROKER, multiple=True, metavar="N", help="With --fleet: only this broker; repeatable."),
     click.option(
-        "--at", type=_BROKER, multiple=True, metavar="N", help="With --fleet: only this broker's; repeatable."
-    ),
-    click.option(
-        "--except", "without", type=_BROKER, multiple=True, metavar="N", help="With --fleet: not this broker's."
+        "--except",
+        "without",
+        type=_BROKER,
+        multiple=True,
+        metavar="N",
+        help="With --fleet: not this broker; repeatable.",
     ),
 )
 

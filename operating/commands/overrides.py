@@ -12,7 +12,7 @@ import click
 from proxy.control.override_routes import PATH, UNDO_PATH
 
 from ..fleet.members import at_all, author, get, post
-from ..fleet.replies import error_lines, result_lines, whom
+from ..fleet.replies import error_lines, layer_name, result_lines, whom
 from ..quota_words import format_distance, format_time
 from ..terminal import encoded, problems_as_json, say, say_json
 from .options import json_option, where_options
@@ -82,25 +82,26 @@ def listing(replies: Sequence[Reply], now: datetime) -> list[str]:
 def _override(override: Json, now: datetime) -> Iterator[str]:
     label = "" if override["label"] is None else f"  {override['label']}"
     since, until = datetime.fromisoformat(override["since"]), override["until"]
-    ends = "stays until it is undone"
+    ends = "no end"
     if until is not None:
         end = datetime.fromisoformat(until)
-        ends = f"ends {format_time(end)}, {format_distance(end, now)}"
+        ends = f"ends {format_time(end)} ({format_distance(end, now)})"
     yield f"{override['id']}{label}"
     yield f"  by   {override['by']}, {format_time(since)}; {ends}"
     if override["reason"]:
         yield f"  why  {override['reason']}"
     for change in override["changes"]:
         name = change["key"] if change["place"] == "broker" else f"{change['place']}: {change['key']}"
-        hides = "" if change["hides"] is None else f"  (hides {change['hides']['value']} of {change['hides']['layer']})"
-        covered = "" if change["effective"] else "  NOT EFFECTIVE: a newer override hides it"
+        below = change["hides"]
+        hides = "" if below is None else f"  (hides {below['value']}, {layer_name(below['layer'])})"
+        covered = "" if change["effective"] else "  NOT EFFECTIVE: hidden by a newer override"
         yield f"  {name} = {change['says']}{hides}{covered}"
 
 
-@click.command("undo", short_help="Take back what set or plan --apply did.")
+@click.command("undo", short_help="Revert what set or plan --apply changed.")
 @click.argument("override", metavar="[ID]", required=False)
 @click.option("--label", metavar="TEXT", help="All overrides with this label.")
-@click.option("--last", is_flag=True, help="The one that was made last at each sidecar.")
+@click.option("--last", is_flag=True, help="The newest at each sidecar, which may differ over a --fleet.")
 @where_options
 @json_option
 @click.pass_context
@@ -114,11 +115,10 @@ def undo(
     where: Where,
     as_json: bool,
 ) -> None:
-    """Remove the override with this ID, those with a label, or the last one.
+    """Remove the override with this ID, those with a label, or the newest.
 
-    What it hid in quotas.toml or in an older override counts again, whatever was changed in between. A sidecar that has
-    no such override is named and is no failure, as long as one had it. Exit status 1 if a sidecar does not answer or
-    refuses, or if none had it.
+    What it hid in quotas.toml or in an older override counts again at once. Exit status 1 if a sidecar does not answer
+    or refuses, or if none has such an override.
 
     \b
     Examples:

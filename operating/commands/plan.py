@@ -87,28 +87,26 @@ class Asked:
     lasting: float | None
 
 
-@click.command("plan", short_help="From a reassignment to its quotas, its time and its load.")
+@click.command("plan", short_help="Find the quotas of a reassignment and its time; apply them.")
 @click.argument("reassignment", type=FILE, metavar="REASSIGNMENT.json")
-@click.option("--current", type=FILE, metavar="FILE", help="What is now, in the same form: no cluster is asked then.")
+@click.option("--current", type=FILE, metavar="FILE", help="Current assignment, instead of --bootstrap.")
 @cluster_options
-@click.option("--measure", type=SPAN, metavar="TIME", help="Watch producers so long, for IN: such as 30s.")
-@click.option(
-    "--bytes", "size_bytes", type=SIZE, metavar="SIZE", help="Of all that moves, such as 300GiB, without a cluster."
-)
-@click.option("--rate", type=RATE, help="For every broker that sends or fetches, such as 20MiB/s.")
+@click.option("--measure", type=SPAN, metavar="TIME", help="Measure IN for so long, e.g. 30s.")
+@click.option("--bytes", "size_bytes", type=SIZE, metavar="SIZE", help="Size of all that moves, e.g. 300GiB.")
+@click.option("--rate", type=RATE, help="Of every broker that sends or fetches, e.g. 20MiB/s.")
 @click.option(
     "--finish-by",
     metavar="TIME",
-    help="Let sidecars find the least rates that end by then (06:00 is UTC), up to --rate.",
+    help="Sidecars adapt their rates to end by then, e.g. 06:00 (UTC), up to --rate.",
 )
-@click.option("--within", type=SPAN, metavar="TIME", help="Find the smallest rates that end by then, such as 2h.")
-@click.option("--capacity", type=CAPACITY, help="N, what a broker's network carries, such as 1.25GB/s: T < N - IN/R.")
-@click.option("--apply", "applies", is_flag=True, help="Throttle it: an override at each sidecar of --fleet or --url.")
-@click.option("--print", "prints", is_flag=True, help="Print it as TOML, for a quotas.toml that is kept in Git.")
+@click.option("--within", type=SPAN, metavar="TIME", help="Find the smallest rate that ends in time, e.g. 2h.")
+@click.option("--capacity", type=CAPACITY, help="N, a broker's network, e.g. 1.25GB/s.")
+@click.option("--apply", "applies", is_flag=True, help="Store the overrides, at --fleet or --url.")
+@click.option("--print", "prints", is_flag=True, help="Print the quotas as TOML, for quotas.toml.")
 @whole_fleet_options
-@click.option("--label", metavar="TEXT", help="Of the overrides.  [default: from the file's name and content]")
+@click.option("--label", metavar="TEXT", help="Label of the overrides.  [default: from the file]")
 @click.option(
-    "--for", "lasting", type=LASTING, metavar="TIME", help="When they end.  [default: some time after the planned end]"
+    "--for", "lasting", type=LASTING, metavar="TIME", help="How long they last.  [default: the planned time and more]"
 )
 @json_option
 def command(
@@ -119,20 +117,17 @@ def command(
     as_json: bool,
     **asked: Any,
 ) -> None:
-    """Say what REASSIGNMENT.json moves, how long it takes, and which quotas hold it.
+    """Show what REASSIGNMENT.json moves, how long it takes, and the quotas that throttle it.
 
-    It is the file that kafka-reassign-partitions executes; the whole output of its --generate will do as well, and
-    then needs no --current. Replicas that exist are throttled as leaders (any of them may lead), replicas to be added
-    as followers, as `kafka-reassign-partitions --throttle` does it, but by the sidecars. Nothing is executed. --apply
-    makes one override at the sidecar of each broker concerned, all with the label of the move, which verify --remove
-    takes away again; it shows what held and what holds. Exit status 1: something is wrong with what was given, or a
-    sidecar concerned does not have it in force.
+    The file is that of kafka-reassign-partitions --execute, or the whole output of --generate, which needs no
+    --current. Nothing is executed. Existing replicas are throttled as leaders, because any of them may lead, added ones
+    as followers. --apply stores one override at the sidecar of each broker concerned, with the move's label; verify
+    --remove undoes it. Exit status 1: a file, an option or a sidecar is wrong.
 
     \b
     Which rate T is right?  IN < T < N - IN/R
-      IN  what a broker takes in from leaders anyway: --measure 30s
-      N   what its network carries: --capacity        R  replication factor
-    At T <= IN a move may never end; above N - IN/R clients have nothing left.
+      IN  bytes/s that a broker fetches in sync: --measure 30s; at T <= IN a move may never end
+      N   bytes/s of its network: --capacity; above N - IN/R clients have nothing left. R: replication factor
 
     \b
     Examples:
@@ -140,7 +135,6 @@ def command(
       throttle-sidecar plan move.json --bootstrap kafka-101:9092 --rate 20MiB/s    how long would it take?
       throttle-sidecar plan move.json --bootstrap kafka-101:9092 --within 2h --measure 30s --apply --fleet fleet.toml
       throttle-sidecar plan generated.txt --bytes 300GiB --rate 50MiB/s --print
-      throttle-sidecar plan move.json --bytes 300GiB --finish-by 06:00 --rate 300MiB/s --apply --fleet fleet.toml
     """
     what = Asked(**asked)
     _refuse_what_does_not_go_together(rate, within, what)

@@ -31,21 +31,26 @@ NICE = 10
 @click.option(
     "--take-over",
     is_flag=True,
-    help="Take listeners and live connections from the sidecar that runs with this proxy.toml, if one does.",
+    help="Take listeners and live connections over from the running sidecar, if there is one.",
 )
 def command(config_path: Path, overrides: tuple[str, ...], *, take_over: bool) -> None:
     """Run the sidecar until SIGTERM.
 
-    SIGHUP reads quotas.toml again (so do changes of the file, and POST /-/reload). SIGTERM, SIGINT and SIGQUIT
-    drain: no new connections, those that are open may finish what is in flight; a second one ends at once.
-    SIGUSR2 starts the program anew with --take-over: it goes on with every connection where this one stood, and this
-    one ends. SIGUSR1, SIGALRM and the like are told in the log and ignored. Status 70: the loop hung
-    for five seconds, see the log. Environment variables like
-    THROTTLE_INGRESS__LISTEN replace single keys of the configuration, --set replaces them last.
+    \b
+    Signals:
+      SIGHUP                    read quotas.toml again, as after every saved change of it
+      SIGTERM, SIGINT, SIGQUIT  drain: finish fetches in flight, accept nothing new; a second one ends at once
+      SIGUSR2                   start the installed program with --take-over, and end when it has taken over
+
+    Exit status 0: drained. 1: the configuration is wrong. 70: the event loop hung for 5 s, see the log.
+
+    An environment variable such as THROTTLE_INGRESS__LISTEN replaces one key of proxy.toml; --set replaces it last.
 
     \b
-    Example:
-      throttle-sidecar run --config /etc/throttle/proxy.toml --set log.level=debug
+    Examples:
+      throttle-sidecar run --config /etc/kafka-throttle-sidecar/proxy.toml
+      throttle-sidecar run --set log.level=debug --set http.listen=0.0.0.0:9404
+      throttle-sidecar run --take-over                  upgrade: no connection is lost
     """
     with _without_looks():
         if take_over:

@@ -36,27 +36,34 @@ _REFRESH_SECONDS = 1.0
     "config_path",
     type=FILE,
     metavar="FILE",
-    help="The sidecar of this configuration.  [default: proxy.toml, if it is there and nothing else is asked for]",
+    help="The sidecar of this proxy.toml.  [default: proxy.toml, if it exists, without --url or --fleet]",
 )
 @where_options
-@click.option("--json", "as_json", is_flag=True, help="Print each sidecar's own JSON, one line each, once.")
-@click.option("--watch/--once", "watch", default=None, help="Refresh every second. Default: if this is a terminal.")
+@click.option("--json", "as_json", is_flag=True, help="Print each sidecar's JSON once, one line each.")
+@click.option(
+    "--watch/--once",
+    "watch",
+    default=None,
+    help="Refresh every second, or print once.  [default: --watch on a terminal]",
+)
 @click.pass_context
 def command(
     ctx: click.Context, /, *, config_path: Path | None, where: Where, as_json: bool, watch: bool | None
 ) -> None:
     """Show quota, rate, lag and time left of each role, its connections, and the partitions furthest behind.
 
-    Rates are bytes per second over the last 11 seconds, lag is messages between where followers fetch and their
-    leaders' high watermark. ETA is the lag over the speed at which it shrinks. "of quota" is yellow above 105 %, as it
-    may be with replicas in sync, with batches larger than a small quota, and until 11 seconds after a quota was
-    lowered; more than that is amiss. "unthrottled beside it" is what passes that no list names or the sidecar does not
-    understand; "of it in sync" counts against the quota and is never held back. "!" marks what is amiss: below the
-    first table it is said, with what holds and what will change by itself.
+    \b
+      rate              bytes per second over the last 11 seconds
+      of quota          yellow above 105 %: normal with replicas in sync, with batches larger than a small
+                        quota, and for 11 s after the quota was lowered
+      unthrottled rate  on no list, or not decodable; not part of the rate
+      lag, ETA          messages behind the leader's high watermark; lag over the speed at which it shrinks
+      in-sync rate      part of the rate: counted, never held back
+      left out          partitions left out of fetches because the quota was used up, since the start
+      fetches held      requests that wait in the sidecar now
+      !                 a warning below the table says why
 
-    Of several sidecars (--url, or --fleet with a fleet.toml) the worst comes first, after the totals.
-
-    Exit status 1 if a sidecar does not answer.
+    Of several sidecars the worst comes first, after the totals. Exit status 1 if one does not answer.
 
     \b
     Examples:

@@ -78,11 +78,11 @@ class Places:
 @click.argument("reassignment", type=FILE, metavar="REASSIGNMENT.json")
 @cluster_options
 @whole_fleet_options
-@click.option("--label", metavar="TEXT", help="Of the move's overrides.  [default: as plan derives it from the file]")
-@click.option("--wait", type=DURATION, metavar="TIME", help="Wait so long for it to be done, such as 2h.")
-@click.option("--remove", is_flag=True, help="Remove what is left behind, if nothing is under way.")
-@click.option("--force", is_flag=True, help="With --remove: although brokers of the move do not answer.")
-@click.option("--preserve-throttles", is_flag=True, help="Leave the brokers' own throttles alone, whoever set them.")
+@click.option("--label", metavar="TEXT", help="Label of the move's overrides.  [default: from the file, as plan]")
+@click.option("--wait", type=DURATION, metavar="TIME", help="Wait at most so long until it is done, e.g. 2h.")
+@click.option("--remove", is_flag=True, help="Remove what is left behind, once it is done.")
+@click.option("--force", is_flag=True, help="With --remove: even if brokers of the move do not answer.")
+@click.option("--preserve-throttles", is_flag=True, help="Leave the brokers' own throttles alone.")
 @json_option
 @click.pass_context
 def command(
@@ -99,24 +99,22 @@ def command(
     as_json: bool,
     **reach: Any,
 ) -> None:
-    """Say whether REASSIGNMENT.json is done and whether a throttle is left behind.
+    """Show whether REASSIGNMENT.json is done and whether a throttle is left behind.
 
-    Done: every partition has the replicas it shall have, all in sync and in the log directories that are named,
-    nothing under way. Left behind: overrides with the label of the move at the sidecars of --fleet or --url, and the
-    brokers' own throttles in the configs of topics and brokers that kafka-reassign-partitions --throttle sets for such
-    a move; others stay, and are named. A throttle that is forgotten slows the next broker that restarts.
+    Done: every partition has its replicas, all in sync and in the log directories that the file names, and nothing is
+    under way. Left behind: overrides with the move's label at --fleet or --url, and the configs that
+    kafka-reassign-partitions --throttle sets. A forgotten throttle slows the next broker that restarts.
 
-    --remove undoes that label and nothing else, and takes Kafka's own throttles out only if nothing moves at all, as
-    kafka-reassign-partitions --verify does. Not while this move is under way, nor while a broker of it does not answer,
-    unless --force says so.
+    --remove undoes the label, and removes Kafka's configs once nothing moves in the cluster. It does neither while this
+    move is under way or, without --force, while a broker of it does not answer.
 
     \b
     Exit status
       0  done, and nothing is left behind
       1  not done, or something is left behind
       2  wrong usage
-      3  a broker or a sidecar cannot be reached, or refuses to answer
-      4  what was given is wrong: a file, an address (other commands say 1)
+      3  a broker or a sidecar does not answer, or refuses
+      4  a file or an address is wrong (1 with other commands)
 
     \b
     Examples:

@@ -19,8 +19,8 @@ from proxy.logs.queue import LogQueue
 from .options import FILE
 
 
-@click.command("webhook", short_help="On Kubernetes: give brokers' pods their sidecar as they are made.")
-@click.option("--listen", default="0.0.0.0:8443", show_default=True, metavar="HOST:PORT", help="HTTPS.")
+@click.command("webhook", short_help="On Kubernetes: inject the sidecar into brokers' pods.")
+@click.option("--listen", default="0.0.0.0:8443", show_default=True, metavar="HOST:PORT", help="Where it serves HTTPS.")
 @click.option(
     "--certificate", type=FILE, default=Path("/etc/throttle-webhook-tls/tls.crt"), show_default=True, help="PEM."
 )
@@ -30,15 +30,15 @@ from .options import FILE
     type=FILE,
     default=Path("/etc/throttle-webhook/addition.json"),
     show_default=True,
-    help="What pods are given, as the Helm chart renders it.",
+    help="What is added to a pod, as the Helm chart renders it.",
 )
 @click.option("--log-format", type=click.Choice([each.value for each in LogFormat]), default="json", show_default=True)
 def command(listen: str, certificate: Path, key: Path, addition: Path, log_format: str) -> None:
-    """Answer the API server's AdmissionReviews until SIGTERM.
+    """Answer the API server's AdmissionReviews until SIGTERM: inject the sidecar into brokers' pods.
 
-    A pod with the label kafka-throttle-sidecar/inject=true gets the sidecar before it is stored, once, or is
-    refused with a reason; any other passes untouched. The Helm chart (deploy/helm, webhook.create) runs this and
-    registers it. The files are read again within a second or two of their change.
+    A pod with the label kafka-throttle-sidecar/inject=true gets the sidecar once, or is refused with a reason; any
+    other passes unchanged. The Helm chart (deploy/helm, webhook.create) runs and registers this. Changed files are
+    read within two seconds.
 
     \b
     Example:

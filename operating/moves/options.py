@@ -97,7 +97,7 @@ def cluster_options(command: _Command) -> _Command:
 _CLUSTER_OPTIONS = (
     click.option(
         "--bootstrap", "--bootstrap-server", "bootstrap", multiple=True, metavar="HOST:PORT",
-        help="A broker of the cluster to ask; may be repeated.",
+        help="A broker of the cluster; repeatable.",
     ),
     click.option(
         "--command-config", "properties", type=FILE, metavar="FILE",
@@ -105,7 +105,7 @@ _CLUSTER_OPTIONS = (
     ),
     click.option(
         "--hosts", type=FILE, metavar="FILE",
-        help="Addresses of brokers whose names this machine cannot resolve, as in /etc/hosts.",
+        help="Addresses of brokers that do not resolve here, as in /etc/hosts.",
     ),
 )  # fmt: skip
 

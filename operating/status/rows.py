@@ -192,18 +192,18 @@ def amiss_at(page: Page) -> Iterator[Amiss]:
 def amiss_in(page: Page, name: str, role: RoleState) -> Iterator[Amiss]:
     """Yield what concerns one role."""
     for reason, count in role.undecoded.items():
-        yield Amiss(page.broker, name, f"{{count}} undecoded ({reason}), not throttled", count)
+        yield Amiss(page.broker, name, f"{{count}} undecoded ({reason}): passed unthrottled", count)
     for doubt in role.doubts:
         yield Amiss(page.broker, name, doubt.text)
     if role.connections_without_fetches and role.quota_bytes_per_second is not None:
-        text = "{count} connections without a replica's fetch, not throttled (clients, or not understood)"
+        text = "{count} connections without replica fetches: passed unthrottled (clients, or undecoded)"
         yield Amiss(page.broker, name, text, role.connections_without_fetches)
     if role.rate is not None and role.rate.late and page.enforce:
         yield Amiss(page.broker, name, role.rate.reason)
     if role.quota_bytes_per_second == 0 and page.enforce:
-        yield Amiss(page.broker, name, "the quota is 0, catch-up stands still")
+        yield Amiss(page.broker, name, "the quota is 0: catch-up is stopped")
     if page.enforce and _breaks_its_promise(role):
-        text = f"more than {OVER * 100:.0f} % of the quota has passed to replicas behind in the last 11 seconds"
+        text = f"replicas behind got more than {OVER * 100:.0f} % of the quota in the last 11 seconds"
         yield Amiss(page.broker, name, text)
 
 

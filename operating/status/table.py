@@ -79,8 +79,8 @@ def _table(left: Sequence[str], right: Sequence[str], *, elastic: str | None = N
 
 def _roles(silent: Sequence[Sidecar], found: Sequence[RoleRow], *, wide: bool, most: int | None) -> Table:
     left = ("broker", "role", "mode") if wide else ("broker", "role")
-    beside = ("unthrottled\nbeside it", "lag in\nmessages", "ETA")
-    more = ("of it\nin sync", "partitions\nleft out", "connections", "fetches\nheld") if wide else ()
+    beside = ("unthrottled\nrate", "lag in\nmessages", "ETA")
+    more = ("in-sync\nrate", "partitions\nleft out", "connections", "fetches\nheld") if wide else ()
     table = _table(left, ("quota", "rate", "of\nquota", *beside, *more), elastic="mode")
     shown = found if most is None else found[: max(most - len(silent), LEAST_ROLES)]
     if len(silent) + len(found) > 2:

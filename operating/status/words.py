@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from proxy.quotas import format_bytes
 
+from ..fleet.replies import layer_name
 from ..quota_words import format_count, format_distance, format_duration, format_rate_in_brief, format_time
 from .rows import amiss_at, amiss_in
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from .rows import Amiss, RoleRow
 
 MOST_NAMED = 12
+REVERT = "revert an override: throttle-sidecar undo ID, with the same --fleet or --url"
 _MOST_CHANGES = 3
 """The most changes of an override that are shown; `throttle-sidecar overrides` has them all."""
 _NO_HOLD = frozenset({"nothing", "nothing_behind", "lag_unknown", "deadline_passed"})
@@ -59,7 +61,8 @@ def holding(pages: Sequence[Page], now: datetime) -> list[str]:
         for line in (*_overrides(page, now), *_ahead(page, now)):
             lines.setdefault(line, []).append(page.broker)
     told = [_facts(group, now) for group in same.values()]
-    return told + [f"{whom(brokers)}{line}" for line, brokers in lines.items()]
+    told += [f"{whom(brokers)}{line}" for line, brokers in lines.items()]
+    return [*told, REVERT] if any(page.quotas.overrides for page in pages) else told
 
 
 def _overrides(page: Page, now: datetime) -> Iterator[str]:
@@ -68,15 +71,16 @@ def _overrides(page: Page, now: datetime) -> Iterator[str]:
         ends = (
             "no end"
             if override.until is None
-            else f"until {format_time(override.until)}, {format_distance(override.until, now)}"
+            else f"ends {format_time(override.until)} ({format_distance(override.until, now)})"
         )
         changed = "; ".join(
-            f"{_named(each.place, each.key)} {each.value}, hides {each.hides} of {each.layer}"
+            f"{_named(each.place, each.key)} {each.value}, hides {each.hides}, {layer_name(each.layer)}"
             for each in override.effective[:_MOST_CHANGES]
         )
         more = len(override.effective) - _MOST_CHANGES
         more_said = f"; and {more} more" if more > 0 else ""
-        yield f": override {override.id}{label} of {override.by}, {ends}: {changed or 'not effective'}{more_said}"
+        changes = changed or "hidden by newer overrides"
+        yield f": override {override.id}{label} by {override.by}, {ends}: {changes}{more_said}"
 
 
 def _named(place: str, key: str) -> str:
@@ -114,12 +118,12 @@ def _age(pages: Sequence[Page], now: datetime) -> str:
 def _ahead(page: Page, now: datetime) -> Iterator[str]:
     for name, role in page.roles.items():
         if role.until is not None:
-            yield f", {name}: holds until {format_time(role.until)} ({format_distance(role.until, now)})"
+            yield f", {name}: quota ends {format_time(role.until)} ({format_distance(role.until, now)})"
         if role.rate is not None:
             yield f", {name}: {_chosen(role, role.rate)}"
         in_need = ", ".join(f"{count} {need}" for need, count in role.behind_in_need.items() if count)
         if in_need:
-            yield f", {name}: of the replicas that are behind {in_need}"
+            yield f", {name}: replicas behind: {in_need}"
         for text in _bounds(role):
             yield f", {name}: {text}"
     change = page.quotas.next_change

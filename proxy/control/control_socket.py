@@ -105,7 +105,7 @@ class PeerProcess(NamedTuple):
         return self.user in (os.geteuid(), 0)
 
     def __str__(self) -> str:
-        return f"process {self.pid} of user {self.user}"
+        return f"pid {self.pid}, uid {self.user}"
 
 
 def peer_process(sock: socket.socket | trio.socket.SocketType) -> PeerProcess:

@@ -94,7 +94,7 @@ def override_routes(keeper: OverrideKeeper, watch: QuotaWatch, broker_id: int, *
 def _author(said: str | None, request: Request) -> str:
     """Return who asks: by their own word, and by what the connection shows."""
     shown = f"{request.peer} ({request.subject})" if request.subject else request.peer
-    return shown if said is None else f"{said} from {shown}"
+    return shown if said is None else f"{said} ({shown})"
 
 
 def _refused(status: int, problems: Sequence[str]) -> Answer:

@@ -132,4 +132,5 @@ def test_kafkas_command_is_taken_as_the_page_has_it(scene: Scene, command: str, 
     rows = [{"topic": "orders", "partition": partition, "replicas": [BROKER]} for partition in range(2)]
     (scene.folder / "move.json").write_text(json.dumps({"version": 1, "partitions": rows}))
     said = scene.run(MAINS[command], *shlex.split(arguments))
-    assert re.search("Successfully|Completed|Valid replica already elected", said), said
+    elects_nothing = command == "kafka-leader-election" and said == ""  # One broker leads all already.
+    assert elects_nothing or "Successfully" in said or "Completed" in said, said

@@ -107,7 +107,7 @@ def test_overrides_that_the_sidecar_has_stored_here_count_and_a_torn_store_is_to
     second = Override(id="bbbb", by="bob", since=made, changes=(PlacedValue("mode", "enforce", False),))
     edit(store, 101, lambda found: added(found, second, made))
     lines = sidecar("check", "--config", config).output.splitlines()
-    assert "broker 101, policy strict, observing only  (override bbbb; hides true of default)" in lines
+    assert "broker 101, policy strict, observing only  (override bbbb; hides true, default)" in lines
     assert f"override aaaa of ana, until {new.until:%Y-%m-%d %H:%M:%S} UTC: {value.key} = 3MB/s" in lines
     assert "override bbbb of bob, no end: enforce = False" in lines
     assert any(line.startswith("leader: 2.86 MiB/s (3000000 B/s)  (override aaaa, until ") for line in lines)

@@ -59,7 +59,7 @@ def test_one_sidecar_and_back(sidecars: dict[int, OneSidecar]) -> None:
     )
     listed = call("overrides", "--url", one.url)
     assert "why  disk 3" in listed.output
-    assert "hides 50.00 MiB/s (52428800 B/s) of brokers.default" in listed.output
+    assert "hides 50.00 MiB/s (52428800 B/s), brokers.default" in listed.output
     undone = call(*undo_in(done.output))
     assert (undone.exit_code, one.rate) == (0, 50 * MIB), undone.output
     assert "no overrides: quotas.toml holds" in call("overrides", "--url", one.url).output
@@ -159,7 +159,7 @@ def test_the_newest_wins_and_the_one_below_is_said_to_be_hidden(sidecars: dict[i
     url = sidecars[101].url
     call("set", RATE, 1, "--url", url)
     call("set", RATE, 2, "--url", url)
-    assert call("overrides", "--url", url).output.count("NOT EFFECTIVE: a newer override hides it") == 1
+    assert call("overrides", "--url", url).output.count("NOT EFFECTIVE: hidden by a newer override") == 1
     assert call("undo", "--last", "--url", url).exit_code == 0
     assert sidecars[101].rate == 1
 

@@ -45,13 +45,13 @@ async def test_an_override_is_shown_with_what_it_hides(one: OneSidecar) -> None:
     (effective,) = first.effective
     assert (effective.value, effective.hides) == ("5.00 MiB/s (5242880 B/s)", "50.00 MiB/s (52428800 B/s)")
     assert (effective.layer, second.effective[0].layer) == ("brokers.default", "default")
-    told = [line for line in holding([page_of(one)], now) if "override" in line]
+    told = [line for line in holding([page_of(one)], now) if "broker 101: override" in line]
     assert told == [
         (
-            f"broker 101: override aaaa (move) of ana, until {until:%Y-%m-%d %H:%M:%S} UTC, in 2h00m: {RATE} "
-            "5.00 MiB/s (5242880 B/s), hides 50.00 MiB/s (52428800 B/s) of brokers.default"
+            f"broker 101: override aaaa (move) by ana, ends {until:%Y-%m-%d %H:%M:%S} UTC (in 2h00m): {RATE} "
+            "5.00 MiB/s (5242880 B/s), hides 50.00 MiB/s (52428800 B/s), brokers.default"
         ),
-        "broker 101: override bbbb of bob, no end: mode.enforce false, hides true of default",
+        "broker 101: override bbbb by bob, no end: mode.enforce false, hides true, default",
     ]
 
 
@@ -62,4 +62,4 @@ async def test_one_that_a_newer_one_hides_is_said_not_to_be_effective(one: OneSi
         await one.keeper.add(Override(id=name, by="ana", since=now, changes=(change,)))
     older, newer = page_of(one).quotas.overrides
     assert (older.effective, newer.effective[0].layer) == ((), "override aaaa: brokers.101")
-    assert "broker 101: override aaaa of ana, no end: not effective" in holding([page_of(one)], now)
+    assert "broker 101: override aaaa by ana, no end: hidden by newer overrides" in holding([page_of(one)], now)

@@ -17,7 +17,7 @@ from proxy.observing.throttle_page import (
 )
 
 MIB = 2.0**20
-TOO_MUCH = "broker 1, leader: more than 105 % of the quota has passed to replicas behind in the last 11 seconds"
+TOO_MUCH = "broker 1, leader: replicas behind got more than 105 % of the quota in the last 11 seconds"
 LATE = RateState("x", 1.0, 9.0, late=True, reason="it will be late")
 
 
@@ -34,15 +34,14 @@ def found(role: dict[str, Any], page: dict[str, Any]) -> tuple[bool, list[str]]:
 @pytest.mark.parametrize(
     ("role", "page", "warning"),
     [
-        ({"quota_bytes_per_second": 0.0}, {}, "broker 1, leader: the quota is 0, catch-up stands still"),
+        ({"quota_bytes_per_second": 0.0}, {}, "broker 1, leader: the quota is 0: catch-up is stopped"),
         ({"passing_bytes_per_second": PassingState(4.3 * MIB)}, {}, TOO_MUCH),
         ({"passing_bytes_per_second": PassingState(4.3 * MIB), "lowered_seconds": 13.0}, {}, TOO_MUCH),
         ({"passing_bytes_per_second": PassingState(5 * MIB), "connections": 4}, {}, TOO_MUCH),
-        ({"undecoded": {"x": 3}}, {}, "broker 1, leader: 3 undecoded (x), not throttled"),
+        ({"undecoded": {"x": 3}}, {}, "broker 1, leader: 3 undecoded (x): passed unthrottled"),
         ({"doubts": (DoubtState("tiny_rate", "so little"),)}, {}, "broker 1, leader: so little"),
         ({"connections_without_fetches": 2}, {},
-         ("broker 1, leader: 2 connections without a replica's fetch, not throttled"
-         " (clients, or not understood)")),
+         "broker 1, leader: 2 connections without replica fetches: passed unthrottled (clients, or undecoded)"),
         ({"rate": LATE}, {}, "broker 1, leader: it will be late"),
         ({}, {"enforce": False}, "broker 1: observing only, nothing is throttled (mode.enforce is false)"),
         ({}, {"quotas": QuotasState("a", last_reload_successful=False, last_error="no")},

@@ -27,8 +27,8 @@ from proxy.observing.throttle_page import (
 
 NOW = datetime(2026, 11, 1, 12, tzinfo=UTC)
 HEADINGS = [
-    "of unthrottled lag in of it partitions fetches",
-    "broker role mode quota rate quota beside it messages ETA in sync left out connections held",
+    "of unthrottled lag in in-sync partitions fetches",
+    "broker role mode quota rate quota rate messages ETA rate left out connections held",
 ]
 GOOD = QuotasState("abc", last_success_timestamp_seconds=NOW.timestamp() - 90)
 
@@ -80,7 +80,7 @@ def test_rates_inside_the_roles_are_told_those_used_most_first() -> None:
 def test_what_goes_first_is_told_if_there_is_something() -> None:
     in_need = {"under-min-isr": 2, "under-replicated": 0}
     assert shown(page(RoleState(2.0**22, 1.0, behind_in_need=in_need)))[-1] == (
-        "broker 101, follower: of the replicas that are behind 2 under-min-isr"
+        "broker 101, follower: replicas behind: 2 under-min-isr"
     )
 
 
@@ -136,7 +136,7 @@ def test_what_will_change_by_itself_is_said_with_its_time() -> None:
     quotas = QuotasState("abc", next_change=change)
     when = "2026-11-01 14:00:00 UTC (in 2h00m)"
     assert shown(page(RoleState(None, 0.0, until=soon), quotas=quotas))[-2:] == [
-        f"broker 101, follower: holds until {when}",
+        f"broker 101, follower: quota ends {when}",
         f"broker 101: next change {when}: follower unlimited -> 1.00 MiB/s, other replicas (follower), observing only",
     ]
 
@@ -262,7 +262,7 @@ def test_what_is_amiss_is_said_below() -> None:
         "warning: broker 101: observing only, nothing is throttled (mode.enforce is false)",
         "warning: broker 101: quotas.toml is wrong, the last good one holds: quotas.toml: x",
         "warning: broker 101: 4 journal lines dropped: the disk is full, slow or not writable",
-        "warning: broker 101, leader: 2 undecoded (tls), not throttled",
+        "warning: broker 101, leader: 2 undecoded (tls): passed unthrottled",
         "warning: broker 101, leader: nobody is there",
     ]
 

@@ -109,7 +109,7 @@ async def test_a_stranger_who_gets_to_the_socket_is_refused(tmp_path: Path, log:
         control_path(tmp_path / "101").chmod(0o666)
         said = await trio.to_thread.run_sync(connects, who, str(control_path(tmp_path / "101")))
     assert said in ("b'closed'", "ConnectionResetError", "BrokenPipeError")
-    assert "of user 65532" in str(log.lines)
+    assert "uid 65532" in str(log.lines)
 
 
 async def test_a_container_without_the_directory_finds_no_socket(tmp_path: Path, log: RecordedLog) -> None:
@@ -136,7 +136,7 @@ def test_the_socket_of_a_dead_sidecar_is_replaced(tmp_path: Path, log: RecordedL
 def test_a_second_sidecar_is_refused(tmp_path: Path, log: RecordedLog) -> None:
     first = open_control(tmp_path / "101", log=log)
     assert first is not None
-    with closing(first), pytest.raises(ConfigurationError, match=rf"process {os.getpid()} of user 0 serves there"):
+    with closing(first), pytest.raises(ConfigurationError, match=rf"pid {os.getpid()}, uid 0 serves there"):
         open_control(tmp_path / "101", log=log)
 
 

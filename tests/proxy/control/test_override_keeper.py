@@ -56,7 +56,7 @@ class Stage:
     async def ask(self, method: str, path: str, body: object = None) -> tuple[int, Any]:
         route = self.routes.find(method, path)
         encoded = body if isinstance(body, bytes) else msgspec.json.encode(body)
-        answer = await route.handler(Request(method, path, body=encoded, peer="process 7 of user 0"))  # type: ignore[union-attr]
+        answer = await route.handler(Request(method, path, body=encoded, peer="pid 7, uid 0"))  # type: ignore[union-attr]
         return answer.status, msgspec.json.decode(answer.body)
 
 
@@ -179,7 +179,7 @@ async def test_over_http(stage: Stage) -> None:
     assert (status, "another override's" in other["problems"][0]) == (400, True)
     _, page = await stage.ask("GET", "/overrides")
     (found,) = page["overrides"]
-    assert found["by"] == "ana from process 7 of user 0"
+    assert found["by"] == "ana (pid 7, uid 0)"
     assert found["changes"][0]["hides"] == {"value": "20.00 MiB/s (20971520 B/s)", "layer": "brokers.default"}
     status, none = await stage.ask("POST", "/overrides/undo", {"id": "ffff"})
     assert (status, none["problems"]) == (404, ["no override with the id ffff"])

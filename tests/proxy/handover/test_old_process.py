@@ -253,5 +253,5 @@ async def test_another_user_cannot_connect_and_one_who_could_is_refused(monkeypa
         scene.path.chmod(0o666)
         await ask()
         await trio.testing.wait_all_tasks_blocked()
-        assert "of user 65532" in str(scene.log.lines[-1]["error"])
+        assert "uid 65532" in str(scene.log.lines[-1]["error"])
     assert scene.server.calls == []
