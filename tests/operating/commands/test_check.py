@@ -84,9 +84,9 @@ def test_an_override_is_shown_with_its_end_and_what_it_hides(config: Path, sidec
     output = sidecar("check", "--config", config).output
     ends = r"\(override 7f3a12, until 2100-01-01 00:00:00 UTC, in \w+; hides "
     for shown in (
-        rf"broker 101, policy strict, observing only  {ends}true of default\)",
-        rf"leader: 5\.00 MiB/s \(5242880 B/s\)  {ends}19\.07 MiB/s \(20000000 B/s\) of brokers\.default\)",
-        rf"  orders  partition 1  {ends}0 of topics\.orders\)",
+        rf"broker 101, policy strict, observing only  {ends}true, default\)",
+        rf"leader: 5\.00 MiB/s \(5242880 B/s\)  {ends}19\.07 MiB/s \(20000000 B/s\), brokers\.default\)",
+        rf"  orders  partition 1  {ends}0, topics\.orders\)",
     ):
         assert re.search(rf"^{shown}$", output, re.MULTILINE), output
     assert "2100-01-01 00:00:00 UTC (in " in output.partition("next changes")[2]
