@@ -1,12 +1,14 @@
 """Reads what goes from the follower to the leader: which frames pass as they are, what is decided about a replica's
 Fetch.
 
+Most frames are small and pass: whole ones are recognised by one unpack each and sent on together (`passable_requests`).
 A Fetch that may be throttled is read whole (it is small: 16 bytes a partition in the oldest versions, 33 and more since
-v12), decided, and forwarded, held or answered here. Everything else is passed on as it arrives. While a request is held
-nothing more is read: that is the back-pressure.
+v12), decided, and forwarded, held or answered here. While a request is held nothing more is read: that is the
+back-pressure.
 
-Pure: no I/O, no waiting. Invariants: what is passed undecoded is passed byte for byte, counted, and logged once per
-connection; what cannot be Kafka ends its connection as soon as its first eight bytes are there.
+Pure: no I/O, no waiting. Invariants: a request is noted for its answer before its bytes may go; what is passed
+undecoded is passed byte for byte, counted, and logged once per connection; what cannot be Kafka ends its connection as
+soon as its first eight bytes are there.
 """
 
 from __future__ import annotations
@@ -15,16 +17,21 @@ import struct
 from typing import TYPE_CHECKING, Any
 
 from protocol.errors import ProtocolError
-from protocol.fetch.request import LAST_VERSION_WITH_REPLICA_ID, peek_replica_id, peek_session
+from protocol.fetch.request import (
+    LAST_VERSION_WITH_REPLICA_ID,
+    LEAST_BODY_BYTES,
+    find_replica_id,
+    peek_replica_id,
+    peek_session,
+)
 from protocol.fetch.tables import FINAL_EPOCH, FIRST_VERSION_WITH_SESSIONS, INITIAL_EPOCH, SUPPORTED_FETCH_VERSIONS
-from protocol.wire.apis import API_FETCH
-from protocol.wire.correlation import State, expects_response
+from protocol.wire.apis import API_CONTROLLED_SHUTDOWN, API_FETCH, API_PRODUCE, API_SASL_HANDSHAKE, APIS
+from protocol.wire.correlation import MAX_PLAUSIBLE_VERSION, State, expects_response
 from protocol.wire.framing import LENGTH_PREFIX_BYTES, frame_size, whole_request
-from protocol.wire.headers import peek_request
+from protocol.wire.headers import RequestHead, peek_request
 
 from ..throttle.work_in_steps import run_through
-from .direction import rest
-from .fast_path import passable_requests, passes_unseen
+from .direction import MOST_FRAMES, rest
 from .fetch_handling import FetchHandler
 from .in_flight import LONG_FRAME_BYTES, MAX_FRAME_BYTES, NO_REQUEST, Undecoded
 from .transfer import BETWEEN_FRAMES, Need
@@ -35,7 +42,7 @@ if TYPE_CHECKING:
 
     from protocol.fetch.request import FetchRequest, SessionAt
     from protocol.wire.correlation import Correlator
-    from protocol.wire.headers import RequestHead
+    from protocol.wire.framing import Bytes
 
     from ..config.settings import LimitSettings
     from ..throttle.work_in_steps import Steps
@@ -56,6 +63,9 @@ BEGINNING = struct.Struct(">ihh")
 """Of every request: length, api key, api version."""
 FULL_EPOCHS = (INITIAL_EPOCH, FINAL_EPOCH)
 """The session epochs of a request that lists every partition (KIP-227)."""
+PLAIN_APIS = APIS.keys() - {API_CONTROLLED_SHUTDOWN, API_FETCH, API_PRODUCE, API_SASL_HANDSHAKE}
+"""Always answered, and followed by nothing but Kafka frames."""
+FIRST_FLEXIBLE_VERSION = APIS[API_FETCH].flexible_from
 KAFKA = State.KAFKA
 
 
@@ -254,6 +264,55 @@ class RequestReader:
                 return self._pass_on(head, total)
             self._reserved = total
         return Need(total, total - window.size)
+
+
+def passable_requests(window: Window, exchange: InFlightRequests, room: int) -> int:
+    """Return how many bytes at the window's start may go on to the leader, `room` requests at most."""
+    buffer, at, end = window.buffer, window.start, window.end
+    if exchange.correlator.state is not KAFKA:
+        return 0
+    room = min(room, MOST_FRAMES)
+    while at < end and room > 0 and (whole := whole_request(buffer, at, end)) is not None:
+        after, api_key, version, correlation_id, body_at = whole
+        if not 0 <= version <= MAX_PLAUSIBLE_VERSION:
+            break
+        if api_key == API_FETCH:
+            if not exchange.link.throttle.is_idle or not _passes_unseen(exchange, version, buffer, (body_at, after)):
+                break
+        elif api_key not in PLAIN_APIS:
+            break
+        exchange.sent_whole(correlation_id)
+        at, room = after, room - 1
+    return at - window.start
+
+
+def _passes_unseen(exchange: InFlightRequests, version: int, buffer: Bytes, body: tuple[int, int]) -> bool:
+    at, end = body
+    if version not in SUPPORTED_FETCH_VERSIONS or end - at < LEAST_BODY_BYTES:
+        return False
+    if version >= FIRST_FLEXIBLE_VERSION:
+        if buffer[at] != 0:  # tagged fields in the header
+            return False
+        at += 1
+    return passes_unseen(exchange, RequestHead(API_FETCH, version, 0, None, at), buffer, end)
+
+
+def passes_unseen(
+    exchange: InFlightRequests, head: RequestHead, buffer: Bytes, end: int, *, is_whole: bool = True
+) -> bool:
+    """Return True if no partition of a Fetch may be throttled, and count the Fetch if so and if it is a replica's.
+
+    `is_whole`: the Fetch ends at `end`; from v15 on the replica id is among its last fields.
+    """
+    if not exchange.link.may_pass_unseen(peek_session(head, buffer, end)):
+        return False
+    sees_replica = is_whole or head.api_version <= LAST_VERSION_WITH_REPLICA_ID
+    replica_id = find_replica_id(head, buffer, end) if sees_replica else None
+    if replica_id is None or replica_id >= 0:
+        exchange.link.forget()
+    if replica_id is not None and replica_id >= 0:
+        exchange.fetched(head.api_version)
+    return True
 
 
 def _size(window: Window, correlator: Correlator[Any]) -> int:

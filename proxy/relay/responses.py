@@ -16,11 +16,10 @@ import struct
 from typing import TYPE_CHECKING
 
 from protocol.errors import ProtocolError
-from protocol.wire.framing import LENGTH_PREFIX_BYTES, frame_size
+from protocol.wire.framing import LENGTH_PREFIX_BYTES, frame_size, whole_response
 
 from .decided_response import DecidedResponseReader
-from .direction import rest
-from .fast_path import passable_responses
+from .direction import MOST_FRAMES, rest
 from .in_flight import DECIDED, MAX_FRAME_BYTES, SLICED, Undecoded
 from .response_walk import CORRELATION_ID_BYTES, FIXED_HEAD_BYTES
 from .transfer import Need
@@ -109,3 +108,17 @@ class ResponseReader:
         """End the response, if there is one, of a connection that has ended."""
         if self._exchange.answer is DECIDED:
             self._answers.lost(now)
+
+
+def passable_responses(window: Window, exchange: InFlightRequests) -> tuple[int, tuple[int, int] | None]:
+    """Return how many bytes at the window's start may go on to the follower, and the response behind them if all of it
+    is there: where it ends, and its correlation id. If any bytes may go on, `exchange.responded` is due."""
+    buffer, at, end = window.buffer, window.start, window.end
+    for _ in range(MOST_FRAMES):
+        whole = whole_response(buffer, at, end)
+        if whole is None or not exchange.received_whole(whole[1]):
+            return at - window.start, whole
+        at = whole[0]
+        if at == end:
+            break
+    return at - window.start, None

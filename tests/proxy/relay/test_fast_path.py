@@ -12,8 +12,9 @@ from protocol.fetch.request import parse_fetch_request
 from protocol.wire.correlation import State
 from protocol.wire.framing import with_length
 from proxy.changes import Changes
-from proxy.relay.fast_path import passable_requests, passable_responses
 from proxy.relay.in_flight import InFlightRequests
+from proxy.relay.requests import passable_requests
+from proxy.relay.responses import passable_responses
 from proxy.relay.transfer import Window
 from proxy.throttle.decision import Forward
 from proxy.throttle.link import Link
