@@ -34,8 +34,7 @@ class TokenBucket:
 
     __slots__ = (
         "_beside_burst", "_burst_seconds", "_gate_seconds", "_is_unlimited", "_max_in_flight_bytes", "_reserved",
-        "_tokens",
-        "_updated", "burst_bytes", "gate_bytes", "piece_bytes", "rate",
+        "_tokens", "_updated", "burst_bytes", "gate_bytes", "piece_bytes", "rate",
     )  # fmt: skip
 
     def __init__(self, *, rate: float, gate_seconds: float, burst_seconds: float, now: float) -> None:

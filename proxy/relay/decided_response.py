@@ -43,24 +43,8 @@ class DecidedResponseReader:
     """Reads one connection's answers, one after the other, each from `begin` until `on_sent` is true, or `lost`."""
 
     __slots__ = (
-        "_additions",
-        "_buffer",
-        "_clock",
-        "_exchange",
-        "_form",
-        "_gone_at",
-        "_last_empty",
-        "_now",
-        "_passed",
-        "_pending",
-        "_rows",
-        "_rows_end",
-        "_rows_in",
-        "_settled",
-        "_to_splice",
-        "_total",
-        "_unfinished",
-        "_walk",
+        "_additions", "_buffer", "_clock", "_exchange", "_form", "_gone_at", "_last_empty", "_now", "_passed",
+        "_pending", "_rows", "_rows_end", "_rows_in", "_settled", "_to_splice", "_total", "_unfinished", "_walk",
         "_was_read_at",
     )  # fmt: skip
 

@@ -87,17 +87,8 @@ class FrameWalk:
     """
 
     __slots__ = (
-        "_at",
-        "_finished",
-        "_rows",
-        "_step_bytes",
-        "_steps",
-        "_total",
-        "_window",
-        "has_more",
-        "head",
-        "topics_end",
-    )
+        "_at", "_finished", "_rows", "_step_bytes", "_steps", "_total", "_window", "has_more", "head", "topics_end",
+    )  # fmt: skip
 
     def __init__(self, window: Window, *, version: int, size: int, row: type = tuple) -> None:
         self._window = window

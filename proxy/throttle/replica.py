@@ -91,28 +91,9 @@ class Replica:
     """State per (topic, partition) on one connection."""
 
     __slots__ = (
-        "_delivered",
-        "_empty_grants",
-        "_likely_bytes",
-        "_moved_bytes",
-        "_moved_messages",
-        "_need_bytes",
-        "_replay",
-        "_unconfirmed_bytes",
-        "asked_in",
-        "batches",
-        "fetch_offset",
-        "high_watermark",
-        "key",
-        "leader_asked_at",
-        "leader_epoch",
-        "limit_bytes",
-        "log_start_offset",
-        "meter",
-        "replayable",
-        "served",
-        "standing",
-        "wish",
+        "_delivered", "_empty_grants", "_likely_bytes", "_moved_bytes", "_moved_messages", "_need_bytes", "_replay",
+        "_unconfirmed_bytes", "asked_in", "batches", "fetch_offset", "high_watermark", "key", "leader_asked_at",
+        "leader_epoch", "limit_bytes", "log_start_offset", "meter", "replayable", "served", "standing", "wish",
     )  # fmt: skip
 
     def __init__(self, entry: RequestEntry, now: float) -> None:

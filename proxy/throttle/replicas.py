@@ -68,22 +68,8 @@ class Replicas:
     """The replicas of one connection, by (topic, partition)."""
 
     __slots__ = (
-        "_asked_at",
-        "_batch_bytes",
-        "_chosen",
-        "_omitted",
-        "_remembered",
-        "_requests",
-        "behind",
-        "changed",
-        "fetch_version",
-        "gain",
-        "generation",
-        "growth",
-        "known",
-        "new",
-        "not_remembered",
-        "timings",
+        "_asked_at", "_batch_bytes", "_chosen", "_omitted", "_remembered", "_requests", "behind", "changed",
+        "fetch_version", "gain", "generation", "growth", "known", "new", "not_remembered", "timings",
     )  # fmt: skip
 
     def __init__(self, selection: Selection, remembered: ReplicaCountLimit) -> None:
