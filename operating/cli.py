@@ -73,7 +73,7 @@ A quotas.toml to start from:
 """
 _PROGRAM = "throttle-sidecar"
 _VARIABLE = "_THROTTLE_SIDECAR_COMPLETE"
-"""What the script sets to ask for completions; click derives it from the program's name."""
+"""The variable that the script sets to ask for completions; click derives it from the program's name."""
 _STREAMS = (("stdin", "r"), ("stdout", "w"), ("stderr", "w"))
 
 

@@ -20,13 +20,13 @@ _FIRST_YEAR, _LAST_YEAR = 1970, 9990
 """Far enough, and far from where a datetime overflows."""
 
 _HOURS_TOLD = 48
-"""From here on days."""
+"""Longer durations are written in days."""
 _LONGEST_ETA_SECONDS = 99 * 86400.0
 _RATE_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 _NEXT_UNIT = 1023.5
-"""From here on 1024 would be told, which is one of the next unit."""
+"""Larger numbers are written in the next unit: 1024 would be one of it."""
 _DIGITS_TOLD = 8
-"""From here on a count is told in millions, or what comes after them."""
+"""Counts with more digits are written in millions, or what comes after them."""
 _MULTIPLES = ((10**18, "E"), (10**15, "P"), (10**12, "T"), (10**9, "G"), (10**6, "M"))
 
 

@@ -195,9 +195,9 @@ class Links(NamedTuple):
     """The brokers between which and one broker replication runs, those alone that are alive."""
 
     leaders: frozenset[int] = frozenset()
-    """Those it fetches from."""
+    """The brokers it fetches from."""
     followers: frozenset[int] = frozenset()
-    """Those that fetch from it."""
+    """The brokers that fetch from it."""
 
 
 def replication_links(frame: Bytes, *, version: int, broker_id: int) -> Links:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
 Value = int | str | dict[str, int | str]
-"""Of a key of the quotas file; a table is that of a rate that sets itself."""
+"""The value of a key of the quotas file; a table is that of a rate that sets itself."""
 Rates = Mapping[tuple[int, RoleName], int]
 """Bytes per second by broker and role."""
 

@@ -250,7 +250,7 @@ class Moments(NamedTuple):
     at: datetime
     now: datetime
     state: Path
-    """Where the sidecar keeps its starts."""
+    """The path of the file in which the sidecar keeps its starts."""
 
 
 def source_report(source: RateSource, moments: Moments) -> Json:

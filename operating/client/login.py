@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 ENDPOINT = "sasl.oauthbearer.token.endpoint.url"
 FILE = "sasl.oauthbearer.token.file"
-"""Of the sidecar's own [names]; Kafka has ``file:`` URLs as endpoints."""
+"""The sidecar's own key in [names]; Kafka has ``file:`` URLs as endpoints."""
 _CREDENTIALS = "sasl.oauthbearer.client.credentials.client."
 _EXTENSION = "extension_"
 _UNSECURED = "unsecuredLoginStringClaim_"

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _LEAST_AFTER_SECONDS = 0.5
 MAX_PORTS = 15
-"""Of a multiport match; a range counts twice."""
+"""The most ports of a multiport match; a range counts twice."""
 _PORT = re.compile(r"[1-9][0-9]{0,4}", re.ASCII)
 _MOST_UID = 4294967294
 

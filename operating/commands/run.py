@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 NICE = 10
-"""Where others always want the core, a thread with this niceness has a tenth of it: one second of CPU takes ten."""
+"""The niceness of a thread that gives way: where others always want the core it has a tenth of it, so one second of CPU
+takes ten."""
 
 
 @click.command("run")

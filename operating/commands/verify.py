@@ -55,7 +55,7 @@ _NOT_DONE, _NOT_REACHABLE, _BAD_INPUT = 1, 3, 4
 """Exit statuses; 2 is wrong usage, as everywhere."""
 _POLL_SECONDS = 1.0
 _EFFECT_SECONDS = 5.0
-"""Within which brokers and sidecars must have heard of what was removed; they take a quarter of a second."""
+"""The time within which brokers and sidecars must have heard of what was removed; they take a quarter of a second."""
 _EFFECT_POLL_SECONDS = 0.1
 
 

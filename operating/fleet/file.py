@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 MOST_SIDECARS = 1000
 _NOT_FILES = "commands change sidecars, not their files: take it out (docs/fleet.md)"
-"""Of keys that said where each sidecar's quotas were."""
+"""Advice about keys that said where each sidecar's quotas were."""
 
 
 def _parse_url(value: object) -> str:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 MOST_AT_ONCE = 64
 TIMEOUT_SECONDS = 1.5
-"""So that a command at a fleet with dead members is over within two seconds."""
+"""Short enough that a command at a fleet with dead members is over within two seconds."""
 _T = TypeVar("_T")
 _Answer = TypeVar("_Answer")
 
@@ -40,7 +40,7 @@ class Member(NamedTuple):
 
     url: str
     broker: int | None = None
-    """None: its answer tells."""
+    """The broker's id; None: its answer tells."""
     headers: Mapping[str, str] = {}
 
     def __str__(self) -> str:
@@ -53,7 +53,7 @@ class Reply(NamedTuple):
     member: Member
     answer: Mapping[str, Any] | None = None
     error: str | None = None
-    """Why there is no answer, or why the sidecar refused; with an answer: it is another broker's."""
+    """The reason why there is no answer, or why the sidecar refused; with an answer: it is another broker's."""
     refused: bool = False
     """The sidecar answered, and changed nothing."""
 

@@ -54,7 +54,7 @@ class Guard:
         self._alive_since: float | None = None
         self._looked_at = now
         self._around_at = now + self._allowed_seconds
-        """When traffic will be led around, unless an answer comes before."""
+        """The time at which traffic will be led around, unless an answer comes before."""
 
     def take(self, answer: Answer | None, now: float) -> bool:
         """Take the answer to a question; None: the question is still open. Return whether the way has changed."""

@@ -47,7 +47,7 @@ _NOT_RESET = (
 PROVE_SECONDS = 60.0
 PROVE_BLOCKED_SECONDS = 5.0
 RESET_SECONDS = 600.0
-"""For this long after the way back, a connection that still goes around the sidecar is reset as soon as it sends
+"""The time after the way back during which a connection that still goes around the sidecar is reset as soon as it sends
 something. After that there is none left: brokers close a connection that is idle for connections.max.idle.ms, 10
 minutes by default."""
 
@@ -81,11 +81,11 @@ class Guarding:
         self._prover = Prover(edges.prove)
         self._prove_at = 0.0
         self._proof: Proof | None = None
-        """Of the rules that are in force; None: not yet."""
+        """The proof of the rules in force; None: not proved yet."""
         self._told_proof: tuple[str, tuple[str, ...]] | None = None
         self._written_at = 0.0
         self._not_written: str | None = None
-        """Why the textfile could not be written last; None: it was."""
+        """The reason why the textfile could not be written last; None: it was."""
         self._resets = True
         """Whether the kernel can reset connections, as far as it is known."""
         self._through_since = float("-inf")

@@ -50,7 +50,7 @@ class Holding:
         self._broker = broker
         self._refusals = Refusals()
         self._rules: Rules | None = None
-        """Those that were taken last."""
+        """The rules that iptables took last."""
         self._compare_at = 0.0
 
     @property

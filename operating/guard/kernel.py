@@ -40,7 +40,7 @@ class PacketFilter:
         self._route_localnet = route_localnet or RouteLocalnet()
         self._families = families(ways)
         self._held: _Held | None = None
-        """What iptables listed of ours after it had taken all; None: it has not, or no longer had it."""
+        """The lines of ours that iptables listed after it had taken all; None: it has not, or no longer had them."""
         self.leads_around = False
         """Whether others than the guard are led around the sidecar, all of them or a part, when that was last seen."""
 

@@ -25,10 +25,11 @@ _STATES = 1 << 1 | 1 << 3 | 1 << 8 | 1 << 12
 """ESTABLISHED, SYN_RECV, CLOSE_WAIT, NEW_SYN_RECV (linux/tcp_states.h): those whose other end may wait."""
 _HEADER = struct.Struct("=IHHII")
 _DIAG_REQUEST = struct.Struct("=BBBBI")
-"""Of inet_diag_req_v2; then comes a socket's identity."""
+"""The head of inet_diag_req_v2; a socket's identity follows it."""
 _IDENTITY = struct.Struct("!HH16s16s")
 _IDENTITY_BYTES = 48
-"""Of inet_diag_sockid: ports, addresses, the device, and the kernel's cookie, which says which socket is meant."""
+"""The size of inet_diag_sockid: ports, addresses, the device, and the kernel's cookie, which says which socket is
+meant."""
 _ANY_SOCKET = struct.Struct("!H46x")
 _BUFFER_BYTES = 256 * 1024
 _GONE = 2
@@ -39,7 +40,7 @@ class _Found(NamedTuple):
     family: int
     identity: bytes
     address: str
-    """Its own end's."""
+    """The address of its own end."""
 
 
 def reset(listeners: Iterable[tuple[str | None, int]]) -> int:

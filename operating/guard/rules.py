@@ -23,17 +23,17 @@ if TYPE_CHECKING:
     from .ways import Detour, Ways
 
 AROUND_MARK = 0x2057
-"""On packets of the guard that are to go around the sidecar, whatever is in force. Of bits that neither kube-proxy, nor
-Calico, nor Cilium, nor Tailscale gives a meaning."""
+"""The mark on packets of the guard that are to go around the sidecar, whatever is in force. Its bits have no meaning
+for kube-proxy, Calico, Cilium and Tailscale."""
 DIRECT_MARK = 0x2056
-"""On packets of the guard that nobody is to lead anywhere, for comparison."""
+"""The mark on packets of the guard that nobody is to lead anywhere, for comparison."""
 _EITHER_MARK = f"-m mark --mark {DIRECT_MARK:#x}/0xfffffffe"
 _RESET = "-j REJECT --reject-with tcp-reset"
 _RESET_DIALLER = f"-m conntrack --ctdir ORIGINAL -m tcp ! --tcp-flags RST RST {_RESET}"
 _ITS_OWN = f"-m mark --mark {AROUND_MARK:#x}"
 _STRANGERS = f"-m mark ! --mark {DIRECT_MARK:#x}/0xfffffffe"
 _CLOSE_LOOPBACK = "! -i lo -d 127.0.0.0/8 -m conntrack ! --ctstate RELATED,ESTABLISHED,DNAT -j DROP"
-"""What route_localnet would open to neighbours on the link, and no translation led there."""
+"""Drops what route_localnet would open to neighbours on the link, and no translation led there."""
 
 
 class Rules(enum.Enum):

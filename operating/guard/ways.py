@@ -25,7 +25,8 @@ class Detour(NamedTuple):
     port: int
     real: Address
     leaves_host: bool
-    """It is dialled on this host and ends on another one, so its packets need this host's address as their source."""
+    """True if it is dialled on this host and ends on another one, so that its packets need this host's address as their
+    source."""
 
     @property
     def family(self) -> int:

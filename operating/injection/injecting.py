@@ -34,12 +34,12 @@ MARK = "kafka-throttle-sidecar/injected"
 """The annotation of a pod that was given a sidecar; its value is the addition's `mark`."""
 
 Operation = dict[str, Any]
-"""Of a JSON patch (RFC 6902)."""
+"""An operation of a JSON patch (RFC 6902)."""
 VERSION = "admission.k8s.io/v1"
 _FORBIDDEN = 403
 _Name = Annotated[str, msgspec.Meta(max_length=MOST_NAME_CHARACTERS)]
-"""For texts that are answered or logged: without the limit, a megabyte could be sent that goes into each answer and
-into the log."""
+"""A text that is answered or logged: without the limit, a megabyte could be sent that goes into each answer and into
+the log."""
 
 
 @dataclass(frozen=True, slots=True)

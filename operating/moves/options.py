@@ -81,10 +81,9 @@ DURATION = Quantity("duration", _parse_duration)
 SPAN = Quantity("duration", _parse_span)
 """A duration of more than nothing, since no move takes no time."""
 LASTING = Quantity("duration", _parse_lasting)
-"""How long something holds, as `set --for` takes it. Ends are in whole seconds, so less than one would be over at
-once."""
+"""A duration as `set --for` takes it. Ends are in whole seconds, so less than one would be over at once."""
 _ADDRESS = re.compile(r"(?:[A-Za-z_]+://)?(?:\[(?P<v6>[^]]+)\]|[^][:/\s]+)(?::(?P<port>[0-9]{1,5}))?", re.ASCII)
-"""Without a port, 9092 is meant."""
+"""An address of a broker; without a port, 9092 is meant."""
 
 
 def cluster_options(command: _Command) -> _Command:

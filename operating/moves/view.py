@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 LOG_DIR_RATE = "replica.alter.log.dirs.io.max.bytes.per.second"
 BROKER_KEYS = ("leader.replication.throttled.rate", "follower.replication.throttled.rate", LOG_DIR_RATE)
-"""What kafka-reassign-partitions sets on brokers, and its --verify takes back."""
+"""The configs that kafka-reassign-partitions sets on brokers, and its --verify takes back."""
 TOPIC_KEYS = ("leader.replication.throttled.replicas", "follower.replication.throttled.replicas")
 
 

@@ -30,7 +30,7 @@ OVER = 1.05
 """The promise for any eleven seconds, but for one batch of records on each connection."""
 WINDOW_SECONDS = 11
 SETTLED_SECONDS = 13
-"""How long ago the quota has to have been lowered: the window is put together of samples of a second."""
+"""The least time since the quota was lowered: the window is put together of samples of a second."""
 LARGEST_BATCH_BYTES = 2**20
 """message.max.bytes by default: what a batch, which comes whole or not at all, may have beyond a small quota."""
 _PAGE = msgspec.json.Decoder(Page)
@@ -229,7 +229,7 @@ class Sidecar(NamedTuple):
     page: Page | None = None
     error: str | None = None
     broker: int | None = None
-    """As fleet.toml has it; None if it is not known before the answer."""
+    """The broker's id as fleet.toml has it; None if it is not known before the answer."""
 
 
 def ask_all(sidecars: Sequence[Sidecar]) -> list[Sidecar]:

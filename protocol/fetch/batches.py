@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _BATCH_LENGTH = struct.Struct(">8xi")  # after the base offset; the same place in message formats v0 to v2
 BATCH_HEADER_BYTES = _BATCH_LENGTH.size
-"""So many bytes of a batch tell its size."""
+"""The bytes of a batch that tell its size."""
 _SMALLEST_MESSAGE_BYTES = 14  # format v0: crc, magic, attributes, null key, null value
 
 
@@ -42,15 +42,15 @@ class BatchWalk:
     def __init__(self, size: int) -> None:
         self.size = size
         self.at = 0
-        """Where the next header begins, counted from the first of the records: every batch before it is whole."""
+        """The position of the next header, counted from the first of the records: every batch before it is whole."""
         self.whole = 0
-        """How many batches are whole, as far as was seen."""
+        """The number of whole batches, as far as was seen."""
         self.largest_bytes = 0
         """The size of the largest batch of which the header was seen."""
         self.next_bytes = 0
         """The size of the batch that is cut off at the end of the records; 0: unknown, or there is none."""
         self.is_over = size < BATCH_HEADER_BYTES
-        """Nothing more is to be learnt from the rest of the records."""
+        """True if nothing more is to be learnt from the rest of the records."""
 
     @property
     def alike_bytes(self) -> int:

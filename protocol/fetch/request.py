@@ -39,7 +39,7 @@ LAST_VERSION_WITH_REPLICA_ID = FIRST_VERSION_WITH_REPLICA_STATE - 1  # v15 moves
 CONSUMER = -1
 
 STEP_BYTES = 4096
-"""How much of a long request is parsed in one step: some hundred partitions."""
+"""The bytes of a long request that are parsed in one step: some hundred partitions."""
 
 _INT32 = struct.Struct(">i")
 LEAST_BODY_BYTES = 16

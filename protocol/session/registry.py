@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 MOST_SESSIONS = 1000
 """max.incremental.fetch.session.cache.slots' default: no leader holds more."""
 MOST_PARTITIONS = 200_000
-"""Of all sessions together; bounds the memory."""
+"""The most partitions of all sessions together; bounds the memory."""
 IDLE_SECONDS = 600.0
 """A follower fetches every replica.fetch.wait.max.ms; leaders may evict a session that is not used for 120 s."""
 
@@ -69,7 +69,7 @@ class FetchSessions(Generic[E]):
         self._abandoned: dict[Hashable, dict[int, None]] = {}
         """Ids of sessions that have ended here and may still take a place in the leader's cache."""
         self.partitions = 0
-        """Of all sessions together."""
+        """The number of partitions of all sessions together."""
 
     def __len__(self) -> int:
         return len(self._known)

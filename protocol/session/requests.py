@@ -80,7 +80,7 @@ class Upstream(NamedTuple, Generic[E]):
     listed: list[tuple[PartitionKey, E, int]]
     forgotten: list[PartitionKey]
     as_it_came: bool
-    """Nothing of it differs from the follower's own request."""
+    """True if nothing of it differs from the follower's own request."""
 
 
 class LocalAnswer(NamedTuple):

@@ -70,8 +70,9 @@ class Correlator(Generic[T]):
     def __init__(self, *, maximum: int = MAX_IN_FLIGHT) -> None:
         self._maximum = maximum
         self.pending: deque[tuple[int | None, T | None]] = deque()
-        """What is unanswered, the oldest first: the correlation id (None: a SASL token), and what the caller attached.
-        Plain tuples, since one is made for each request. To be looked at by anybody, changed by this class alone."""
+        """The unanswered requests, the oldest first: the correlation id (None: a SASL token), and what the caller
+        attached. Plain tuples, since one is made for each request. To be looked at by anybody, changed by this class
+        alone."""
         self.state = State.START
 
     @property

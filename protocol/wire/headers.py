@@ -36,7 +36,8 @@ MOST_HEADER_TAGS = 64
 """Tagged fields of one header. Kafka has defined none so far; each is a varint's work before the body is known."""
 
 REQUEST_CORRELATION_ID_AT = 4
-"""In a request, its length prefix not counted: after api key and version. What follows it begins 4 bytes later."""
+"""The position in a request, its length prefix not counted: after api key and version. What follows it begins 4 bytes
+later."""
 
 _FIXED = struct.Struct(">hhi")
 _CLIENT_ID_LENGTH = struct.Struct(">h")

@@ -41,7 +41,7 @@ MAX_RESPONSE_BYTES = 64 * 1024 * 1024
 INLINE_PARSE_BYTES = 4 * 1024
 """Responses of this size or more are parsed in a thread: a hundred partitions take two milliseconds."""
 ASKING_ERRORS = (OSError, ProtocolError, ConfigurationError, trio.BrokenResourceError, trio.TooSlowError)
-"""Why a broker does not answer. ConfigurationError: the password's file cannot be read."""
+"""The errors of a broker that does not answer. ConfigurationError: the password's file cannot be read."""
 
 PARSING_THREADS = trio.CapacityLimiter(1)
 """Parsing holds the interpreter's lock most of the time, which the relay needs: one response at a time."""
@@ -155,7 +155,7 @@ class KnownBrokers:
         self._told = beside + tuple(peer.upstream for peer in peers)
         self._is_beside = beside
         self._met: dict[Address, str] = {}
-        """With the name that its certificate must have, and the one met last at the end."""
+        """The name that each broker's certificate must have; the broker met last is at the end."""
 
     def meet(self, broker: Address, name: str | None = None) -> None:
         """Remember a broker that a redirected connection was meant for. `name`: by which the broker beside us knows it;

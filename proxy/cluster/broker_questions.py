@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from .broker_client import Broker
 
 RACKS_SECONDS = 60.0
-"""How old the racks may become: a broker's rack changes only when it restarts."""
+"""The greatest age of the racks: a broker's rack changes only when it restarts."""
 UNKNOWN_RACK_SECONDS = 3.0
-"""How old the racks may become while a rate waits for an unknown rack. Without such a rate, nothing is asked earlier
+"""The greatest age of the racks while a rate waits for an unknown rack. Without such a rate, nothing is asked earlier
 than this after the start."""
 LINKS_SECONDS = 60.0
 

@@ -96,7 +96,7 @@ class ListedTopicsQuestion(Question["Mapping[str, frozenset[int]]"]):
         """Ask for at most so many of the topics that lists name, as `named` returns them; `wait_changed` returns when
         they change."""
         self.partitions: Mapping[str, frozenset[int]] = {}
-        """By topic, for the topics of the last two answers; empty for a topic that the cluster does not have."""
+        """The partitions of the topics of the last two answers; empty for a topic that the cluster does not have."""
         self._named = named
         self._wait_changed = wait_changed
         self._before: Mapping[str, frozenset[int]] = {}

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from .broker_client import Broker
 
 LOOK_SECONDS = 1.0
-"""How often it is checked whether a question is due, and the shortest pause between two of its requests."""
+"""The time between two checks whether a question is due, and the shortest pause between two of its requests."""
 RETRY_SECONDS = 10.0
 """The pause after a question that no broker answered."""
 MAX_TIME_SHARE = 0.02

@@ -98,7 +98,7 @@ class QuotaSettings:
     window_size_seconds: AtLeastOne = WINDOW_SIZE_SECONDS
     """replication.quota.window.size.seconds, for `Policy.KIP73`."""
     state: Path = _STATE_BESIDE
-    """Where the last good quotas are kept: beside `file`, unless proxy.toml says otherwise."""
+    """The file of the last good quotas: beside `file`, unless proxy.toml says otherwise."""
 
     def validate(self) -> Iterator[tuple[str, str]]:
         """Return what does not fit, by key."""
@@ -119,7 +119,8 @@ class ControlSettings:
     """The settings of ``[control]``: the directory of the private sockets."""
 
     directory: Path | None = None
-    """None: there are none. A command takes `proxy.control.directory.default_directory` in its place."""
+    """The directory of the private sockets; None: there are none. A command takes
+    `proxy.control.directory.default_directory` in its place."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +131,7 @@ class JournalSettings:
     rotate_every_seconds: Annotated[Seconds, Key("rotate_every")] = 600.0
     rotate_at_bytes: Annotated[Bytes, Key("rotate_at")] = 16 * 2**20
     keep_bytes: Annotated[Bytes, Key("keep")] = 2**30
-    """Of all files of this broker together; the oldest go first."""
+    """The most bytes of all files of this broker together; the oldest go first."""
 
     def validate(self) -> Iterator[tuple[str, str]]:
         """Return what does not fit, by key."""

@@ -23,7 +23,7 @@ ENVIRONMENT_PREFIX = "THROTTLE_"
 _ENVIRONMENT_SEPARATOR = "__"
 _ALWAYS_TEXT = ".password"
 _SECRET = re.compile(r"password|jaas|token", re.IGNORECASE)
-"""Of an option that has no =: what stands behind the key may be what nobody else is to read."""
+"""Marks an option that may hold a secret: if it has no =, what stands behind the key is not shown."""
 
 Toml = dict[str, Any]
 _MOST_BYTES = 2**20

@@ -129,7 +129,7 @@ class HttpSettings:
     allowed_hosts: tuple[Annotated[str, Kind(parse_host_name)], ...] = ()
     """Names it may be asked by, beside the machine's own; ``*.example.com`` is all below it, ``*`` any."""
     token_file: Path | None = None
-    """None: no token lets anybody read or write quotas."""
+    """The file of the token for changes; None: no token lets anybody read or write quotas."""
     writers: tuple[Annotated[str, Kind(parse_distinguished_name)], ...] = ()
     """Distinguished names in client certificates whose owners may read and replace quotas, spelt canonically."""
     partition_rates: bool = False
@@ -167,21 +167,21 @@ class LimitSettings:
     connect_timeout_seconds: Annotated[float, FIXED] = 10.0
     drain_seconds: Annotated[Seconds, Key("drain")] = 10.0
     max_connections: Count = 10_000
-    """In all; 0: as many as the limit of open files allows."""
+    """The most connections in all; 0: as many as the limit of open files allows."""
     max_connections_per_source: Count = 0
     """0: any number. Brokers behind one address translation come from one source."""
     max_held_bytes: Annotated[int, FIXED] = 64 * 2**20
-    """Of frames that have to be whole before anything is done with them, in all."""
+    """The most bytes, in all, of frames that have to be whole before anything is done with them."""
     max_replicas: Annotated[int, FIXED] = 200_000
     """Throttled replicas remembered, of each role."""
     max_replicas_per_connection: Annotated[int, FIXED] = 20_000
     max_memory_bytes: Annotated[Bytes, Key("max_memory")] = 2**30
     """Resident; 0: never looked at."""
     frame_timeout_seconds: Annotated[float, FIXED] = 30.0
-    """For a request that has to be whole."""
+    """The longest wait for the rest of a request that has to be whole."""
     tls_handshake_seconds: Annotated[float, FIXED] = 10.0
-    """From the accept, or from when the dialled broker accepted, to the end of the handshake."""
+    """The longest time from the accept, or from when the dialled broker accepted, to the end of the handshake."""
     max_tls_handshakes: Annotated[int, FIXED] = 256
-    """At once; each takes a millisecond or two of the one thread."""
+    """The most handshakes at once; each takes a millisecond or two of the one thread."""
     idle_timeout_seconds: Annotated[Seconds, Key("idle_timeout")] = 900.0
     """Longer than the 10 minutes of brokers' connections.max.idle.ms, so that it is the broker's to end."""

@@ -51,9 +51,9 @@ class Kind(NamedTuple):
     """A kind of value that a key may hold."""
 
     parse: Callable[[object], Any]
-    """From what TOML has. Raises InvalidValueError."""
+    """Parses what TOML has. Raises InvalidValueError."""
     stand_in: Any = ""
-    """For the field of a key that has to be there, and cannot be read."""
+    """The value of a field whose key has to be there and cannot be read."""
     written: Callable[[Any], str] = str
     """The inverse of `parse`: as people write the value."""
 

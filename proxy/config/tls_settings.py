@@ -72,7 +72,7 @@ class StoreSettings:
     location: Path
     type: StoreType = StoreType.PEM
     password: Secret | None = None
-    """Of the store, or of the key in it."""
+    """The password of the store, or of the key in it."""
     key: Path | None = None
 
     @property
@@ -89,15 +89,15 @@ class LegSettings:
     keystores: tuple[StoreSettings, ...] = ()
     truststore: StoreSettings | None = None
     client_auth: ClientAuth = ClientAuth.NONE
-    """Of a listening leg."""
+    """Whether a listening leg asks for client certificates."""
     allowed_names: tuple[str, ...] = ()
     """Globs, of a listening leg: a client's certificate has a name that one of them matches. Empty: any name does."""
     verifies_names: bool = True
-    """Of a leg that dials: ssl.endpoint.identification.algorithm is not empty."""
+    """Whether a leg that dials verifies names: ssl.endpoint.identification.algorithm is not empty."""
     minimum: ssl.TLSVersion = ssl.TLSVersion.TLSv1_2
     maximum: ssl.TLSVersion = ssl.TLSVersion.TLSv1_3
     ciphers: str | None = None
-    """Of TLS 1.2, in OpenSSL's words; None: OpenSSL's own choice."""
+    """The suites of TLS 1.2, in OpenSSL's words; None: OpenSSL's own choice."""
 
     @property
     def listens(self) -> bool:

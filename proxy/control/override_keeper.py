@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ..quotas.override import Override, Overrides, Said, Selector
 
 IN_FORCE_SECONDS = 1.0
-"""How long an answer waits for both roles to hold to a change; it takes a turn or two of the loop."""
+"""The longest wait of an answer until both roles hold to a change; it takes a turn or two of the loop."""
 LOOK_SECONDS = 0.001
 _MOST_TOLD = 20
 """The most changes of an override that one line of the log shows."""
@@ -47,14 +47,14 @@ class Effect(NamedTuple):
     after: str
     after_layer: str
     until: datetime | None
-    """When the layer ends that says `after`; None: it does not."""
+    """The end of the layer that says `after`; None: it does not end."""
 
 
 class Applied(NamedTuple):
     """The result of a command on the overrides."""
 
     overrides: Overrides
-    """Those that were added or undone."""
+    """The overrides that were added or undone."""
     effects: list[Effect]
     in_force: bool
     """Whether both roles hold to it already."""

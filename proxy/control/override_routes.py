@@ -33,10 +33,10 @@ class NewOverride(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
     changes: tuple[PlacedValue, ...]
     id: str | None = None
-    """None: the sidecar chooses one."""
+    """The override's id; None: the sidecar chooses one."""
     label: str | None = None
     by: str | None = None
-    """None: where the request came from."""
+    """The author; None: where the request came from."""
     until: datetime | None = None
     reason: str | None = None
 

@@ -37,7 +37,7 @@ _KINDS = {
 }
 MOST_SECONDS = 5.0
 LOCK_SECONDS = 10.0
-"""How long a lock is waited for. Its holder needs it for milliseconds."""
+"""The longest wait for a lock. Its holder needs it for milliseconds."""
 _LOOK_SECONDS = 0.02
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 MOST_DEPTH = 16
-"""How deep brackets may be nested, and how many parts a dotted key may have. The longest real key,
+"""The most nested brackets, and the most parts of a dotted key. The longest real key,
 `topics.a.leader.replication.throttled.replicas`, has six."""
 MOST_WORD_CHARACTERS = 256
 """The most characters of a word without quotes: a topic's name has 249 at most, a date and time 35, a number 20."""
@@ -133,9 +133,9 @@ class KeyLines:
 
     def __init__(self, text: str) -> None:
         self._lines: dict[str, int] = {}
-        """By path: dotted, without quotes, `[n]` after the name of an array's tables."""
+        """The line of each path: dotted, without quotes, `[n]` after the name of an array's tables."""
         self._counts: dict[str, int] = {}
-        """How many tables each array has so far."""
+        """The number of tables of each array so far."""
         self._table = ""
         self._scan(text[:MOST_CHARACTERS])
 
@@ -155,7 +155,7 @@ class KeyLines:
     def _scan(self, text: str) -> None:
         line, depth, brackets = 1, 0, 0
         parts: list[str] | None = []
-        """Of the key that is being read; None in a value."""
+        """The parts of the key that is being read; None in a value."""
         for token in TOKEN.finditer(text):
             found, kind = token[0], token.lastgroup
             if kind == "newline" and depth == 0:

@@ -41,8 +41,8 @@ _LOOK_AGAIN_MS = 1000
 _RETRY_SECONDS = 1.0
 """The wait after the file's directory could not be watched, or the file could not be read."""
 PATIENCE_SECONDS = 2.0
-"""How long the thread of a watch that is to end is waited for. If its disk hangs, the thread is left to itself, with
-its open descriptors."""
+"""The longest wait for the thread of a watch that is to end. If its disk hangs, the thread is abandoned, with its open
+descriptors."""
 _CHECK_SECONDS = 1.0
 _MOST_MISSED = 10
 """If the thread of a watch has not looked again at so many checks in a row, its disk hangs. Checks are counted instead
@@ -63,7 +63,7 @@ class _Route(NamedTuple):
 
 
 _State = tuple[int, int, int, int] | None
-"""What tells that a file is another one, or has changed; None: there is none that could be looked at."""
+"""The facts by which a file that was replaced or changed is recognised; None: there is none that could be looked at."""
 
 
 class FileWatch:
@@ -75,9 +75,9 @@ class FileWatch:
         """The file as the last look found it."""
         self._looks = 0
         self._threads = trio.CapacityLimiter(1)
-        """One thread at most: if it hangs, no second one hangs beside it."""
+        """A limiter of one thread: if it hangs, no second one hangs beside it."""
         self._is_left = False
-        """Its thread hangs, and was left to itself."""
+        """True if the watcher thread is stuck and was abandoned."""
 
     @classmethod
     @asynccontextmanager

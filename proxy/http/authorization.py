@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 
 LEAST_CHARACTERS = 16
 LOOK_SECONDS = 1.0
-"""How often the file is looked at: one second after a token was removed from the file it admits nobody."""
+"""The time between two looks at the file: one second after a token was removed from the file it admits nobody."""
 READ_SECONDS = 5.0
-"""How long the disk may take to read the file. A disk that takes longer hangs, and nobody knows whether the token still
-holds."""
+"""The longest time for the disk to read the file. A disk that takes longer hangs, and nobody knows whether the token
+still holds."""
 _SCHEME = re.compile(r"bearer +(?P<token>\S+)", re.IGNORECASE)
 
 

@@ -57,9 +57,9 @@ class Service(NamedTuple):
     refused: Callable[[HttpRefusal, str, str], None]
     """Called for every refusal with its reason, the peer and what was found, for metrics and log."""
     failed: Callable[[Exception, str], None]
-    """Told of a defect, and where it showed."""
+    """Callback for internal errors, with where they showed."""
     tls: Callable[[], ssl.SSLContext] | None = None
-    """What the next connection is encrypted by; None: nothing is."""
+    """The TLS context of the next connection; None: connections are in plaintext."""
 
 
 class HttpConnection:
@@ -67,7 +67,8 @@ class HttpConnection:
 
     def __init__(self, stream: trio.SocketStream, peer: str, service: Service) -> None:
         self.waits_since: float | None = None
-        """When the connection began to wait for its peer; None while one of its requests is being answered."""
+        """The time at which the connection began to wait for its peer; None while one of its requests is being
+        answered."""
         self._transport = stream
         self._encrypted = None if service.tls is None else EncryptedStream(stream, service.tls(), service.turn)
         self._stream = self._encrypted or stream

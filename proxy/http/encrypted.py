@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
 _RECEIVE_BYTES = 16 * 1024
 _HANDSHAKE_BYTES = 4 * 1024
-"""How many bytes OpenSSL is given at once until the handshake is over. A whole message usually fits."""
+"""The bytes that OpenSSL is given at once until the handshake is over. A whole message usually fits."""
 _PIECE_BYTES = 512
-"""How many bytes it is given at once afterwards. OpenSSL reads on until it finds data. Of messages that change keys,
+"""The bytes that it is given at once afterwards. OpenSSL reads on until it finds data. Of messages that change keys,
 which have 27 bytes each, it worked off 16 KiB in one step, which took 6 ms of a core; 512 bytes take 0.2 ms."""
 _SEND_BYTES = 64 * 1024
-"""How many bytes are encrypted at once when an answer is sent: 0.05 ms."""
+"""The bytes that are encrypted at once when an answer is sent: 0.05 ms."""
 _Done = TypeVar("_Done")
 
 

@@ -27,8 +27,8 @@ SLICE_SECONDS = 0.0005
 """The most time that HTTP has in one turn of the loop. Trio runs the tasks of a turn in any order, so two such slices
 may come between two steps of another task: it waits for a millisecond."""
 MOST_STEPS = 16
-"""How many short steps are let in together, of some 50 µs each. More would only be let in to find the time spent, and
-be sent back."""
+"""The most short steps that are let in together, of some 50 µs each. More would only be let in to find the time spent,
+and be sent back."""
 
 _T = TypeVar("_T")
 
@@ -45,7 +45,7 @@ class LoopShare:
         self._steps: deque[trio.Event] = deque()
         self._slices: deque[trio.Event] = deque()
         self._inside = 0
-        """How many were let in and are not through yet."""
+        """The number of steps and slices that were let in and are not through yet."""
         self._spent = 0.0
         """The seconds that those who were let in together have used."""
         self._began = 0.0

@@ -124,7 +124,7 @@ class Bounds(NamedTuple):
     body_bytes: int = 4 * 1024
     """The longest body of a request whose route says nothing else; such a body is read and ignored."""
     head_seconds: float = 5.0
-    """From the accept, or a later request's first byte, to the end of its head."""
+    """The longest time from the accept, or a later request's first byte, to the end of its head."""
     body_seconds: float = 10.0
     handler_seconds: float = 10.0
     """The time a handler may take. Only a reload and large pages, which are worked out in slices, take any."""
@@ -133,8 +133,8 @@ class Bounds(NamedTuple):
     idle_seconds: float = 120.0
     """The time between two requests of one connection; scrapes are rarely more than a minute apart."""
     linger_seconds: float = 1.0
-    """How long a closed connection is still read from: closing a socket with unread bytes makes TCP reset it, and
-    the peer may lose the last answer."""
+    """The time for which a closed connection is still read from: closing a socket with unread bytes makes TCP reset it,
+    and the peer may lose the last answer."""
     linger_bytes: int = 16 * 1024 * 1024
 
 
@@ -169,5 +169,5 @@ class HttpStatistics:
     connections: int = 0
     """Open now."""
     answers: Counter[int] = field(default_factory=Counter)
-    """By status code."""
+    """The number of answers by status code."""
     refused: Counter[HttpRefusal] = field(default_factory=Counter)

@@ -22,9 +22,9 @@ class Request(NamedTuple):
     """A request, its body read as a whole."""
 
     method: str
-    """As it was sent: HEAD is answered by the route of GET."""
+    """The method as it was sent: HEAD is answered by the route of GET."""
     path: str
-    """Without what follows a question mark, which no page has a use for."""
+    """The path without what follows a question mark, which no page has a use for."""
     headers: tuple[tuple[str, str], ...] = ()
     """Names in lower case; bytes beyond ASCII as Latin-1."""
     body: bytes = b""
@@ -50,7 +50,7 @@ class Answer(NamedTuple):
     body: bytes
     content_type: str = JSON
     headers: tuple[tuple[str, str], ...] = ()
-    """Beside those that every answer has."""
+    """Headers beside those that every answer has."""
 
 
 Handler = Callable[[Request], Awaitable[Answer]]
@@ -65,7 +65,7 @@ class Route(NamedTuple):
     handler: Handler
     """May raise: that is a 500 and one line in the log."""
     max_body_bytes: int | None = None
-    """None: the little that `Bounds` allows everybody."""
+    """The longest body; None: the little that `Bounds` allows everybody."""
     any_host: bool = False
     """Answers whoever asks, by whatever name: for probes."""
     admit: Admit = lambda _: None

@@ -36,17 +36,17 @@ _BACKLOG = 1024
 """The most connections that wait in the kernel to be accepted. The kernel does not answer a further one; its peer,
 perhaps a probe, tries again only after a second."""
 _MOST_ACCEPTED = 8
-"""How many connections are accepted in one turn of the loop; each takes some 60 µs. If it were one, a probe would have
-to wait behind all connections that came before it, even those that are gone already."""
+"""The most connections that are accepted in one turn of the loop; each takes some 60 µs. If it were one, a probe would
+have to wait behind all connections that came before it, even those that are gone already."""
 _GRACE_SECONDS = 0.05
 """A connection that has waited for its peer for less than this is not ended to make room: the peer's bytes may have
 come, and the loop has not looked yet."""
 _RETRY_SECONDS = 0.1
-"""After the kernel had no descriptor or memory for a connection."""
+"""The pause after the kernel had no descriptor or memory for a connection."""
 _QUIET_SECONDS = 60.0
-"""Between two lines about refusals, or defects, of one kind; all are counted."""
+"""The time between two lines about refusals, or defects, of one kind; all are counted."""
 _NO_LISTENER = frozenset({errno.EBADF, errno.EINVAL, errno.ENOTSOCK, errno.EOPNOTSUPP})
-"""What accept says of a socket that will never give a connection."""
+"""The errors of accept at a socket that will never give a connection."""
 
 
 class HttpServer:
@@ -74,7 +74,7 @@ class HttpServer:
         self._said: dict[object, float] = {}
         name = listener.getsockname()
         self.address = Address(*name[:2]) if isinstance(name, tuple) else Address(name, 0)
-        """With the port that was given, if any free one was asked for; of a unix socket its path."""
+        """The address with the port that was given, if any free one was asked for; of a unix socket its path."""
 
     @classmethod
     def bind(

@@ -26,7 +26,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 TOPICS_AT_ONCE = 64
-"""How many topics are written between two pauses."""
+"""The number of topics that are written between two pauses."""
 
 
 class Lists(Protocol):
@@ -71,7 +71,7 @@ _COMMON_NAMES = tuple(field.name for field in COMMON)
 _NAMES = {kind: (*_COMMON_NAMES, *(field.name for field in fields)) for kind, fields in KINDS.items()}
 _SILENT = ord(SHAPE_SILENT)
 REPLICAS_AT_ONCE = 64
-"""How many replicas are encoded between two pauses."""
+"""The number of replicas that are encoded between two pauses."""
 
 
 class Origin(NamedTuple):

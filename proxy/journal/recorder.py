@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from ..logs.log import Log
 
 JOURNAL_THREADS = trio.CapacityLimiter(1)
-"""For the end of the journal alone: Trio's shared threads may all be waiting for something that hangs."""
+"""The thread for the end of the journal alone: Trio's shared threads may all be waiting for something that hangs."""
 FINISH_SECONDS = 2.0
-"""How long the disk may take to write what is left when the process ends."""
+"""The longest time for the disk to write what is left when the process ends."""
 LEAST_STEP_SECONDS = 1.0
 """If the wall clock is off by less than this, it is being slewed, not set."""
 

@@ -84,7 +84,7 @@ def run_name(started_seconds: float) -> str:
 
 
 _NAME = re.compile(r"(?P<run>\d{8}T\d{6}Z)-(?P<number>\d+)(?:\.open)?\.ndjson\.gz")
-"""What comes after the broker."""
+"""The part of a name that comes after the broker."""
 
 
 class _Place(NamedTuple):

@@ -99,7 +99,7 @@ class Writer:
         """Files that are written to no more but still have the name of an open file, since the disk did not rename them
         yet."""
         self._dropped_told = 0
-        """How many of the lines that the statistics count as dropped are told of by a line in a file."""
+        """The number of dropped lines that a line in a file has told of."""
         self._last = Batch(0, 0, [], [])
         self._standing = KnownQuotas()
         self._refused_by_queue, self._refused_by_disk = PendingQuotas(), PendingQuotas()

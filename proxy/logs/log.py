@@ -213,7 +213,7 @@ class _Window:
 class _Event:
     def __init__(self) -> None:
         self.windows: dict[tuple[str, ...], _Window] = {}
-        """By cause."""
+        """The window of each cause."""
         self.untold = 0
         """Lines that were suppressed, of causes that are forgotten, and that no line has told of yet."""
 

@@ -22,7 +22,8 @@ MOST_LINES = 10_000
 MOST_BYTES = 16 * 2**20
 """The most bytes of all waiting lines together; a line that would exceed it is dropped."""
 FINISH_SECONDS = 1.0
-"""How long the end of the process waits for lines that are not written yet, if nobody reads the pipe."""
+"""The longest time for which the end of the process waits for lines that are not written yet, if nobody reads the
+pipe."""
 _WRITABLE_SECONDS = 1.0
 
 

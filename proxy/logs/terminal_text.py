@@ -17,7 +17,7 @@ from __future__ import annotations
 import re
 
 MOST_CHARACTERS = 8192
-"""Of one text; Kafka's longest topic name has 249."""
+"""The most characters of one text; Kafka's longest topic name has 249."""
 LAYOUT = "\n\t"
 _USER = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*:/*)?.*@", re.DOTALL)
 """To the last at sign there is: in a password that nobody escaped there may be slashes, colons and more of them. A

@@ -65,7 +65,7 @@ class AcceptLimiter:
         self._left = Changes()
         self._told: dict[str, float] = {}
         self._failed_at = -math.inf
-        """When an accept failed last."""
+        """The time of the last accept that failed."""
 
     @property
     def pausing(self) -> Pause | None:

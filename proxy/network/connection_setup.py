@@ -42,13 +42,13 @@ class Route(NamedTuple):
     role: Role
     listen: Address
     upstream: Address | None
-    """None: where the connection was going before it was redirected here."""
+    """The address to dial; None: where the connection was going before it was redirected here."""
     peer: str | None
     """The remote broker's id; None: whoever dials, named by its address."""
     key: str
     """The setting the address is from, for messages."""
     server_name: str | None = None
-    """By which whoever is dialled is known, and which its certificate has."""
+    """The name by which whoever is dialled is known, and which its certificate has."""
 
 
 class Received(NamedTuple):

@@ -59,7 +59,7 @@ class NameLookups(trio.abc.HostnameResolver):
 
 RESOLVE_SECONDS = 1.0
 FRESH_SECONDS = 5.0
-"""How long looked-up names are used. Brokers dial rarely, and then open many connections at once."""
+"""The time for which looked-up names are used. Brokers dial rarely, and then open many connections at once."""
 
 
 class PeerNames:

@@ -54,7 +54,7 @@ class Sources:
     reloads: ReloadStatistics
     quotas: Callable[[], Quotas]
     overrides: Callable[[], Sequence[Override]]
-    """Those in force."""
+    """The overrides in force."""
     rate_bytes_per_second: Callable[[Role], float]
     """Over the KIP-73 window."""
     replica_stats: Callable[[Role], ReplicaStats]
@@ -68,27 +68,27 @@ class Sources:
     bounds: Callable[[Role], Iterable[BudgetNode]] = lambda _: ()
     """The budgets of peers and topics inside a role's."""
     chosen: Callable[[Role], Choice | None] = lambda _: None
-    """What was chosen last; None for a role whose rate the file says."""
+    """The rate chosen last; None for a role whose rate the file says."""
     quota_source: Callable[[], Source] = lambda: Source.FILE
-    """Where the quotas in force are from."""
+    """The source of the quotas in force."""
     quota_keeping: Mapping[str, int] = field(default_factory=dict)
-    """How often the last good quotas were written, by outcome."""
+    """The number of writes of the last good quotas, by outcome."""
     http: HttpStatistics = field(default_factory=HttpStatistics)
     doubts: Callable[[Role], Iterable[QuotaWarning]] = lambda _: ()
-    """Why the quota may not do what was meant, as found once a second."""
+    """The reasons why the quota may not do what was meant, as found once a second."""
     loop_lag_seconds: Callable[[], float] = lambda: 0.0
     """The worst lag of the loop in the last 15 to 30 seconds."""
     overload: Overload | None = None
     """Counts of what was refused or put off under overload; None in tests without a server."""
     remembered_replicas: Callable[[Role], int] = lambda _: 0
     upcoming: Callable[[], Change | None] = lambda: None
-    """What will change next by the clock alone."""
+    """The next change that the clock alone will make."""
     journal: JournalStatistics | None = None
-    """None: no journal is kept, and its metrics have no sample."""
+    """Counters of the journal; None: no journal is kept, and its metrics have no sample."""
     tls: Legs | None = None
-    """None: no leg is encrypted."""
+    """The encrypted legs; None: no leg is encrypted."""
     partition_rates: Callable[[Role], Iterable[PartitionRate]] | None = None
-    """None: PartitionBytesInRate is not exposed."""
+    """The rates of partitions; None: PartitionBytesInRate is not exposed."""
 
 
 Sample = tuple[tuple[str, ...], float | Histogram]
@@ -98,7 +98,7 @@ Read = Callable[[Sources], Iterable[Sample]]
 
 class Metric(NamedTuple):
     name: str
-    """As a scrape shows it: counters with ``_total``, infos with ``_info``."""
+    """The name as a scrape shows it: counters with ``_total``, infos with ``_info``."""
     kind: str
     labels: tuple[str, ...]
     help: str

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 LOOK_SECONDS = 1.0
 LEAST_PAUSE_SECONDS = 1.0
 PAUSE_RATIO = 9.0
-"""How many times longer than the look the pause after it is, between the two bounds. The look's time includes what
+"""The pause after a look, as a multiple of the look's time, between the two bounds. The look's time includes what
 others do between its slices."""
 MOST_PAUSE_SECONDS = 10.0
 
@@ -56,7 +56,7 @@ class QuotaChecks:
         self._listed: ListedTopicsQuestion | None = None
         self._through = through
         self._links: Links | None = Links()
-        """None: no broker tells. Empty before it was asked for."""
+        """The links of the broker beside us; None: no broker tells. Empty before it was asked for."""
         self._doubts = {role: QuotaDiagnostics(role) for role in throttles}
         self._passing = {role: RoleRateMeter() for role in throttles}
 

@@ -40,16 +40,16 @@ class RateState(msgspec.Struct, frozen=True):
     """A rate that sets itself: what the file says of it, and what was chosen."""
 
     source: str
-    """In words: what is to be reached, and between which bounds."""
+    """What is to be reached, and between which bounds, in words."""
     least_bytes_per_second: float
     most_bytes_per_second: float
     held_by: str = ""
-    """What keeps the rate from being another; empty before the first look."""
+    """The bound or signal that keeps the rate from being another; empty before the first look."""
     reason: str = ""
     """The same in words."""
     finish_by: datetime | None = None
     needed_bytes_per_second: float | None = None
-    """To end in time; None: no deadline, or nobody knows."""
+    """The rate needed to end in time; None: no deadline, or nobody knows."""
     late: bool = False
 
 
@@ -67,7 +67,7 @@ class BoundState(msgspec.Struct, frozen=True):
 
 class RoleState(msgspec.Struct, frozen=True):
     quota_bytes_per_second: float | None
-    """None: unlimited. Of a rate that sets itself what was chosen last."""
+    """The quota; None: unlimited. Of a rate that sets itself the one chosen last."""
     rate_bytes_per_second: float
     throttled_bytes_total: ThrottledBytes = ThrottledBytes()
     omitted_partitions_total: int = 0
@@ -78,9 +78,9 @@ class RoleState(msgspec.Struct, frozen=True):
     held_requests: int = 0
     lag_messages: int = 0
     lag_bytes: float | None = None
-    """None: unknown, or an older sidecar, which does not say."""
+    """The bytes that throttled replicas are behind; None: unknown, or an older sidecar, which does not say."""
     rate: RateState | None = None
-    """None: the file says the rate."""
+    """The rate that sets itself; None: the file says the rate."""
     eta_seconds: float | None = None
     until: datetime | None = None
     undecoded: dict[str, int] = {}
@@ -89,16 +89,16 @@ class RoleState(msgspec.Struct, frozen=True):
     """Replicas' Fetch requests by api version."""
     doubts: tuple[DoubtState, ...] = ()
     passing_bytes_per_second: PassingState | None = None
-    """None: an older sidecar, which does not say."""
+    """The rates by what they are of; None: an older sidecar, which does not say."""
     connections_without_fetches: int = 0
     """Connections of clients, or of brokers whose fetches are not understood because they are encrypted."""
     behind_in_need: dict[str, int] = {}
     """Replicas that are behind, of partitions that lack replicas in sync, by what they lack: "under-min-isr",
     "under-replicated"."""
     bounds: tuple[BoundState, ...] = ()
-    """Empty: there are none, or an older sidecar."""
+    """The rates inside the role's; empty: there are none, or an older sidecar."""
     lowered_seconds: float | None = None
-    """How long ago the quota was lowered last, or was enforced again, or the sidecar began; None: an older sidecar,
+    """The time since the quota was lowered last, or was enforced again, or the sidecar began; None: an older sidecar,
     which does not say."""
     served: bool = True
     links: tuple[LinkStats, ...] = ()
@@ -112,17 +112,17 @@ class BoundChangeState(msgspec.Struct, frozen=True):
     name: str
     before: str
     after: str
-    """In words, as a number cannot say that a topic comes to share the rate of a glob."""
+    """The bound in words, as a number cannot say that a topic comes to share the rate of a glob."""
 
 
 class RoleChangeState(msgspec.Struct, frozen=True):
     quota_bytes_per_second: float | None
-    """Of a rate that sets itself the most that it may be."""
+    """The quota; of a rate that sets itself the most that it may be."""
     replicas_change: bool = False
     rate_source: str | None = None
     """What a rate that sets itself is to reach, in words; None: the file says the rate, or an older sidecar."""
     bounds: tuple[BoundChangeState, ...] | None = None
-    """Those of the rates inside it that change; None: an older sidecar, which does not say."""
+    """The rates inside it that change; None: an older sidecar, which does not say."""
 
 
 class ChangeState(msgspec.Struct, frozen=True):
@@ -157,7 +157,7 @@ class OverrideState(msgspec.Struct, frozen=True):
 class QuotasState(msgspec.Struct, frozen=True):
     hash: str
     source: str = "file"
-    """Where the quotas come from; an older sidecar does not say, and knows the file alone."""
+    """The source of the quotas; an older sidecar does not say, and knows the file alone."""
     last_reload_successful: bool = True
     last_error: str | None = None
     last_success_timestamp_seconds: float | None = None
@@ -165,7 +165,7 @@ class QuotasState(msgspec.Struct, frozen=True):
     no quotas are in force, or an older sidecar, which may also say 0 then."""
     next_change: ChangeState | None = None
     overrides: tuple[OverrideState, ...] = ()
-    """In the order in which they were made."""
+    """The overrides in force, in the order in which they were made."""
 
     @property
     def what_holds(self) -> str:

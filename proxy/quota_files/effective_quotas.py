@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 
 _MOMENTS_AHEAD = 8
-"""How many coming moments are looked at to find the next change by the clock (`upcoming`), each time the quotas
-change."""
+"""The number of coming moments that are looked at to find the next change by the clock (`upcoming`), each time the
+quotas change."""
 NO_HASH = "none"
 """Stands in place of the file's hash while no quotas are in force."""
 
@@ -42,8 +42,8 @@ class WorkedOut(NamedTuple):
     start_keys: Sequence[str]
     """The same as `QuotaFile.start_keys`."""
     upcoming: Change | None
-    """What will change next by the clock alone. It is also None where `quotas` is `before`: then it was worked out
-    before."""
+    """The next change that the clock alone will make. It is also None where `quotas` is `before`: then it was worked
+    out before."""
 
 
 def work_out(quota_file: QuotaFile, broker_id: int, before: Quotas, now: datetime) -> WorkedOut:
@@ -108,14 +108,13 @@ class Start(NamedTuple):
     content: bytes | None
     source: Source
     error: str | None = None
-    """What is wrong with the file."""
+    """The problem of the file."""
     saved_at: float | None = None
     """Seconds since 1970: when the last good quotas were kept."""
     state_said: str | None = None
-    """What is wrong with the last good quotas, or where they are from."""
+    """The problem of the last good quotas, or where they are from."""
     starts: Mapping[str, float] = {}
-    """For values that count from their start (`within`, for example), since when the file has had them, as it was
-    kept."""
+    """Since when the file has had values that count from their start (such as `within`), as it was kept."""
 
 
 def start_with(path: Path, state: Path | None) -> Start:

@@ -45,7 +45,7 @@ class LastGoodKeeper:
         self._watch = watch
         self._log = log
         self._threads = trio.CapacityLimiter(1)
-        """One thread at most. While a disk hangs, no second write waits beside the first, and none that comes late
+        """A limiter of one thread. While a disk hangs, no second write waits beside the first, and none that comes late
         overwrites newer quotas."""
 
     async def run(self) -> None:

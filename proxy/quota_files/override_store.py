@@ -40,9 +40,9 @@ _OVERRIDES = msgspec.json.Decoder(tuple[Override, ...])
 
 class Loaded(NamedTuple):
     overrides: tuple[Override, ...] = ()
-    """In the order in which they were made."""
+    """The overrides in the order in which they were made."""
     problem: str | None = None
-    """What is wrong with the newest generation, ready to print; `overrides` are then the generation before, or none."""
+    """The problem of the newest generation, ready to print; `overrides` are then the generation before, or none."""
 
 
 NOTHING_LOADED = Loaded()

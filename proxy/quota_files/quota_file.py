@@ -49,7 +49,7 @@ class _State(msgspec.Struct, frozen=True, kw_only=True):
     sha256: str
     quotas: str
     starts: dict[str, float] = {}
-    """Since when the file says what counts from a start, in seconds since 1970 (`quotas.rate_source`)."""
+    """The times since when the file says what counts from a start, in seconds since 1970 (`quotas.rate_source`)."""
 
 
 _STATE = msgspec.json.Decoder(_State)
@@ -59,7 +59,7 @@ class LastGood(NamedTuple):
     content: bytes
     quota_file: QuotaFile
     saved_at: float
-    """When this content was first kept, in seconds since 1970."""
+    """The time at which this content was first kept, in seconds since 1970."""
     starts: Mapping[str, float] = {}
 
 

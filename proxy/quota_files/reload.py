@@ -39,13 +39,13 @@ if TYPE_CHECKING:
 _MAX_SLEEP_SECONDS = 30.0
 """An `until` goes by the wall clock, which may be set while the task sleeps, so it wakes at least this often."""
 SHORT_BYTES = 16 * 1024
-"""What a file of that size means is worked out at once: in a millisecond."""
+"""The size up to which a file's quotas are worked out at once: in a millisecond."""
 MOST_CHANGES_SHOWN = 20
 """The most changes of one override that pages show."""
 READ_SECONDS = 60.0
-"""So long the disk of the file may take, and the parser: the longest file is some seconds of work."""
+"""The longest time for the file's disk and the parser: the longest file is some seconds of work."""
 WORKING_THREADS = trio.CapacityLimiter(1)
-"""For what needs a core and no disk: those of `FILE_THREADS` may all be waiting for one."""
+"""The thread for what needs a core and no disk: those of `FILE_THREADS` may all be waiting for one."""
 
 _MAY_PASS = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO, errno.ESTALE, errno.ETIMEDOUT})
 
@@ -66,10 +66,10 @@ class ReloadOutcome:
     error: str | None = None
     """Ready to print; only when it failed."""
     changes: Mapping[str, tuple[object, object]] = field(default_factory=dict)
-    """What has changed: before and after by key. Rates are bytes per second."""
+    """Values before and after, by key. Rates are bytes per second."""
     reason: str | None = None
     may_pass: bool = False
-    """It failed for want of what the machine may have again: descriptors, memory, a disk that answers."""
+    """Transient failure (EMFILE, ENOMEM, EIO): retry."""
 
 
 @dataclass(slots=True)
@@ -102,9 +102,10 @@ class QuotaWatch:
         self.never_changes = False
         """The file is mounted alone: edits outside do not reach us."""
         self.overrides = overrides.overrides
-        """In the order in which they were made."""
+        """The overrides in the order in which they were made."""
         self.overrides_problem = overrides.problem
-        """Why the stored overrides, or the newest generation of them, could not be read; None if they could."""
+        """The reason why the stored overrides, or the newest generation of them, could not be read; None if they
+        could."""
         self._override_layers = layers_of(self.overrides, broker_id)
         quota_file = replace(quota_file, overrides=self._override_layers)
         self._file = quota_file
@@ -113,9 +114,9 @@ class QuotaWatch:
         self._clock = clock
         self._reading = trio.Lock()
         self._applying = trio.Lock()
-        """Nobody who holds it waits for a disk: changes by the clock (`until`) come even if a disk hangs."""
+        """A lock whose holder waits for no disk: changes by the clock (`until`) come even if a disk hangs."""
         self._threads = trio.CapacityLimiter(1)
-        """One that waits for the file's disk is not joined by another."""
+        """A limiter of one thread: one that waits for the file's disk is not joined by another."""
         self._changes = Changes()
         self._worked_out_at = clock()
         """The wall clock when it was last read; one that shows less now has been set back."""
@@ -125,9 +126,9 @@ class QuotaWatch:
         self._upcoming = upcoming_of(quota_file, broker_id, self._worked_out_at)
         self._observer: Callable[[ReloadOutcome], None] = lambda _: None
         self.source = Source.FILE
-        """Where the quotas in force are from."""
+        """The source of the quotas in force."""
         self._written: bytes | None = None
-        """As they are written, once they are good; None: there were none yet."""
+        """The text of the last good quotas; None: there were none yet."""
         self._good = Changes()
         self.statistics = ReloadStatistics(last_success_timestamp_seconds=clock().timestamp())
 

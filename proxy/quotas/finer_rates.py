@@ -42,11 +42,11 @@ class FinerRates:
 
     peers: Mapping[int, float] = field(default_factory=dict)
     topics: Mapping[str, float] = field(default_factory=dict)
-    """By exact name."""
+    """Rates of topics, by exact name."""
     globs: tuple[tuple[str, float], ...] = ()
     """Most specific first."""
     racks: Mapping[str, float] = field(default_factory=dict)
-    """By broker.rack."""
+    """Rates of racks, by broker.rack."""
 
     def __bool__(self) -> bool:
         """Return True if anything is bounded by them."""

@@ -67,10 +67,10 @@ class Override(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     label: str | None = None
     """Names what belongs together, such as a move; None: nothing."""
     by: str
-    """Who made it."""
+    """The author."""
     since: datetime
     until: datetime | None = None
-    """When it ends; None: it stays until it is undone."""
+    """The end; None: it stays until it is undone."""
     reason: str | None = None
     changes: tuple[PlacedValue, ...]
 
@@ -168,7 +168,7 @@ class Selector(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     last: bool = False
     """The one that was made last."""
     by: str | None = None
-    """Who undoes them."""
+    """The user who undoes them."""
 
     def chosen(self, overrides: Overrides) -> Overrides:
         """Return those that it selects. Raises ConfigurationError if it says none, several, or what is not there."""
@@ -228,7 +228,7 @@ class Said(NamedTuple):
     """One layer's word on a key at a place."""
 
     value: str
-    """As people read it: ``10.00 MiB/s (10485760 B/s)``, or the listed partitions."""
+    """The value as people read it: ``10.00 MiB/s (10485760 B/s)``, or the listed partitions."""
     layer: str
     """The override, or the section of the file; ``default`` if neither says anything."""
     until: datetime | None = None

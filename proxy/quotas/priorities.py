@@ -53,8 +53,8 @@ class Priorities(NamedTuple):
     """With 2, a partition that has several replicas and only one of them in sync is in need, whatever
     min.insync.replicas its topic has."""
     replication_factor: int | None = None
-    """How many replicas a partition should have. None: as many as that partition of the same topic that has fewest,
-    since a broker that does not list reassignments also counts the replicas that they add."""
+    """The number of replicas a partition should have. None: as many as that partition of the same topic that has
+    fewest, since a broker that does not list reassignments also counts the replicas that they add."""
 
     @property
     def asks_who_is_in_sync(self) -> bool:

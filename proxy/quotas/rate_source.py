@@ -42,7 +42,7 @@ class Deadline(NamedTuple):
     """The time at which catch-up is to be over. Exactly one of `at`, `daily` and `within` is not None."""
 
     at: datetime | None = None
-    """With an offset."""
+    """A moment with an offset."""
     daily: time | None = None
     """The next moment at which the clock in `zone` shows it."""
     within: timedelta | None = None

@@ -31,8 +31,8 @@ of 202 KB made a message of 20 MB."""
 MOST_GLOBS = 500
 """The most globs of a file: every topic name that is met may have to be compared with each of them."""
 MOST_RATES = 100
-"""In one layer, at most this many topics and globs may have a rate of their own, at most this many peers, and at most
-this many racks: a fetch of replicas that are behind looks at the budget of each of its topics."""
+"""The most topics and globs, the most peers, and the most racks that may have a rate of their own in one layer: a fetch
+of replicas that are behind looks at the budget of each of its topics."""
 _LAYER_KEYS = ("brokers", "peers", "racks", "topics", "mode")
 PRIORITIES = "priorities"
 _FILE_KEYS = (*_LAYER_KEYS, PRIORITIES)

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 MAX_TOPIC_BYTES = 249
 """The longest name of a topic (org.apache.kafka.common.internals.Topic); a longer name in a request is made up."""
 MOST_RESOLVED = 20_000
-"""For so many topics the listed partitions are remembered; for more of them they are worked out each time."""
+"""The most topics whose listed partitions are remembered; those of more topics are worked out each time."""
 METADATA_TOPIC = "__cluster_metadata"
 """The KRaft metadata log: throttling it would stop the controller, not a catch-up."""
 METADATA_TOPIC_ID = bytes(15) + b"\x01"
@@ -49,14 +49,15 @@ class RoleQuota:
     """`math.inf` if unlimited. If the rate sets itself, this is the rate that was chosen last; until one has been
     chosen, the most that it may be."""
     topics: Mapping[str, Partitions] = field(default_factory=dict)
-    """By exact name; here also what a broker's ``*`` must not reach (an empty list exempts a topic)."""
+    """Listed partitions by exact topic; here also what a broker's ``*`` must not reach (an empty list exempts a
+    topic)."""
     globs: tuple[tuple[str, Partitions], ...] = ()
     """The first that matches counts."""
     otherwise: Partitions = NO_PARTITION
     source: RateSource | None = None
-    """What chooses the rate; None: the file says it."""
+    """The source of a rate that sets itself; None: the file says the rate."""
     finer: FinerRates = NO_FINER_RATES
-    """What racks, peers and topics may have of it."""
+    """The rates of racks, peers and topics inside it."""
     _resolved: dict[str, Partitions] = field(default_factory=dict, init=False, repr=False, compare=False)
     _named: list[tuple[str, ...]] = field(default_factory=list, init=False, repr=False, compare=False)
     """`named` once it was worked out, which takes 20 ms for 50 000 topics."""
@@ -155,11 +156,11 @@ class Quotas:
     hash: str = ""
     """Short SHA-256 of the file's bytes."""
     next_change: datetime | None = None
-    """When to work this out again: the earliest `until` ahead."""
+    """The time to work this out again: the earliest `until` ahead."""
     priorities: Priorities = DEFAULT_PRIORITIES
-    """Who goes first of the replicas that are behind."""
+    """The order in which replicas that are behind go."""
     until: Mapping[Role, datetime] = field(default_factory=dict)
-    """By role: when something that its quota is made of ends by an `until`; no entry if nothing does."""
+    """When something that a role's quota is made of ends by an `until`; no entry if nothing does."""
 
     def of(self, role: Role) -> RoleQuota:
         return self.leader if role is Role.LEADER else self.follower

@@ -43,16 +43,16 @@ class Section:
     """One ``[brokers.…]``, ``[peers.…]``, ``[racks.…]``, ``[topics.…]`` or ``[mode]``: only the keys that it sets."""
 
     path: str
-    """As it is written in the file: ``topics."clicks-*"``."""
+    """The section's name as it is written in the file: ``topics."clicks-*"``."""
     rates: Mapping[Role, float] = field(default_factory=dict)
     """Bytes per second; of a rate that sets itself, the most that it may be."""
     sources: Mapping[Role, RateSource] = field(default_factory=dict)
-    """Of those of `rates` that set themselves."""
+    """The sources of those `rates` that set themselves."""
     replicas: Mapping[Role, ReplicaList] = field(default_factory=dict)
     enforce: bool | None = None
-    """Of ``[mode]`` alone."""
+    """Whether quotas are enforced; ``[mode]`` alone sets it."""
     until: datetime | None = None
-    """When it ends, which in an override is no later than the override; None: it does not."""
+    """The end, which in an override is no later than the override; None: it does not end."""
 
     def rate_of(self, role: Role) -> float | RateSource:
         """Return the role's rate as this section sets it; the section must set one."""
@@ -69,13 +69,13 @@ class Layer:
     brokers: Mapping[int, Section] = field(default_factory=dict)
     broker_default: Section | None = None
     topics: Mapping[str, Section] = field(default_factory=dict)
-    """By exact topic name."""
+    """The sections of topics, by exact name."""
     globs: Mapping[str, Section] = field(default_factory=dict)
     mode: Section | None = None
     peers: Mapping[int, Section] = field(default_factory=dict)
-    """By the other broker's id: rates of the traffic with it."""
+    """Rates of the traffic with another broker, by its id."""
     racks: Mapping[str, Section] = field(default_factory=dict)
-    """By the other brokers' rack: rates of the traffic with all of them."""
+    """Rates of the traffic with all brokers of another rack, by its name."""
     override: str = ""
     """Id of the override that it is; empty: of the file."""
 
@@ -108,7 +108,7 @@ class QuotaFile:
     hash: str
     """Short SHA-256 of the file's bytes."""
     priorities: Priorities = DEFAULT_PRIORITIES
-    """Who goes first of the replicas that are behind."""
+    """The order in which replicas that are behind go."""
     overrides: tuple[Layer, ...] = ()
     """The layers above the file, newest first (`proxy.quotas.override`)."""
 
@@ -149,7 +149,7 @@ class Of(enum.Enum):
 
 
 _NAMED = {Of.TOPIC: "topic", Of.RACK: "rack"}
-"""Of what a name may have dots."""
+"""The kinds of section whose names may have dots, in words."""
 
 
 @dataclass(slots=True)
@@ -158,7 +158,8 @@ class Draft:
 
     of: Of
     since: datetime | None = None
-    """When the override was made that the section is of: deadlines count from then; None: it is of the file."""
+    """The time at which the override was made that the section is of: deadlines count from then; None: it is of the
+    file."""
     rates: dict[Role, float] = field(default_factory=dict)
     sources: dict[Role, RateSource] = field(default_factory=dict)
     replicas: dict[Role, ReplicaList] = field(default_factory=dict)

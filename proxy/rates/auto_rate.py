@@ -64,7 +64,7 @@ class Verdict(NamedTuple):
     """The signal that keeps the rate from being higher; None: none does."""
     words: str
     is_full: bool = False
-    """It is about the most that goes through."""
+    """True if it is about the most that goes through."""
 
 
 class AutoRate:
@@ -76,7 +76,7 @@ class AutoRate:
         nothing was."""
         self._hurt_at = self._raised_at = self._chosen_at = -math.inf
         self._fell_short: float | None = None
-        """What went through at the last look, if it was less than the rate allowed."""
+        """The bytes per second that went through at the last look, if that was less than the rate allowed."""
         self._raise = RAISE
         self._beside = 0.0
         """Bytes per second that went through beside the rate, at the last look."""

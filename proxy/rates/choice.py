@@ -19,7 +19,7 @@ class HeldBy(enum.StrEnum):
     """Reason for which a rate is not higher. The value is the metric label `held_by`."""
 
     DEADLINE = "deadline"
-    """It is the least that ends in time."""
+    """The lowest rate that meets the deadline."""
     LEAST = "min"
     """Less would end in time as well."""
     MOST = "max"
@@ -39,22 +39,22 @@ class Observed(NamedTuple):
     """A sample of one role. Bytes per second are as its quota counts them."""
 
     behind: int = 0
-    """How many replicas are behind."""
+    """The number of replicas that are behind."""
     lag_messages: int = 0
     lag_bytes: float | None = 0.0
-    """None: there is a lag, and nothing says how large messages are."""
+    """The bytes that they are behind; None: there is a lag, and nothing says how large messages are."""
     growth_bytes_per_second: float = 0.0
-    """What producers add to replicas that are behind."""
+    """The bytes per second that producers add to replicas that are behind."""
     in_sync_bytes_per_second: float = 0.0
-    """What replicas that are in sync take of the quota."""
+    """The bytes per second of the quota that replicas in sync take."""
     fresh: bool = True
     """False: it is an older look, since the last one failed or takes long."""
     used_bytes_per_second: float = 0.0
-    """What went through since the last look."""
+    """The bytes per second that went through since the last look."""
     carried_bytes_per_second: float = 0.0
-    """What was sent to the role's brokers in all since the last look."""
+    """The bytes per second that were sent to the role's brokers in all since the last look."""
     readings: Sequence[Reading] = ()
-    """What says whether it hurts."""
+    """The signals that say whether it hurts."""
 
 
 class Choice(NamedTuple):
@@ -66,15 +66,15 @@ class Choice(NamedTuple):
     words: str
     """Why, for people."""
     finish_by: datetime | None = None
-    """In UTC; None: there is no deadline."""
+    """The deadline in UTC; None: there is none."""
     needed_bytes_per_second: float | None = None
-    """To end in time; None: there is no deadline, or nobody knows."""
+    """The rate needed to end in time; None: there is no deadline, or nobody knows."""
     late: bool = False
-    """What is behind will not be done in time, or was not."""
+    """True if what is behind will not be done in time, or was not."""
     lag_bytes: float | None = 0.0
     signal: str | None = None
-    """What keeps a rate that does not hurt from being more; None: nothing does, or it is another rate."""
+    """The signal that keeps a rate that does not hurt from being more; None: nothing does, or it is another rate."""
     auto: bool = False
     """The rate was chosen by signals, or the deadline's need was its floor."""
     may_hurt: bool = False
-    """It is what the deadline needs, which is more than what signals allow."""
+    """True if it is what the deadline needs, which is more than what signals allow."""

@@ -44,8 +44,8 @@ SET_BACK = timedelta(minutes=1)
 """If the wall clock has lost more than this against the clock that is never set, it was set back. A smaller difference
 is how clocks go."""
 UNKNOWN_SECONDS = 10.0
-"""How long the lag may be unknown before the rate is the most that it may be. Usually the first answer tells the
-lag."""
+"""The longest time the lag may be unknown before the rate is the most that it may be. Usually the first answer tells
+the lag."""
 _TOO_MUCH = 1.02
 """If more than this share of the most is needed, the deadline cannot be met. A need between 1 and this says nothing:
 bytes per message are measured no more exactly."""
@@ -69,7 +69,7 @@ class Need(NamedTuple):
     standing: Standing
     finish_by: datetime
     bytes_per_second: float | None = None
-    """None: unknown, or there is no time left to reckon with."""
+    """The rate that meets the deadline; None: unknown, or there is no time left to reckon with."""
     left_seconds: float = 0.0
 
 
@@ -79,7 +79,7 @@ class DeadlineRate:
 
     def __init__(self) -> None:
         self._began: tuple[float, datetime] | None = None
-        """When the catch-up began, by the clock that is never set and by the wall clock; None: none is under way."""
+        """The start of the catch-up, by the clock that is never set and by the wall clock; None: none is under way."""
         self._moment: datetime | None = None
         self._last_behind = 0.0
         self._known_at = 0.0

@@ -37,7 +37,7 @@ IO_SHARE = 0.4
 """If something waited for a disk during this share of a second, the pressure is 1."""
 NETWORK_SHARE = 0.85
 FELL_BEHIND_SECONDS = 5.0
-"""How long the pressure stays after a replica fell out of sync."""
+"""The time for which the pressure stays after a replica fell out of sync."""
 FELL_BEHIND_PRESSURE = 2.0
 _SOME = re.compile(r"^some .*total=([0-9]+)$", re.MULTILINE)
 _MEGABIT = 1_000_000 / 8
@@ -57,9 +57,9 @@ class Reading(NamedTuple):
     signal: str
     pressure: float
     seen_at: float
-    """When the value was measured, in seconds of the clock that is never set."""
+    """The time of the measurement, in seconds of the clock that is never set."""
     words: str
-    """What it is, for people."""
+    """The signal in words, for people."""
 
 
 class OwnBest:
@@ -185,13 +185,13 @@ class HostCounters(NamedTuple):
     interface_bytes: Mapping[str, tuple[int, int]]
     """Received and sent, by interface."""
     link_bytes_per_second: Mapping[str, float]
-    """Of interfaces that say how fast their link is."""
+    """The speed of each interface that says how fast its link is."""
 
 
 class HostReading(NamedTuple):
     io_share: float | None
     network_share: float | None
-    """Of the busiest interface's link, in its busier direction."""
+    """The used share of the busiest interface's link, in its busier direction."""
     interface: str = ""
 
 

@@ -53,8 +53,8 @@ _NOT_TLS = {
     "ENCRYPTED_LENGTH_TOO_LONG", "DATA_LENGTH_TOO_LONG",
 }  # fmt: skip
 _ENDS = (ssl.SSLEOFError, ssl.SSLZeroReturnError)
-"""What a connection's end in the middle of a handshake raises: usually the first, in Python 3.11.2 (Debian 12) the
-second."""
+"""The errors of a connection that ends in the middle of a handshake: usually the first, in Python 3.11.2 (Debian 12)
+the second."""
 _NOTHING_IN_COMMON = {
     "UNSUPPORTED_PROTOCOL", "NO_SHARED_CIPHER", "TLSV1_ALERT_PROTOCOL_VERSION", "SSLV3_ALERT_HANDSHAKE_FAILURE",
     "NO_PROTOCOLS_AVAILABLE", "NO_SHARED_SIGNATURE_ALGORITHMS", "NO_SUITABLE_SIGNATURE_ALGORITHM",

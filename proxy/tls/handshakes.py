@@ -41,7 +41,7 @@ YIELDS_AFTER_SECONDS = 1.0
 @dataclass(slots=True, eq=False)
 class _UnderWay:
     waits_since: float = math.inf
-    """Since when it waits for bytes of its peer; infinite while they are here and it waits for its turn."""
+    """The time since when it waits for bytes of its peer; infinite while they are here and it waits for its turn."""
     scope: trio.CancelScope = field(default_factory=trio.CancelScope)
     yielded: bool = False
 
@@ -133,13 +133,12 @@ def _step(sock: ssl.SSLSocket) -> Callable[[ssl.SSLSocket], Awaitable[None]] | N
 MOST_SMALL_RECORDS = 128
 """The most small records that may be in the socket at the same time. So many cost OpenSSL 0.2 ms."""
 LOOKED_AT_BYTES = 256 * 1024
-"""How much of the socket is looked at: more than OpenSSL takes of a handshake, since a hello has 128 KiB at most and
-certificates 100 KB. To look at so much takes 2 ms at worst, and usually 5 µs."""
+"""The bytes of the socket that are looked at: more than OpenSSL takes of a handshake, since a hello has 128 KiB at most
+and certificates 100 KB. To look at so much takes 2 ms at worst, and usually 5 µs."""
 _SMALL_RECORD = re.compile(rb"[\x14-\x17]\x03.\x00", re.DOTALL)
 """Its kind, the version, and a length of less than 256 bytes (RFC 8446, 5.1)."""
 _CAME = memoryview(bytearray(LOOKED_AT_BYTES))
-"""One buffer for all handshakes: the loop looks at one of them at a time. Pages of it that stay unused cost no
-memory."""
+"""A buffer for all handshakes: the loop looks at one of them at a time. Pages of it that stay unused cost no memory."""
 
 
 def comes_in_crumbs(sock: ssl.SSLSocket) -> bool:

@@ -33,8 +33,8 @@ _CANNOT = (
     ValueError, TypeError, UnsupportedAlgorithm, x509.DuplicateExtension, x509.InvalidVersion,
     x509.UnsupportedGeneralNameType,
 )  # fmt: skip
-"""What cryptography raises if it cannot read the content, or if a password is wrong or missing. It reads a certificate
-bit by bit: an error in its key or its names is raised only when these are asked for."""
+"""The errors of cryptography if it cannot read the content, or if a password is wrong or missing. It reads a
+certificate bit by bit: an error in its key or its names is raised only when these are asked for."""
 
 
 @dataclass(frozen=True, slots=True)

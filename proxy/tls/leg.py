@@ -30,26 +30,26 @@ if TYPE_CHECKING:
     from .handshakes import Handshakes
 
 MOST_TOLD = 1000
-"""How many pairs of peer and reason are remembered as logged, and how many peers whose handshakes fail. Beyond them all
-are forgotten, so some are logged again."""
+"""The most pairs of peer and reason that are remembered as logged, and the most peers whose handshakes fail. Beyond
+them all are forgotten, so some are logged again."""
 FAILS_SECONDS = 60.0
 """Handshakes with a peer fail if the last one did, and no longer ago. A broker that cannot fetch tries again every
 second."""
 MOST_WARNED = 5
-"""How many of those peers a leg's warnings name."""
+"""The most of those peers that a leg's warnings name."""
 SAYS_NOTHING = frozenset({Reason.CLOSED, Reason.TIMEOUT, Reason.CROWDED_OUT})
-"""Why a handshake with someone who dialled us fails without a word about keys: a health check that only connects."""
+"""The reasons of someone who dialled us and failed without a word about keys: a health check that only connects."""
 
 
 class Shaken(NamedTuple):
     """A connection whose handshake is done."""
 
     sock: ssl.SSLSocket
-    """Not blocking."""
+    """A socket in non-blocking mode."""
     asked: str | None
-    """By which name it was dialled, if that was said."""
+    """The name by which it was dialled, if that was said."""
     refused: Callable[[ssl.SSLError], None]
-    """To be called if the peer's first answer is an error: in TLS 1.3 a client's certificate is judged after the
+    """Callback for a first answer of the peer that is an error: in TLS 1.3 a client's certificate is judged after the
     handshake."""
 
 
@@ -66,7 +66,7 @@ class Leg:
         self._log = log
         self._told: set[tuple[str, Reason]] = set()
         self._failing: dict[str, tuple[Reason, float]] = {}
-        """Why and when the last handshake failed, by peer."""
+        """The reason and the time of the last failed handshake, by peer."""
 
     @property
     def warnings(self) -> list[str]:

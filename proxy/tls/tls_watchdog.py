@@ -22,8 +22,8 @@ import threading
 import time
 
 READ_SECONDS = 0.05
-"""How much time of a core a read may take, from when the watcher first saw it. Sixteen full records take 0.2 ms, and
-13 ms on a core that has no instructions for AES (20 MB/s). So a peer that sends nothing but data is never cut."""
+"""The time of a core that a read may take, from when the watcher first saw it. Sixteen full records take 0.2 ms, and 13
+ms on a core that has no instructions for AES (20 MB/s). So a peer that sends nothing but data is never cut."""
 HANDSHAKE_SECONDS = 0.5
 """A signature of an RSA key of 8192 bits takes 30 ms of a fast core, and several times as much of a slow one."""
 LOOK_SECONDS = 0.01
@@ -37,9 +37,9 @@ class TlsWatchdog:
         self._most_seconds = READ_SECONDS
         self._calls = 0
         self._number = _NONE
-        """Of the socket that is read from in a call that has not ended."""
+        """The number of the socket that is read from in a call that has not ended."""
         self._kept = _NONE
-        """Leads to that socket once its own number does not."""
+        """A descriptor that leads to that socket once its own number does not."""
         self._cutting = threading.Lock()
         self._ended: socket.socket | None = None
         self._clock = _NONE
@@ -96,4 +96,4 @@ class TlsWatchdog:
 
 
 TLS_WATCHDOG = TlsWatchdog()
-"""Of the loop."""
+"""The watchdog of the loop's thread."""
