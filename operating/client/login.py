@@ -48,8 +48,11 @@ _OF_AWS = {"awsProfileName": "export AWS_PROFILE", "awsDebugCreds": ""}
 
 
 class Tokens(NamedTuple):
-    """fetch: returns a token; raises ConfigurationError if there is none to be had. extensions: that go with each login
-    (KIP-342)."""
+    """A source of tokens.
+
+    fetch: returns a token; raises ConfigurationError if there is none to be had.
+    extensions: that go with each login (KIP-342).
+    """
 
     fetch: Callable[[], str]
     extensions: Mapping[str, str]

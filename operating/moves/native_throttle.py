@@ -33,7 +33,7 @@ Entries = frozenset[tuple[int, int]]
 
 
 class NativeLeftover(NamedTuple):
-    """becomes: the value without what the move put there; None if the config is deleted."""
+    """A config to take back. becomes: the value without what the move put there; None if the config is deleted."""
 
     throttle: NativeThrottle
     becomes: str | None = None
@@ -43,7 +43,9 @@ class NativeLeftover(NamedTuple):
 
 
 class NativeFindings(NamedTuple):
-    """left: what the move put there. waits_for: why nothing of it may be removed now; empty if it may. silent: brokers
+    """The findings about the brokers' own throttles.
+
+    left: what the move put there. waits_for: why nothing of it may be removed now; empty if it may. silent: brokers
     that did not show their configs. notes: throttles that stay."""
 
     left: tuple[NativeLeftover, ...] = ()

@@ -103,7 +103,7 @@ def _roles(silent: Sequence[Sidecar], found: Sequence[RoleRow], *, wide: bool, m
 
 
 def _role_cells(row: RoleRow) -> tuple[str | Text, ...]:
-    """Return the first `_NARROW_CELLS` are for every terminal."""
+    """Return the cells of a role's row; the first `_NARROW_CELLS` are for every terminal."""
     role, passing = row.role, row.role.passing_bytes_per_second
     return (
         format_rate_in_brief(role.quota_bytes_per_second),

@@ -100,7 +100,7 @@ def _facts(pages: Sequence[Page], now: datetime) -> str:
 
 
 def _are_kept(page: Page) -> bool:
-    """Return the quotas that hold are of an earlier run: since when they were kept is no time at which they were
+    """Return True if the quotas in force are of an earlier run: since when they were kept is no time at which they were
     read."""
     return page.quotas.source == "last_good"
 
@@ -182,7 +182,7 @@ def _role_changes(name: str, before: RoleState, after: RoleChangeState) -> Itera
 
 
 def _in_words(quota: RoleState | RoleChangeState, source: str | None) -> str:
-    """Return a rate that sets itself is what it is to reach: what was chosen of it changes every second."""
+    """Return the rate in words; of a rate that sets itself its aim, since what was chosen changes every second."""
     return format_rate_in_brief(quota.quota_bytes_per_second) if source is None else source
 
 

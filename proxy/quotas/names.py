@@ -106,7 +106,7 @@ class Glob:
 
 @lru_cache(maxsize=_MOST_CACHED)
 def glob_of(text: str) -> Glob:
-    """Return the same text makes the same glob: quotas are worked out anew more often than globs are written."""
+    """Return the glob of a text, from a cache: quotas are worked out anew more often than globs are written."""
     return Glob(text)
 
 

@@ -130,7 +130,7 @@ class RoleQuota:
         return {name: str(partitions) for name, partitions in self.lists().items()}
 
     def has_lists_of(self, other: RoleQuota) -> bool:
-        """Return the lists of both are the same objects, as after a change of the rate alone."""
+        """Return True if the lists of both are the same objects, as after a change of the rate alone."""
         return self.topics is other.topics and self.globs is other.globs and self.otherwise is other.otherwise
 
     def lists(self) -> dict[str, Partitions]:
