@@ -51,7 +51,8 @@ UNDER_WAY = frozenset({Stage.MOVING, Stage.ELSEWHERE, Stage.BEHIND, Stage.ON_DIS
 
 
 class Progress(NamedTuple):
-    """The progress of one partition. left_bytes: the bytes that replicas still lack to be in place and in sync; None if nobody knows."""
+    """The progress of one partition. left_bytes: the bytes that replicas still lack to be in place and in sync; None if
+    nobody knows."""
 
     partition: TopicPartition
     stage: Stage

@@ -126,7 +126,8 @@ class Jaas(NamedTuple):
 
 
 class _Token(NamedTuple):
-    """A token of the text. text: of a word or a quoted string; None for a number or a sign. sign: the character, if it is one."""
+    """A token of the text. text: of a word or a quoted string; None for a number or a sign. sign: the character, if it
+    is one."""
 
     text: str | None
     sign: str = ""

@@ -122,8 +122,8 @@ def _problems(override: Override) -> Iterable[str]:
 
 
 def _past_deadlines(layer: Layer, since: datetime) -> Iterable[str]:
-    """Yield deadlines that have passed, since last year's is a dangerous slip of the pen: after a deadline, catch-up goes at the highest
-    rate."""
+    """Yield deadlines that have passed, since last year's is a dangerous slip of the pen: after a deadline, catch-up
+    goes at the highest rate."""
     for section in layer.sections():
         for role, source in section.sources.items():
             deadline = source.deadline
