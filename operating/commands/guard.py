@@ -84,8 +84,7 @@ def command(
 
     from ..guard.guarding import Edges, Guarding
     from ..guard.kernel import PacketFilter
-    from ..guard.proving import dial, prove, targets
-    from ..guard.questions import ask_ready, assert_can_be_asked
+    from ..guard.probing import ask_ready, assert_can_be_asked, dial, prove, targets
     from ..guard.resets import reset
     from ..guard.ways import ways_of
 

@@ -1,6 +1,12 @@
-"""Asks the sidecar on this host, those named by URL, or the members of a fleet; all at once.
+"""Asks the sidecar on this host, those named by URL, or the members of a fleet, all at once; and reads fleet.toml:
 
-Blocking. Invariant: a member that does not answer costs its own time-out, and is a result that says so.
+    token_file = "token"
+    [[sidecars]]
+    broker = 101
+    url = "http://kafka-101:9404"
+
+Blocking. Invariants: a member that does not answer costs its own time-out, and is a result that says so; a `Fleet` that
+exists names every broker and URL once; every problem of the file is told at once, with its key.
 """
 
 from __future__ import annotations
@@ -9,30 +15,39 @@ import getpass
 import os
 import socket
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple, TypeVar
+from urllib.parse import urlsplit
 
 import msgspec
 
+from proxy.config.settings_file import read_document
+from proxy.config.tables import BrokerId, Kind, Problems, TableReader
 from proxy.control.directory import DEFAULT_BASE, control_path, default_directory
-from proxy.errors import ConfigurationError, UnreachableError
+from proxy.errors import ConfigurationError, InvalidValueError, UnreachableError
 from proxy.files.reading import read_bytes
+from proxy.logs.terminal_text import names_user, without_user
+from proxy.quotas.units import shown
 
 from ..asking import RefusedError, send, token_in
 from ..configuration import DEFAULT_CONFIG, PACKAGED, load_configuration
 from ..http_client import UNIX
-from .file import load_fleet
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from proxy.config.settings import Settings
+
 
 MOST_AT_ONCE = 64
 TIMEOUT_SECONDS = 1.5
 """Short enough that a command at a fleet with dead members is over within two seconds."""
 _T = TypeVar("_T")
 _Answer = TypeVar("_Answer")
+MOST_SIDECARS = 1000
+_NOT_FILES = "commands change sidecars, not their files: take it out (docs/fleet.md)"
+"""Advice about keys that said where each sidecar's quotas were."""
 
 
 class Member(NamedTuple):
@@ -168,3 +183,80 @@ def _problems(error: str) -> str:
         return error
     told = found.get("problems") or [found.get("error")]
     return "; ".join(map(str, told)) if all(told) else f"{before}{brace}{rest}"
+
+
+def _parse_url(value: object) -> str:
+    if not isinstance(value, str) or not _is_url(value):
+        raise InvalidValueError(f"expected a URL like http://kafka-101:9404, found {_found(value)}")
+    return value.rstrip("/")
+
+
+def _found(url: object) -> str:
+    """Show the URL without a password that may be in it. No sidecar takes a password; its token is read from
+    `token_file`."""
+    if not isinstance(url, str) or not names_user(url):
+        return shown(url)
+    return f"a user in {shown(without_user(url))} (a token's file is token_file)"
+
+
+def _is_url(url: str) -> bool:
+    if url.startswith(f"{UNIX}/"):
+        return True
+    try:
+        parts = urlsplit(url)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0 and not names_user(url)
+    except ValueError:
+        return False
+
+
+@dataclass(frozen=True, slots=True)
+class SidecarTable:
+    """The table `[[sidecars]]`."""
+
+    REMOVED: ClassVar[dict[str, str]] = dict.fromkeys(("quotas", "configmap", "key"), _NOT_FILES)
+    broker: BrokerId
+    url: Annotated[str, Kind(_parse_url)]
+    token_file: Path | None
+
+
+@dataclass(frozen=True, slots=True)
+class FleetFile:
+    """The whole file."""
+
+    REMOVED: ClassVar[dict[str, str]] = {"kubernetes": _NOT_FILES}
+    token_file: Path | None
+    """Of every sidecar that has none of its own."""
+    sidecars: tuple[SidecarTable, ...] = ()
+
+    def validate(self) -> Iterator[tuple[str, str]]:
+        """Return what does not fit, by key."""
+        if not self.sidecars:
+            yield "sidecars", "expected at least one [[sidecars]], found none"
+        elif len(self.sidecars) > MOST_SIDECARS:
+            yield "sidecars", f"expected at most {MOST_SIDECARS} sidecars, found {len(self.sidecars)}"
+        for key in ("broker", "url"):
+            firsts: dict[object, int] = {}
+            for position, sidecar in enumerate(self.sidecars):
+                first = firsts.setdefault(getattr(sidecar, key), position)
+                if first != position:
+                    yield f"sidecars[{position}].{key}", f"{getattr(sidecar, key)} is sidecars[{first}]'s already"
+
+
+@dataclass(frozen=True, slots=True)
+class Fleet:
+    path: Path
+    members: tuple[SidecarTable, ...]
+    """The sidecars; `token_file` has the token that one wants for changes, None: none is sent."""
+
+    @property
+    def brokers(self) -> tuple[int, ...]:
+        return tuple(member.broker for member in self.members)
+
+
+def load_fleet(path: Path) -> Fleet:
+    """Read fleet.toml; paths in it are relative to it. Blocking. Raises ConfigurationError with every problem."""
+    document, text = read_document(path)
+    problems = Problems(str(path), text=text)
+    file = TableReader(path.parent, problems).table(FleetFile, "", document)
+    problems.raise_if_any()
+    return Fleet(path, tuple(replace(each, token_file=each.token_file or file.token_file) for each in file.sidecars))

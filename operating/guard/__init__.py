@@ -5,9 +5,8 @@ ways       pure, but for names: which addresses lead to the sidecar, and where t
 rules      pure: the same as text for iptables-restore, in chains of its own
 kernel     runs iptables, and switches on route_localnet where ways need it
 holding    keeps the rules in force that are wanted, and tries again what iptables refused
-proving    tries the ways by connections through them
+probing    asks the sidecar whether it is alive, and tries the ways by connections through them
 resets     closes what waits for a sidecar that stands still
-questions  asks the sidecar whether it is alive
 reporting  the log's lines, and a file for node_exporter's textfile collector
 guarding   asks, decides, changes, proves, reports; undoes at the end
 """

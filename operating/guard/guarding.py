@@ -17,8 +17,7 @@ from proxy.errors import ConfigurationError
 
 from .decision import Answer, Guard, Way
 from .holding import Holding
-from .proving import Prover
-from .questions import Questions
+from .probing import Prover, Questions
 from .reporting import say, write_metrics
 from .rules import Rules
 
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from .holding import Filter
-    from .proving import Proof
+    from .probing import Proof
 
 _WRITE_SECONDS = 10.0
 _ASKING = (signal.SIGTERM, signal.SIGINT)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from .decision import Guard
-    from .proving import Proof
+    from .probing import Proof
 
 _METRICS = """\
 # HELP replication_throttle_guard_around Whether iptables leads this broker's traffic around its sidecar, unthrottled.

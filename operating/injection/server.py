@@ -18,11 +18,11 @@ import trio
 from proxy.config.tls_settings import KEY_AGREEMENT
 from proxy.errors import ConfigurationError
 from proxy.files.reading import identities_of
+from proxy.http.authorization import Trust
 from proxy.http.loop_share import LoopShare
 from proxy.http.request_checks import Bounds
 from proxy.http.routing import JSON, TEXT, Answer, Request, Route, Routes, json_answer
 from proxy.http.server import HttpServer
-from proxy.http.trust import Trust
 from proxy.threads import FILE_THREADS, in_thread
 
 from .addition import read_addition

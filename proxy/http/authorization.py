@@ -1,8 +1,11 @@
-"""Authorizes changes over HTTP: by a bearer token, or by a client certificate with a configured name.
+"""Authorizes requests: changes by a bearer token, or by a client certificate with a configured name; and those of
+browsers by Host and Origin (`Trust`).
 
 The token is read from a file, and again when that changes. Invariants: a token is compared in constant time; if others
 could read the file, or if it does not hold a token, no token is known. Without a token and without names no request is
-authorized; a name counts only where the server itself has verified the certificate that has it.
+authorized; a name counts only where the server itself has verified the certificate that has it. A host name that was
+neither configured nor is the machine's own, is not ours; the machine's own names are read from its files, and no name
+server is asked.
 """
 
 from __future__ import annotations
@@ -10,7 +13,10 @@ from __future__ import annotations
 import hmac
 import os
 import re
+import socket
 import stat
+from ipaddress import ip_address
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import trio
@@ -21,7 +27,7 @@ from ..threads import in_thread
 from .routing import MOST_TOKEN_BYTES, TOKEN, json_answer
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Iterable
 
     from ..logs.log import Log
     from .routing import Answer, Request
@@ -34,6 +40,14 @@ READ_SECONDS = 5.0
 """The longest time for the disk to read the file. A disk that takes longer hangs, and nobody knows whether the token
 still holds."""
 _SCHEME = re.compile(r"bearer +(?P<token>\S+)", re.IGNORECASE)
+SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+"""Methods that change nothing (RFC 9110, 9.2.1). A browser shows a page of another site no answer to them."""
+_HOST = re.compile(r"(?:\[(?P<v6>[0-9A-Fa-f:.]{2,45})\]|(?P<name>[^\s:\[\]@/]{1,253}))(?::(?P<port>[0-9]{1,5}))?")
+_ORIGIN = re.compile(r"(?P<scheme>https?)://(?P<host>[^\s/@]{1,300})")
+_DEFAULT_PORTS = {"http": "80", "https": "443"}
+_MOST_BYTES = 256 * 1024
+HOSTS = Path("/etc/hosts")
+RESOLVER = Path("/etc/resolv.conf")
 
 
 def read_token(path: Path) -> bytes:
@@ -158,3 +172,89 @@ class Writers:
             return self._token.required(request)
         found = f"one of {request.subject}" if request.subject else "none"
         return json_answer(403, {"error": f"expected a client certificate of one of http.writers, found {found}"})
+
+
+class Trust:
+    """Decides by Host and Origin which requests of browsers are served.
+
+    There are no passwords here, and an operator's browser reaches places that the authors of its pages do not. Two ways
+    in which such a page could use it are closed. After it was loaded, a page may give its own name our address (DNS
+    rebinding) and read our answers as if they were its own: then Host is the page's name. Or it sends a POST across
+    sites, without being able to read the answer: then Origin is the page's. Programs such as Prometheus send no Origin,
+    and probes come by address, which nobody can rebind.
+
+    `names`: host names of ours, without ports; ``*.example.com`` is every name below it, ``*`` any name at all."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        lowered = {name.lower().rstrip(".") for name in names}
+        self._any = "*" in lowered
+        self._names = {name for name in lowered if not name.startswith("*.")}
+        self._below = tuple(name.removeprefix("*") for name in lowered if name.startswith("*."))
+
+    def is_our_name(self, host: str) -> bool:
+        """Return True if a Host header names us: an address, localhost, or a name of ours, with any port."""
+        found = _HOST.fullmatch(host)
+        if found is None:
+            return False
+        if self._any or found["v6"] is not None:
+            return True
+        name = found["name"].lower().rstrip(".")
+        return _is_address(name) or name == "localhost" or name in self._names or name.endswith(self._below)
+
+    def may_change(self, method: str, *, origin: str, fetch_site: str, host: str) -> bool:
+        """Return True if a request of this method may come from where it says: from no page, or from one of ours.
+
+        `origin` and `fetch_site` are what Origin and Sec-Fetch-Site say, "" if they are missing.
+        """
+        if method in SAFE_METHODS:
+            return True
+        if fetch_site not in ("", "same-origin", "none"):
+            return False
+        return origin == "" or _is_at(origin, host)
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+def _is_at(origin: str, host: str) -> bool:
+    found = _ORIGIN.fullmatch(origin)
+    if found is None:  # "null" is what a sandboxed page says
+        return False
+    port = _DEFAULT_PORTS[found["scheme"]]
+    return _with_port(found["host"], port) == _with_port(host, port)
+
+
+def _with_port(host: str, default: str) -> tuple[str, str] | None:
+    found = _HOST.fullmatch(host)
+    if found is None:
+        return None
+    return (found["v6"] or found["name"]).lower().rstrip("."), found["port"] or default
+
+
+def names_of_this_machine(*, hosts: Path = HOSTS, resolver: Path = RESOLVER, host_name: str = "") -> set[str]:
+    """Return the host name, with the domains that resolv.conf adds to short names, and what hosts says beside it."""
+    own = host_name or socket.gethostname()
+    short = own.partition(".")[0]
+    found = {own, short}
+    for words in _lines(resolver):
+        if words[0] in ("search", "domain"):
+            found |= {f"{short}.{domain.rstrip('.')}" for domain in words[1:] if domain.strip(".")}
+    for words in _lines(hosts):
+        if own in words[1:] or short in words[1:]:
+            found |= set(words[1:])
+    return {name.lower() for name in found}
+
+
+def _lines(path: Path) -> list[list[str]]:
+    try:
+        with path.open("rb") as file:
+            text = file.read(_MOST_BYTES).decode("utf-8", "replace")
+    except OSError:
+        return []
+    words = [line.partition("#")[0].split() for line in text.splitlines()]
+    return [line for line in words if line]

@@ -35,9 +35,9 @@ if TYPE_CHECKING:
     import ssl
     from collections.abc import Callable, Iterator
 
+    from .authorization import Trust
     from .loop_share import LoopShare
     from .request_checks import Bounds
-    from .trust import Trust
 
 _RECEIVE_BYTES = 16 * 1024
 _READING = "reading a request"

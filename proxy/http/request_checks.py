@@ -20,7 +20,7 @@ import h11
 from .routing import Answer, Request, json_answer
 
 if TYPE_CHECKING:
-    from .trust import Trust
+    from .authorization import Trust
 
 
 _END_OF_HEAD = re.compile(rb"\n\r?\n")

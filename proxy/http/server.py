@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ..logs.log import Log
+    from .authorization import Trust
     from .loop_share import LoopShare
     from .routing import Routes
-    from .trust import Trust
 
 _BACKLOG = 1024
 """The most connections that wait in the kernel to be accepted. The kernel does not answer a further one; its peer,

@@ -17,7 +17,7 @@ from ..config.settings_values import Address
 from ..relay.tls_socket import TlsSocket
 from ..relay.transport import PlainSocket, answer_within, connect, detached
 from ..roles import Role
-from ..tls.failures import HandshakeError
+from ..tls.handshakes import HandshakeError
 from .host_names import PeerNames
 from .redirected import RefusedError
 

@@ -16,7 +16,7 @@ from ..network.accept_limiter import Pause
 from ..process.supervision import Task
 from ..relay.direction import Cause
 from ..relay.in_flight import Full
-from ..tls.failures import Reason
+from ..tls.handshakes import Reason
 from .metric_row import counted_of_each, counter, gauge, info, one, per_role
 
 if TYPE_CHECKING:

@@ -17,8 +17,7 @@ import trio
 
 from protocol.metadata import Links
 
-from ..cluster.broker_questions import LinkQuestion
-from ..cluster.topic_questions import ListedTopicsQuestion
+from ..cluster.questions import LinkQuestion, ListedTopicsQuestion
 from ..diagnostics.partition_rates import partition_rates
 from ..diagnostics.quota_diagnostics import QuotaDiagnostics, QuotaWarning, Reason, unknown_replicas
 from ..diagnostics.replica_stats import ReplicaStats, replica_stats

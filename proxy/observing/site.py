@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import trio
 
-from ..http.authorization import Writers
+from ..http.authorization import Trust, Writers, names_of_this_machine
 from ..http.loop_share import LoopShare, Shared
 from ..http.routing import TEXT, Admit, Answer, Route, Routes, json_answer
-from ..http.trust import Trust, names_of_this_machine
 from ..process.supervision import Task
 from ..threads import in_thread
 from .lazy_imports import load_prometheus

@@ -13,8 +13,7 @@ import trio
 
 from ..changes import Changes
 from ..cluster.broker_client import KnownBrokers
-from ..cluster.broker_questions import RackQuestion
-from ..cluster.topic_questions import ReplicaCountQuestion, TopicNameQuestion
+from ..cluster.questions import RackQuestion, ReplicaCountQuestion, TopicNameQuestion
 from ..cluster.view import follow_cluster
 from ..control.override_keeper import OverrideKeeper
 from ..control.override_routes import override_routes

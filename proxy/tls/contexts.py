@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING
 
 from ..config.tls_settings import KEY_AGREEMENT, ClientAuth
 from ..errors import ConfigurationError
-from .failures import HandshakeError, Reason
-from .handshakes import MOST_SMALL_RECORDS, comes_in_crumbs
+from .handshakes import MOST_SMALL_RECORDS, HandshakeError, Reason, comes_in_crumbs
 from .identity import read_authorities, read_identity
 
 if TYPE_CHECKING:

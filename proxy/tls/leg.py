@@ -16,7 +16,7 @@ from ..config.settings_values import can_be_looked_up
 from ..quotas.names import glob_of
 from ..quotas.units import shown
 from .contexts import AcceptedSocket
-from .failures import ADVICE, HandshakeError, Reason, reason_of, words_of
+from .handshakes import ADVICE, HandshakeError, Reason, reason_of, words_of
 from .identity import names_of
 
 if TYPE_CHECKING:

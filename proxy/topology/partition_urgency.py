@@ -1,6 +1,6 @@
 """Ranks partitions by need: how urgent it is that a replica of theirs that is behind catches up.
 
-A broker tells how many replicas of a partition are in sync (`cluster.topic_questions`); what that means is said by the
+A broker tells how many replicas of a partition are in sync (`cluster.questions`); what that means is said by the
 quotas' priorities. Of both roles, since it is the same cluster. Pure: time is an argument.
 
 Invariant: what nobody has told is of no urgency; what is remembered is bounded, and of topics alone that are behind.

@@ -1,6 +1,6 @@
 """Keeps the rack of each broker, as far as a broker has told, and counts bytes that go between racks.
 
-A broker says which racks there are (`cluster.broker_questions`); rates of racks (`budget_tree`) and the count of bytes
+A broker says which racks there are (`cluster.questions`); rates of racks (`budget_tree`) and the count of bytes
 between racks go by it. Of both roles, since it is the same cluster. Pure.
 
 Invariant: a broker whose rack nobody has told is bounded by no rack's rate, and nothing counts as going between its

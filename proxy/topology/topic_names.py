@@ -1,6 +1,6 @@
 """Maps topic ids to names: Fetch names no topic since v13 (KIP-516), lists of throttled replicas know no ids.
 
-A broker is asked for the name (`cluster.topic_questions`) when a request has an id that is not known: the topic is
+A broker is asked for the name (`cluster.questions`) when a request has an id that is not known: the topic is
 new, or was deleted and created again. Lists that name no topic (`*`) need no names. Until the answer comes, a topic
 counts as listed, so that a move does not begin with an unthrottled response of 10 MiB; if no name comes, the topic
 passes unthrottled and is counted. Pure: time is an argument.

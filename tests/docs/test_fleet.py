@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from operating.fleet.file import SidecarTable, load_fleet
+from operating.fleet.members import SidecarTable, load_fleet
 from proxy.config.tables import keys_of
 
 TEXT = (Path(__file__).parents[2] / "docs" / "fleet.md").read_text("utf-8")

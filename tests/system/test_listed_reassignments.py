@@ -15,7 +15,7 @@ from lab.load.fill import fill
 from lab.moves.native_quotas import throttle_natively
 from protocol.metadata import ReplicaCount, replica_counts
 from proxy.cluster.broker_client import Broker, ask_metadata
-from proxy.cluster.topic_questions import added_at, without_added
+from proxy.cluster.questions import added_at, without_added
 from proxy.config.settings import Address
 
 if TYPE_CHECKING:

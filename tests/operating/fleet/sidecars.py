@@ -12,11 +12,10 @@ import trio
 from proxy.config.settings import Address, load_settings
 from proxy.control.override_keeper import OverrideKeeper
 from proxy.control.override_routes import override_routes
-from proxy.http.authorization import BearerToken, Writers
+from proxy.http.authorization import BearerToken, Trust, Writers
 from proxy.http.loop_share import LoopShare
 from proxy.http.routing import Answer, Request, Route, Routes, json_answer
 from proxy.http.server import HttpServer
-from proxy.http.trust import Trust
 from proxy.observing.status_page import StatusPage
 from proxy.quota_files.override_store import store_path
 from proxy.quota_files.reload import QuotaWatch

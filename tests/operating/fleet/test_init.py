@@ -10,7 +10,7 @@ from click.testing import CliRunner, Result
 
 from operating.cli import cli
 from operating.commands import fleet as fleet_command
-from operating.fleet.file import load_fleet
+from operating.fleet.members import load_fleet
 from tests.proxy.fake_sidecar import FakeSidecar, serving
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from operating.guard.decision import Answer
 from operating.guard.guarding import Edges, Guarding
-from operating.guard.proving import Proof
+from operating.guard.probing import Proof
 from operating.guard.rules import Rules
 from proxy.errors import ConfigurationError
 

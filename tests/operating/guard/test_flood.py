@@ -14,7 +14,7 @@ import pytest
 from lab.host.processes import Process, kill_all
 from lab.sidecars.sidecars import throttle_sidecar_script
 from operating.guard.decision import LOOK_SECONDS, Answer, Guard, Way
-from operating.guard.questions import ask_ready
+from operating.guard.probing import ask_ready
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -140,7 +140,7 @@ def test_its_metrics_end_with_it(tmp_path: Path) -> None:
 _PROVING = """
 import operating.guard.guarding as guarding
 from operating.guard.decision import Answer
-from operating.guard.proving import Proof
+from operating.guard.probing import Proof
 from tests.operating.guard.edges import FakeFilter, guard
 
 guarding.PROVE_BLOCKED_SECONDS = 0.1

@@ -8,7 +8,7 @@ from pathlib import Path
 from prometheus_client.parser import text_string_to_metric_families
 
 from operating.guard.decision import Guard
-from operating.guard.proving import Proof
+from operating.guard.probing import Proof
 from operating.guard.reporting import write_metrics
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "metrics.md"

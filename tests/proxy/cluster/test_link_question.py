@@ -6,7 +6,7 @@ import trio
 import trio.testing
 
 from protocol.metadata import Links
-from proxy.cluster.broker_questions import LINKS_SECONDS, LinkQuestion
+from proxy.cluster.questions import LINKS_SECONDS, LinkQuestion
 from proxy.cluster.view import LOOK_SECONDS, follow
 
 from ..metadata_broker import MetadataBroker

@@ -11,7 +11,7 @@ import trio
 import trio.testing
 
 from proxy.cluster import broker_client
-from proxy.cluster.topic_questions import (
+from proxy.cluster.questions import (
     CONFIRM_SECONDS,
     LISTED_TOPICS_SECONDS,
     TOPICS_PER_REQUEST,

@@ -12,7 +12,7 @@ import trio.testing
 
 from protocol.metadata import cluster_and_racks
 from proxy.cluster import broker_client
-from proxy.cluster.broker_questions import RACKS_SECONDS, UNKNOWN_RACK_SECONDS, RackQuestion
+from proxy.cluster.questions import RACKS_SECONDS, UNKNOWN_RACK_SECONDS, RackQuestion
 from proxy.cluster.view import LOOK_SECONDS, RETRY_SECONDS, follow
 from proxy.config.settings import Address
 from proxy.quotas import Quotas, RoleQuota

@@ -13,7 +13,7 @@ from protocol.wire.framing import with_length
 from protocol.wire.headers import peek_request, response_header, response_header_version
 from protocol.wire.layout import TAGS, layout, parse_whole
 from proxy.cluster import broker_client
-from proxy.cluster.topic_questions import ReplicaCountQuestion, without_added
+from proxy.cluster.questions import ReplicaCountQuestion, without_added
 from proxy.cluster.view import RETRY_SECONDS, follow
 from proxy.config.settings import Address
 from proxy.quotas.priorities import Priorities

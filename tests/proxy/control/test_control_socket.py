@@ -18,9 +18,9 @@ from operating.asking import ask
 from proxy.control.control_socket import open_control
 from proxy.control.directory import control_path, short_path
 from proxy.errors import ConfigurationError, UnreachableError
+from proxy.http.authorization import Trust
 from proxy.http.loop_share import LoopShare
 from proxy.http.routing import Routes
-from proxy.http.trust import Trust
 from tests.proxy.http.serving import ROUTES
 from tests.proxy.recorded_log import RecordedLog
 

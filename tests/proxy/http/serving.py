@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 import trio
 
 from proxy.config.settings import Address
+from proxy.http.authorization import Trust
 from proxy.http.loop_share import LoopShare
 from proxy.http.request_checks import HttpStatistics
 from proxy.http.routing import Answer, Request, Route, Routes
 from proxy.http.server import HttpServer
-from proxy.http.trust import Trust
 from tests.proxy.recorded_log import RecordedLog
 
 if TYPE_CHECKING:

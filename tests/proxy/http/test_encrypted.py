@@ -15,11 +15,11 @@ import trio.testing
 from lab.brokers.authority import Authority
 from proxy.config.settings_values import Address
 from proxy.config.tls_settings import KEY_AGREEMENT, ClientAuth, LegSettings, StoreSettings
+from proxy.http.authorization import Trust
 from proxy.http.loop_share import LoopShare
 from proxy.http.request_checks import Bounds
 from proxy.http.routing import TEXT, Answer, Route, Routes
 from proxy.http.server import HttpServer
-from proxy.http.trust import Trust
 from proxy.tls.contexts import load
 
 from ..recorded_log import RecordedLog

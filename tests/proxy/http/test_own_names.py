@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from proxy.http.trust import names_of_this_machine
+from proxy.http.authorization import names_of_this_machine
 
 if TYPE_CHECKING:
     from pathlib import Path

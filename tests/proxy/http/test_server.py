@@ -13,11 +13,11 @@ import trio
 
 from proxy.config.settings import Address
 from proxy.errors import ConfigurationError
+from proxy.http.authorization import Trust
 from proxy.http.loop_share import LoopShare
 from proxy.http.request_checks import Bounds, HttpStatistics
 from proxy.http.routing import Route, Routes
 from proxy.http.server import HttpServer
-from proxy.http.trust import Trust
 from tests.proxy.recorded_log import RecordedLog
 
 from .serving import ANY_PORT, GET, PATIENT_SECONDS, ROUTES, heard, one_answer, serving, up

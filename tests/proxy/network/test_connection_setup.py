@@ -20,7 +20,7 @@ from proxy.network.connection_setup import ConnectionSetup, OwnListenerError, Ro
 from proxy.relay.transport import connect
 from proxy.roles import Role
 from proxy.statistics.counters import Statistics
-from proxy.tls.failures import HandshakeError, Reason
+from proxy.tls.handshakes import HandshakeError, Reason
 from proxy.tls.legs import open_legs
 
 from ..recorded_log import RecordedLog

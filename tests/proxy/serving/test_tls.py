@@ -19,7 +19,7 @@ from lab.brokers.authority import Authority
 from protocol.fetch.request import parse_fetch_request
 from protocol.wire.framing import with_length
 from proxy.config.settings import load_settings
-from proxy.tls.failures import Reason
+from proxy.tls.handshakes import Reason
 from tests.proxy.conversation import fetch_frame
 from tests.proxy.relay.wire import answer, entry, read_frame
 from tests.proxy.serving.test_sidecar import TWO, Running, port, running, until, write_quotas

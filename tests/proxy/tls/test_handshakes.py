@@ -8,8 +8,7 @@ import pytest
 import trio
 import trio.testing
 
-from proxy.tls.failures import HandshakeError, Reason
-from proxy.tls.handshakes import YIELDS_AFTER_SECONDS, Handshakes
+from proxy.tls.handshakes import YIELDS_AFTER_SECONDS, HandshakeError, Handshakes, Reason
 
 if TYPE_CHECKING:
     from trio.testing import MockClock

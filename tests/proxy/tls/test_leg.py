@@ -19,7 +19,7 @@ from proxy.config.tls_settings import ClientAuth, StoreSettings
 from proxy.relay.tls_socket import TlsSocket
 from proxy.relay.transport import WOULD_WAIT
 from proxy.tls.contexts import load
-from proxy.tls.failures import HandshakeError, Reason
+from proxy.tls.handshakes import HandshakeError, Reason
 from proxy.tls.leg import MOST_WARNED
 
 from .stage import NAME, X400_NAME, Keys, connected, made, pair

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from operating.fleet.file import MOST_SIDECARS, Fleet, Member, load_fleet
+from operating.fleet.members import MOST_SIDECARS, Fleet, SidecarTable, load_fleet
 from proxy.errors import ConfigurationError
 
 GOOD = """
@@ -32,9 +32,9 @@ def read(folder: Path, text: str) -> Fleet:
 def test_paths_are_relative_to_the_file(tmp_path: Path) -> None:
     fleet = read(tmp_path, GOOD)
     assert fleet.members == (
-        Member(101, "http://kafka-101:9404", tmp_path / "token"),
-        Member(102, "https://kafka-102", Path("/run/token")),
-        Member(103, "http://[::1]:9404", tmp_path / "token"),
+        SidecarTable(101, "http://kafka-101:9404", tmp_path / "token"),
+        SidecarTable(102, "https://kafka-102", Path("/run/token")),
+        SidecarTable(103, "http://[::1]:9404", tmp_path / "token"),
     )
     assert fleet.brokers == (101, 102, 103)
 
