@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 DEFAULT_URL = "http://127.0.0.1:9404"
 TIMEOUT_SECONDS = 3.0
 TOKEN_FILE = "THROTTLE_TOKEN_FILE"  # noqa: S105 - of an environment variable
-"""Names the file with the token of a sidecar whose every page wants one (http.require_token)."""
+"""Names the file with a sidecar's token, for changes and where every page requires it (http.require_token)."""
 CERTIFICATE_FILE = "THROTTLE_CERTIFICATE_FILE"
 """Names a PEM file with the certificate to show a sidecar, and its key unless `KEY_FILE` names another."""
 KEY_FILE = "THROTTLE_KEY_FILE"
@@ -40,7 +40,14 @@ _MAX_REFUSAL_BYTES = 64 * 1024
 
 
 class RefusedError(UnreachableError):
-    """A peer answered, but not with what was asked for."""
+    """A peer answered, but not with what was asked for.
+
+    status: that of its answer.
+    """
+
+    def __init__(self, text: str, status: int) -> None:
+        super().__init__(text)
+        self.status = status
 
 
 class DistrustError(UnreachableError):
@@ -132,12 +139,13 @@ def send(
             connection.request(method, path, body=body, headers=dict(headers))
             with connection.getresponse() as answer:
                 if answer.status >= HTTPStatus.MULTIPLE_CHOICES:
-                    raise RefusedError(f"{whole}: {answer.status}: {_said(answer)}")
+                    raise RefusedError(f"{whole}: {answer.status}: {_said(answer)}", answer.status)
                 return read_whole(answer, most_bytes=_MAX_BYTES), answer.headers
     except (OSError, http.client.HTTPException, ValueError) as error:
         if _is_distrust(error):
             raise DistrustError(f"{whole}: no answer from a sidecar that can be trusted: {error}") from error
-        raise UnreachableError(f"{whole}: no answer from a sidecar: {error}") from error
+        reason = getattr(error, "strerror", None) or error
+        raise UnreachableError(f"{url}: no answer from a sidecar: {reason}") from error
 
 
 def _is_distrust(error: object) -> bool:

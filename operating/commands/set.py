@@ -7,6 +7,7 @@ that every sidecar that was to change has the change in force.
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -17,8 +18,10 @@ from proxy.control.override_routes import PATH, UNDO_PATH
 from proxy.errors import ConfigurationError, InvalidValueError
 from proxy.files.toml_reading import did_you_mean, load_toml
 from proxy.quota_files.override_store import edit, store_path
-from proxy.quotas import RATE_KEYS, REPLICAS_KEYS, parse_span, shown
+from proxy.quotas import RATE_KEYS, REPLICAS_KEYS, parse_rate, parse_span, shown
+from proxy.quotas.advice import about_tiny_rate
 from proxy.quotas.override import BROKER, MODE, Override, PlacedValue, added, new_id, validated
+from proxy.quotas.rate_source import LEAST_RATE
 
 from ..configuration import state_of
 from ..fleet.members import Member, at_all, author, get, local_settings, local_url, post
@@ -115,7 +118,7 @@ def command(
     replies = at_all(where.members(), partial(post, page=PATH, body=new))
     complete = all(reply.error is None and (reply.answer or {}).get("in_force") for reply in replies)
     reverted = [] if complete or not all_or_none else _revert(replies, str(new["id"]))
-    say("\n".join(result_lines(replies, now)))
+    say("\n".join([*result_lines(replies, now), *_warnings(asked)]))
     if reverted:
         left = [reply for reply in reverted if reply.error is not None and not reply.refused]
         again = f"; {whom(left)}: no answer, it may be in force there" if left else ""
@@ -124,6 +127,14 @@ def command(
         say(f"undo: throttle-sidecar undo {new['id']}{where}")
     if not complete:
         ctx.exit(1)
+
+
+def _warnings(asked: Sequence[PlacedValue]) -> Iterator[str]:
+    """Yield a warning for each rate so small that its unit was probably forgotten."""
+    for each in asked:
+        with suppress(InvalidValueError):
+            if each.key in RATE_KEYS and 0 < (rate := parse_rate(each.value)) < LEAST_RATE:
+                yield f"warning: {each.key}: {about_tiny_rate(rate)}"
 
 
 def _revert(replies: Sequence[Reply], override: str) -> list[Reply]:

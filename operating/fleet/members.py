@@ -16,6 +16,7 @@ import os
 import socket
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple, TypeVar
 from urllib.parse import urlsplit
@@ -30,7 +31,7 @@ from proxy.files.reading import read_bytes
 from proxy.logs.terminal_text import names_user, without_user
 from proxy.quotas.units import shown
 
-from ..asking import RefusedError, send, token_in
+from ..asking import TOKEN_FILE, RefusedError, send, token_in
 from ..configuration import DEFAULT_CONFIG, PACKAGED, load_configuration
 from ..http_client import UNIX
 
@@ -160,7 +161,7 @@ def _answered(member: Member, page: str, method: str, body: bytes | None) -> Rep
         )
         answer = msgspec.json.decode(content)
     except RefusedError as error:
-        return Reply(member, error=_problems(str(error)), refused=True)
+        return Reply(member, error=f"{_problems(str(error))}{_token_advice(error)}", refused=True)
     except (UnreachableError, ConfigurationError) as error:
         return Reply(member, error=str(error))
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
@@ -172,6 +173,12 @@ def _answered(member: Member, page: str, method: str, body: bytes | None) -> Rep
         changed = ", and has made the change; correct fleet.toml" if method == "POST" else ""
         return Reply(member, answer, error=f"{said}{changed}")
     return Reply(member, answer)
+
+
+def _token_advice(error: RefusedError) -> str:
+    return (
+        f" (name it: {TOKEN_FILE}=FILE, or token_file in fleet.toml)" if error.status == HTTPStatus.UNAUTHORIZED else ""
+    )
 
 
 def _problems(error: str) -> str:

@@ -54,7 +54,8 @@ def error_lines(replies: Sequence[Reply]) -> list[str]:
     lines = [f"{whom([reply])}: {reply.error}" for reply in others]
     lines += [f"{whom(group)}: refused: {group[0].error}" for group in _alike(refused, lambda each: each.error)]
     if len(silent) == 1:
-        lines.append(f"{whom(silent)}: no answer: {silent[0].error}")
+        url_is_said = silent[0].broker is None  # by the error
+        lines.append(str(silent[0].error) if url_is_said else f"{whom(silent)}: {silent[0].error}")
     elif silent:
         lines.append(f"{whom(silent)}: no answer (the first: {silent[0].error})")
     return lines

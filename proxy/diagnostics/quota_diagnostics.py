@@ -95,7 +95,7 @@ class QuotaDiagnostics:
         found: list[QuotaWarning] = []
         if self.is_alone(now) and (linked is None or linked):
             rate = format_rate(quota.bytes_per_second)
-            text = f"a quota of {rate} holds, and no connection has come through here in this role for a minute"
+            text = f"a quota of {rate} is set, but no connection has come through the sidecar for a minute"
             found.append(
                 QuotaWarning(Reason.NO_CONNECTION, 0 if linked is None else 1, text + self._about_links(linked))
             )
@@ -143,13 +143,13 @@ def _about_rates(quota: RoleQuota) -> Iterator[QuotaWarning]:
     told = [about_tiny_rate(quota.bytes_per_second)] if own else []
     if tiny:
         told.append(
-            "rates inside the quota are less than the 64 KiB that are asked for at a time, and catch-up all but stands "
-            f"still there. Was a unit forgotten? {first_of(tiny)}"
+            "rates inside the quota are less than the 64 KiB of one portion: catch-up almost stops there. "
+            f"Was a unit forgotten? {first_of(tiny)}"
         )
     if told:
         yield QuotaWarning(Reason.TINY_RATE, own + len(tiny), "; ".join(told))
     if stopped:
-        text = f"catch-up is stopped on purpose, by a rate of 0, for {first_of(stopped)}"
+        text = f"a rate of 0 stops catch-up for {first_of(stopped)}"
         yield QuotaWarning(Reason.STOPPED, len(stopped), text)
 
 
@@ -157,4 +157,4 @@ def _about_unknown(unknown: list[str]) -> str:
     named = "; ".join(unknown[:MOST_NAMED])
     if len(unknown) > MOST_NAMED:
         named += f"; and {len(unknown) - MOST_NAMED} more"
-    return f"lists name what the cluster does not have, and nothing of it is throttled: {named}. Misspelt, or deleted?"
+    return f"the lists name topics or partitions that the cluster lacks: {named}. Misspelt, or deleted?"

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 def about_tiny_rate(bytes_per_second: float) -> str:
     """Return what to say of a rate above 0 and below `LEAST_RATE`."""
     return (
-        f"the rate is {format_rate(bytes_per_second)}, less than the 64 KiB that are asked for at a time: catch-up all "
-        "but stands still, and comes in bursts. Was a unit forgotten? (50MiB/s; an integer is bytes per second)"
+        f"the rate is {format_rate(bytes_per_second)}, less than the 64 KiB of one portion: catch-up almost stops. "
+        "Was a unit forgotten? (50MiB/s; an integer is bytes per second)"
     )
 
 

@@ -46,7 +46,7 @@ def test_an_url_needs_no_configuration(address: Address, sidecar: Sidecar) -> No
     ("url", "said"),
     [
         ("ftp://x", "ftp://x: expected a URL like http://127.0.0.1:9404"),
-        ("http://127.0.0.1:1", "http://127.0.0.1:1/healthz: no answer from a sidecar: [Errno 111]"),
+        ("http://127.0.0.1:1", "http://127.0.0.1:1: no answer from a sidecar: Connection refused"),
     ],
 )
 def test_what_is_wrong_is_said(url: str, said: str, sidecar: Sidecar) -> None:

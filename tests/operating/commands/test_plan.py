@@ -258,7 +258,7 @@ def test_a_sidecar_that_does_not_answer_is_named_and_the_others_are_told(
     fleet = fleet_file(tmp_path, urls)
     result = sidecar("plan", generated, "--rate", "5MB/s", "--bytes", "1MB", "--apply", "--fleet", fleet)
     assert (result.exit_code, sorted(applying.overrides)) == (1, [101, 104]), result.output
-    assert "broker 102: no answer" in result.stdout
+    assert "broker 102: http://127.0.0.1:1: no answer" in result.stdout
 
 
 def test_what_would_keep_it_from_the_planned_rate_is_a_warning(

@@ -57,7 +57,7 @@ def test_nobody_there_is_a_row_beside_those_who_are(fake: FakeSidecar, sidecar: 
     assert lines[0] == "2 sidecars: 1 answer, 1 does not, none with warnings"
     assert lines[4].split() == ["?", "-", "http://127.0.0.1:1", "no", "answer"]
     assert lines[5].startswith("101 ")
-    assert lines[7].startswith("http://127.0.0.1:1/throttle: no answer from a sidecar: ")
+    assert lines[7].startswith("http://127.0.0.1:1: no answer from a sidecar: ")
     assert "Traceback" not in result.output
 
 

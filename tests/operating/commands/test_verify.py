@@ -165,7 +165,7 @@ def test_a_sidecar_that_does_not_answer_is_named_and_it_is_not_clean(bench: Benc
     bench.fleet = fleet_file(tmp_path, urls)
     result = bench.verify("--remove")
     assert (result.exit_code, bench.labels) == (3, []), result.output
-    assert "not known: broker 107: http://127.0.0.1:1/overrides: no answer" in result.output
+    assert "not known: broker 107: http://127.0.0.1:1: no answer" in result.output
     assert result.stdout.splitlines()[-1] == "done, as far as sidecars answer"
 
 

@@ -116,7 +116,7 @@ def test_fifty_are_asked_at_once_and_those_who_do_not_answer_are_named(fleet: Pa
     assert lines[0] == "50 sidecars: 48 answer, 2 do not, 13 with warnings"
     assert "\x1b" not in result.output
     assert sum(line.split()[:1] == ["103"] for line in lines) >= 2
-    assert next(line for line in lines if "no answer from a sidecar" in line).startswith("http://127.0.0.1:1/throttle")
+    assert next(line for line in lines if "no answer from a sidecar" in line).startswith("http://127.0.0.1:1: ")
 
 
 def test_json_is_a_line_per_sidecar(fleet: Path, sidecar: Run) -> None:

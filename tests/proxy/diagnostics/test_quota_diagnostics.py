@@ -31,7 +31,7 @@ def test_a_quota_and_nobody_there_for_a_minute(role: Role) -> None:
     (doubt,) = doubts.look(QUOTA, 0, [], 5.0 + ALONE_SECONDS, linked={103, 102})
     assert (doubt.reason, doubt.size) == (Reason.NO_CONNECTION, 1)
     assert doubt.text.startswith(
-        "a quota of 1.00 MiB/s (1048576 B/s) holds, and no connection has come through here in this role for a minute, "
+        "a quota of 1.00 MiB/s (1048576 B/s) is set, but no connection has come through the sidecar for a minute, "
         "while brokers 102, 103 "
     )
     assert ("ingress.listen" in doubt.text) is (role is Role.LEADER)
@@ -97,9 +97,9 @@ def test_rates_inside_are_doubted_as_the_brokers_is_and_a_stop_is_called_one(bro
     quota = quota_of(f"[peers.102]\n{RATE} = 50", f"[peers.103]\n{RATE} = 0", broker=broker)
     tiny, stop = QuotaDiagnostics(Role.LEADER).look(quota, 1, [], 0.0)
     assert (tiny.reason, tiny.size) == (Reason.TINY_RATE, 1)
-    assert tiny.text.startswith("rates inside the quota are less than the 64 KiB that are asked for at a time")
+    assert tiny.text.startswith("rates inside the quota are less than the 64 KiB of one portion")
     assert tiny.text.endswith("Was a unit forgotten? peer 102 has 50 B/s")
-    assert stop == (Reason.STOPPED, 1, "catch-up is stopped on purpose, by a rate of 0, for peer 103")
+    assert stop == (Reason.STOPPED, 1, "a rate of 0 stops catch-up for peer 103")
 
 
 @pytest.mark.parametrize(

@@ -24,8 +24,8 @@ OWN = f"[brokers.1]\n{RATE} = 5000000\n{LIST} = '*'\n"
             f'[brokers.1]\n{RATE} = 50\n{LIST} = "*"',
             [
                 (
-                    "leader: the rate is 50 B/s, less than the 64 KiB that are asked for at a time: catch-up all but "
-                    "stands still, and comes in bursts. Was a unit forgotten? (50MiB/s; an integer is bytes per second)"
+                    "leader: the rate is 50 B/s, less than the 64 KiB of one portion: catch-up almost stops. "
+                    "Was a unit forgotten? (50MiB/s; an integer is bytes per second)"
                 )
             ],
         ),
