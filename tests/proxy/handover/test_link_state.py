@@ -112,3 +112,12 @@ def test_how_long_a_connection_has_brought_records_is_handed_over() -> None:
     link = Link(throttle(), "peer")
     restore_link(link, state, 2.5)
     assert link.replicas.timings.proven_seconds == 2
+
+
+def test_a_replica_s_state_goes_over_as_the_array_that_other_versions_know() -> None:
+    """Processes of two versions hand over to each other as long as their messages have one schema."""
+    talk = Conversation(throttle(4 * MIB), offsets={("t", 0): 5})
+    talk.meet()
+    (state,) = link_message(talk.link, talk.now).replicas
+    wire = msgspec.msgpack.decode(msgspec.msgpack.encode(state))
+    assert wire == ["t", 0, 5, -1, MIB, 1_000_000, -1, "NEW", 0, 0, 0, 0, True, False, None, True, None]
