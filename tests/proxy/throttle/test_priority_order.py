@@ -62,6 +62,15 @@ def test_without_a_quota_all_have_everything() -> None:
     assert set(subject.asked_for(subject.ask()).values()) == {MIB}
 
 
+def test_a_class_is_owed_nothing_for_what_it_was_granted_as_the_first() -> None:
+    subject = conversation(topics=("short", "moved"))
+    rounds(subject, 40)
+    subject.offsets = {("dying", 0): 0, ("short", 0): subject.offsets["short", 0]}
+    subject.meet()
+    subject.now += 1.0
+    assert list(subject.asked_for(subject.ask())) == [("dying", 0)]
+
+
 def test_once_nothing_is_in_need_all_are_alike() -> None:
     subject = conversation()
     rounds(subject, 3)
