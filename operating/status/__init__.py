@@ -1,5 +1,4 @@
 """The table of ``status`` for one sidecar or fifty, read from their /throttle.
 
-`answers` asks; `rows` chooses and orders, `amiss` finds what is wrong, `words` and `table` show it. Everything but
-`answers` is pure.
+`rows` asks, chooses, orders and finds what is wrong; `words` and `table` show it. Everything but `rows.ask_all` is pure.
 """

@@ -38,7 +38,7 @@ class Request(NamedTuple):
     one."""
     by_our_name: bool = True
     """`host` is one of our names, or there is none. Then the page that sent the request cannot be one whose own name
-    was rebound to our address (DNS rebinding, `trust`)."""
+    was rebound to our address (DNS rebinding, `authorization.Trust`)."""
 
     def header(self, name: str) -> str:
         """Return the values of a header, joined by commas; "" without any. `name` is in lower case."""

@@ -1,6 +1,6 @@
 """Declares a row of the table of metrics: its facts, its sources, and how its value is read.
 
-Knows no metric by name (`metrics`) and no exposition format (`exposition`). Invariant: reading a value answers at once,
+Knows no metric by name and no exposition format (`exposition`). Invariant: reading a value answers at once,
 from memory.
 """
 

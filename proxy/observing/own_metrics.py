@@ -1,6 +1,6 @@
 """The metrics of the sidecar itself: journal, log, background tasks, loop, pages, overload and TLS.
 
-Rows like those of `metrics`. Under overload first no further connection is accepted; then no further replica is
+Rows of `metric_row`. Under overload first no further connection is accepted; then no further replica is
 remembered and no further frame held, and these pass untouched. Invariants: without a journal its metrics have no
 sample; every reason of a failed handshake is there from its leg's start, since Prometheus' increase() sees no rise in a
 series that begins with its first event.

@@ -1,7 +1,7 @@
 """The metrics of quotas: rates in force, those that set themselves, inner rates and priorities, changes, and whether
 quotas.toml was read.
 
-Rows like those of `metric_row`. Invariants: they show the quotas in force, whatever is in the file; an inner rate has a
+Rows of `metric_row`. Invariants: they show the quotas in force, whatever is in the file; an inner rate has a
 sample as long as quotas.toml has it.
 """
 

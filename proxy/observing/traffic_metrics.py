@@ -1,6 +1,6 @@
 """The metrics of what passes: bytes, replicas, fetches and connections, and what throttling does to them.
 
-Rows like those of `metrics`. Invariant: what could rise has a sample from the start, since Prometheus' increase() sees
+Rows of `metric_row`. Invariant: what could rise has a sample from the start, since Prometheus' increase() sees
 no rise in a series that begins with its first event.
 """
 

@@ -1,6 +1,6 @@
 """Keeps the last good quotas on disk. It writes after the reloads, which never wait for it.
 
-Trio's side of `last_good`. Invariant: a place that cannot be written costs a counter and one log line, and is tried
+Trio's side of `quota_file`. Invariant: a place that cannot be written costs a counter and one log line, and is tried
 again. The newest good quotas are kept; older ones that were in force only shortly may be left out.
 """
 

@@ -6,7 +6,7 @@
 
 `proxy.rates` chooses the rate of each second. ``within = "2h"`` ends two hours after the file was first read: that
 start is kept as long as the same section has the same `within`, whatever else of the file changes, and beside the last
-good quotas (`quota_files.last_good`), so that a restart does not begin it anew.
+good quotas (`quota_files.quota_file`), so that a restart does not begin it anew.
 
 Reads no clock; time is an argument. Invariants: a value that is not understood whole is refused, with the key, what was
 expected and what was found; ``0 < least <= most``, both finite; there is a start for each source with `within` of the

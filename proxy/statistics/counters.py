@@ -1,6 +1,6 @@
 """Counts what the sidecar does, in plain integers that the data path may bump without a lock or a lookup.
 
-The exporter (`proxy.observing.metrics`) reads them at scrape time; nothing here knows Prometheus, sockets or the clock.
+The exporter (`observing.exposition`) reads them at scrape time; nothing here knows Prometheus, sockets or the clock.
 Invariant: every ``_total`` only grows.
 """
 
