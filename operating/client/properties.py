@@ -91,7 +91,7 @@ def usable_client_properties(path: Path) -> dict[str, Any]:
     arguments = _plain(properties, problems)
     # Of what is not spoken nothing is read, as with Kafka's own tools.
     protocol = arguments["security_protocol"]
-    for spoken, read in (("SSL", _encryption), ("SASL", login_arguments)):
+    for spoken, read in (("SSL", lambda found: {"ssl_context": tls_context(found)}), ("SASL", login_arguments)):
         try:
             arguments |= read(properties) if spoken in protocol.split("_") else {}
         except ConfigurationError as error:
@@ -99,10 +99,6 @@ def usable_client_properties(path: Path) -> dict[str, Any]:
     if problems:
         raise ConfigurationError([f"{path}: {problem}" for problem in problems])
     return arguments
-
-
-def _encryption(properties: Mapping[str, str]) -> dict[str, Any]:
-    return {"ssl_context": tls_context(properties)}
 
 
 def _plain(properties: Mapping[str, str], problems: list[str]) -> dict[str, Any]:

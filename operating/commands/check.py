@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from proxy.errors import ConfigurationError, InvalidValueError
+from proxy.errors import ConfigurationError
 from proxy.files.reading import is_directory
 from proxy.quota_files.quota_file import load_quotas_file
 
@@ -20,7 +20,7 @@ from ..checking.report import Moments, report_lines, report_on
 from ..configuration import load_configuration, state_of
 from ..quota_words import parse_moment
 from ..terminal import encoded, say, say_json
-from .options import FILE, config_option, json_option, set_option
+from .options import FILE, config_option, json_option, parsed, set_option
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -66,7 +66,7 @@ def command(
     """
     try:
         now = datetime.now(UTC)
-        moment = now if at is None else _parse_at(at)
+        moment = now if at is None else parsed("--at", parse_moment, at)
         settings, quota_file, path, keys = _load(config_path, overrides, quotas_path)
         moments = Moments(moment, now, state_of(settings, overrides))
     except ConfigurationError as error:
@@ -79,13 +79,6 @@ def command(
         say_json(encoded(report))
     else:
         say("\n".join(report_lines(report)))
-
-
-def _parse_at(text: str) -> datetime:
-    try:
-        return parse_moment(text)
-    except InvalidValueError as error:
-        raise ConfigurationError(f"--at: {error}") from error
 
 
 def _load(

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import functools
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
 
+from proxy.errors import ConfigurationError, InvalidValueError
 from proxy.logs.terminal_text import names_user, without_user
 
 from ..configuration import DEFAULT_CONFIG
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from ..fleet.members import Member
+
+
+_Value = TypeVar("_Value")
 
 
 class _SidecarUrl(click.ParamType[str]):
@@ -126,3 +130,11 @@ where_options = _where(_WHERE)
 """--url, --fleet, --at and --except."""
 whole_fleet_options = _where(_WHERE[:2])
 """--url and --fleet, for a move, which concerns every member."""
+
+
+def parsed(option: str, parse: Callable[[str], _Value], text: str) -> _Value:
+    """Return the value of an option. Raises ConfigurationError, which names the option."""
+    try:
+        return parse(text)
+    except InvalidValueError as error:
+        raise ConfigurationError(f"{option}: {error}") from error

@@ -10,13 +10,12 @@ import click
 import trio
 
 from operating.injection.server import Webhook, WebhookSettings
-from proxy.config.settings_values import Address, parse_address
-from proxy.errors import ConfigurationError, InvalidValueError
+from proxy.config.settings_values import parse_address
 from proxy.logs.log import dropped_line, open_log
 from proxy.logs.log_settings import LogFormat, LogLevel, LogSettings
 from proxy.logs.queue import LogQueue
 
-from .options import FILE
+from .options import FILE, parsed
 
 
 @click.command("webhook", short_help="On Kubernetes: inject the sidecar into brokers' pods.")
@@ -44,7 +43,7 @@ def command(listen: str, certificate: Path, key: Path, addition: Path, log_forma
     Example:
       throttle-sidecar webhook --certificate tls.crt --key tls.key --addition addition.json
     """
-    settings = WebhookSettings(_address(listen), certificate, key, addition)
+    settings = WebhookSettings(parsed("--listen", parse_address, listen), certificate, key, addition)
     how = LogSettings(LogFormat(log_format), LogLevel.INFO)
     queue = LogQueue(sys.stdout, tell=partial(dropped_line, how))
     log = open_log(how, queue, queue.dropped)
@@ -52,10 +51,3 @@ def command(listen: str, certificate: Path, key: Path, addition: Path, log_forma
         trio.run(Webhook(settings, log).run)
     finally:
         queue.finish()
-
-
-def _address(text: str) -> Address:
-    try:
-        return parse_address(text)
-    except InvalidValueError as error:
-        raise ConfigurationError(f"--listen: {error}") from error

@@ -64,7 +64,7 @@ def _decide(pod: dict[str, Any], addition: Addition) -> Decision:
     metadata, spec = pod.get("metadata") or {}, pod["spec"]
     if (metadata.get("labels") or {}).get(ASKS) != "true":
         return Decision()
-    has = {each["name"] for each in [*(spec.get("initContainers") or []), *(spec.get("containers") or [])]}
+    has = {each["name"] for each in _own_containers(spec)}
     if SIDECAR in has:
         same = (metadata.get("annotations") or {}).get(MARK) == addition.mark
         said = f"the pod has a container {SIDECAR} already, which is left as it is"

@@ -156,7 +156,8 @@ def apply(
         raise ConfigurationError(
             f"{brokers(missing)} of the move: no sidecar is named for it: expected one in --fleet or --url"
         )
-    answering = {broker: by_broker[broker] for broker in concerned if broker not in _ids(silent) | set(missing)}
+    away = {*missing, *(reply.broker for reply in silent)}
+    answering = {broker: by_broker[broker] for broker in concerned if broker not in away}
     states, unreadable = _states(answering)
     new = {"id": new_id(), "label": label, "by": author(), "until": until, "reason": reason}
 
@@ -177,10 +178,6 @@ def apply(
         reply.error is None and (reply.answer or {}).get("in_force") for reply in replies
     )
     return Application(lines, complete)
-
-
-def _ids(replies: Sequence[Reply]) -> set[int | None]:
-    return {reply.broker for reply in replies}
 
 
 def _states(answering: dict[int, Member]) -> tuple[dict[int, Effective], list[Reply]]:

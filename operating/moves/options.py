@@ -62,10 +62,6 @@ def _parse_span(value: object) -> float:
     return seconds
 
 
-def _parse_lasting(value: object) -> float:
-    return parse_span(value).total_seconds()
-
-
 def _parse_capacity(value: object) -> float:
     found = parse_rate(value)
     if found <= 0 or math.isinf(found):
@@ -80,7 +76,7 @@ SIZE = Quantity("size", parse_size)
 DURATION = Quantity("duration", _parse_duration)
 SPAN = Quantity("duration", _parse_span)
 """A duration of more than nothing, since no move takes no time."""
-LASTING = Quantity("duration", _parse_lasting)
+LASTING = Quantity("duration", lambda value: parse_span(value).total_seconds())
 """A duration as `set --for` takes it. Ends are in whole seconds, so less than one would be over at once."""
 _ADDRESS = re.compile(r"(?:[A-Za-z_]+://)?(?:\[(?P<v6>[^]]+)\]|[^][:/\s]+)(?::(?P<port>[0-9]{1,5}))?", re.ASCII)
 """An address of a broker; without a port, 9092 is meant."""

@@ -40,7 +40,6 @@ from .throttle_page import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
-    from datetime import datetime
 
     from ..config.settings import Settings
     from ..diagnostics.quota_diagnostics import QuotaWarning
@@ -109,6 +108,7 @@ class StatusPage:
 
     def _role(self, role: Role, throttle: RoleThrottle, now: float) -> RoleState:
         statistics, replica_stats = throttle.statistics, self._replica_stats(role, now)
+        until = self._watch.current.until.get(role)
         if throttle.quota.bytes_per_second == 0 and throttle.enforce:
             replica_stats = _standing_still(replica_stats)
         return RoleState(
@@ -128,7 +128,7 @@ class StatusPage:
             lag_bytes=replica_stats.lag_bytes,
             rate=_rate_state(throttle.quota.source, self._chosen(role)),
             eta_seconds=replica_stats.eta_seconds,
-            until=_in_utc(self._watch.current.until.get(role)),
+            until=None if until is None else until.astimezone(UTC),
             undecoded=dict(statistics.undecoded),
             fetch_versions={str(version): count for version, count in statistics.fetch_requests.items()},
             doubts=tuple(DoubtState(doubt.reason.value, doubt.text) for doubt in self._doubts(role)),
@@ -312,10 +312,6 @@ def _written(value: Any) -> Any:
             for field in dataclasses.fields(value)
         }
     return [_written(item) for item in value] if isinstance(value, tuple) else value
-
-
-def _in_utc(moment: datetime | None) -> datetime | None:
-    return None if moment is None else moment.astimezone(UTC)
 
 
 def _finite(bytes_per_second: float) -> float | None:

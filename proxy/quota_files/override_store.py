@@ -79,7 +79,8 @@ def edit(
     Raises ConfigurationError, and whatever `change` raises: then nothing has been written.
     """
     try:
-        with locked(_lock_path(path), not_done="no override is changed", takes="a change takes milliseconds"):
+        lock = path.with_name(f"{path.name}.lock")
+        with locked(lock, not_done="no override is changed", takes="a change takes milliseconds"):
             before = _read(path, broker_id)
             after = change(before)
             if after != before:
@@ -138,7 +139,3 @@ def _sync(directory: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def _lock_path(path: Path) -> Path:
-    return path.with_name(f"{path.name}.lock")
