@@ -54,8 +54,8 @@ class Journal:
         self._events: list[Event] = []
         self._lost_files_told = 0
         self._directory = settings.directory
-        shelf = SegmentDirectory(settings.directory, broker=broker, run=run_name(started))
-        self._writer = Writer(shelf, Origin(broker, f"{run_name(started)}-{secrets.token_hex(2)}"), settings)
+        segments = SegmentDirectory(settings.directory, broker=broker, run=run_name(started))
+        self._writer = Writer(segments, Origin(broker, f"{run_name(started)}-{secrets.token_hex(2)}"), settings)
         self._waits = False
         """The writer had no room for the last batch: it waits for its disk."""
         self._reported: str | None = None

@@ -79,13 +79,13 @@ class JournalStatistics:
 
 
 class Writer:
-    def __init__(self, shelf: SegmentDirectory, origin: Origin, settings: JournalSettings) -> None:
+    def __init__(self, segments: SegmentDirectory, origin: Origin, settings: JournalSettings) -> None:
         self.statistics = JournalStatistics()
         self.problem: str | None = None
         """The disk's last error; None once a write has succeeded."""
         self.place = Place()
         """The broker's place. A file that does not say it ends once it is known."""
-        self._shelf = shelf
+        self._segments = segments
         self._origin = origin
         self._settings = settings
         self._queue: queue.Queue[Batch | None] = queue.Queue(QUEUED_BATCHES)
@@ -101,7 +101,7 @@ class Writer:
         self._dropped_told = 0
         """The number of dropped lines that a line in a file has told of."""
         self._last = Batch(0, 0, [], [])
-        self._standing = KnownQuotas()
+        self._known_quotas = KnownQuotas()
         self._refused_by_queue, self._refused_by_disk = PendingQuotas(), PendingQuotas()
         """The first is of whoever offers, the second of the thread."""
         self._rests_at = 0.0
@@ -190,7 +190,7 @@ class Writer:
         for line in batch.events:
             segment.write(self._encoded(line))
         segment.flush()
-        self._standing.written(batch.events)
+        self._known_quotas.written(batch.events)
         self._dropped_told += missing
         self.statistics.lines += batch.lines
         self._offered_lines += batch.lines
@@ -208,15 +208,15 @@ class Writer:
         return segment or self._open_segment(batch)
 
     def _open_segment(self, batch: Batch) -> Segment:
-        self._shelf.directory.mkdir(parents=True, exist_ok=True)
+        self._segments.directory.mkdir(parents=True, exist_ok=True)
         self._name_ended()
-        self.statistics.removed_files += self._shelf.prune(self._settings.keep_bytes)
-        segment = self._segment = Segment(self._shelf.next_open())
+        self.statistics.removed_files += self._segments.prune(self._settings.keep_bytes)
+        segment = self._segment = Segment(self._segments.next_open())
         self._opened_tick, self._opened_place, self._offered_lines = batch.tick, self.place, 0
-        file = self._shelf.closed(segment.path).name
+        file = self._segments.closed(segment.path).name
         segment.write(self._encoded(event(Kind.FILE_OPENED, batch.tick, file=file, **self._opened_place._asdict())))
-        for standing in self._standing.head(batch.tick, batch.events):
-            segment.write(self._encoded(standing))
+        for quota in self._known_quotas.head(batch.tick, batch.events):
+            segment.write(self._encoded(quota))
         return segment
 
     def _notice_removal(self) -> None:
@@ -232,7 +232,7 @@ class Writer:
         if segment is None:
             return
         self._ended.append(segment.path)
-        name = self._shelf.closed(segment.path).name
+        name = self._segments.closed(segment.path).name
         closed = event(Kind.FILE_CLOSED, self._last.tick, file=name, lines=segment.lines)
         try:
             self._write_last(segment, self._encoded(closed))
@@ -252,7 +252,7 @@ class Writer:
         """Rename files that have ended. Raises OSError; a file that is not renamed is tried again with the next
         one."""
         while self._ended:
-            self._shelf.close(self._ended[-1])
+            self._segments.close(self._ended[-1])
             self._ended.pop()
 
     def _encoded(self, line: Event) -> bytes:

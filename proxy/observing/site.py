@@ -46,7 +46,7 @@ LEAST_PAUSE_SECONDS = 0.2
 _LOADING = trio.CapacityLimiter(1)
 Json = Mapping[str, Any]
 OPENMETRICS = "application/openmetrics-text"
-FRESH_SECONDS = 1.0
+PROCESS_FRESH_SECONDS = 1.0
 
 
 class Site:
@@ -230,21 +230,21 @@ class ProcessFigures:
     """The kernel's figures of this process (CPU, memory, descriptors) as prometheus_client has them: ``process_…``.
 
     Read in a thread, because descriptors are counted one by one, and 10 000 connections have 20 000. A scrape waits no
-    longer than `FRESH_SECONDS`; if the figures are not there in time, it shows the last ones.
+    longer than `PROCESS_FRESH_SECONDS`; if the figures are not there in time, it shows the last ones.
     """
 
     def __init__(self, collect: Callable[[], Sequence[Family]] | None = None) -> None:
         self._collect = collect or _collected
         self._last: Sequence[Family] = ()
-        self._read_at = -FRESH_SECONDS
+        self._read_at = -PROCESS_FRESH_SECONDS
         self._reading = trio.Lock()
         self._threads = trio.CapacityLimiter(1)
         """Threads of their own: Trio's shared threads may all be waiting for a name server that does not answer."""
 
     async def read(self) -> Sequence[Family]:
-        with trio.move_on_after(FRESH_SECONDS):
+        with trio.move_on_after(PROCESS_FRESH_SECONDS):
             async with self._reading:
-                if trio.current_time() - self._read_at >= FRESH_SECONDS:
+                if trio.current_time() - self._read_at >= PROCESS_FRESH_SECONDS:
                     with suppress(RuntimeError):  # no thread is to be had; without a descriptor nothing is found
                         self._last = await in_thread(self._collect, limiter=self._threads) or self._last
                     self._read_at = trio.current_time()

@@ -17,7 +17,7 @@ nothing to speak of, the next is put off, so that looks have a small share of th
 taken to be alive as well. To keep it for the next look instead made that look a pause for everybody: 182 ms for 236 000
 objects (measured). Python's count of new objects does not tell how many there are to look through, since it is less by
 each object that is freed, the old ones too. What has been seen alive, or taken to be, is looked at again after
-`FULL_SECONDS`.
+`FULL_COLLECTION_SECONDS`.
 """
 
 from __future__ import annotations
@@ -43,15 +43,15 @@ _MOUNT = Path("/sys/fs/cgroup")
 _OF_CONTAINER = 0.9
 """The share of the container's memory that the process may use. The rest is for what the kernel counts for the
 container as well: buffers of sockets, pages of files."""
-LOOK_SECONDS = 0.5
-TOO_MANY = 60_000
-"""If so many objects are new within `LOOK_SECONDS`, most of them are in a few long lists that are still in use. To look
-through them would be a pause of 20 ms and more for everybody."""
-WORTH_IT = 1000
+GARBAGE_LOOK_SECONDS = 0.5
+MOST_NEW_OBJECTS = 60_000
+"""If so many objects are new within `GARBAGE_LOOK_SECONDS`, most of them are in a few long lists that are still in use.
+To look through them would be a pause of 20 ms and more for everybody."""
+WORTHWHILE_OBJECTS = 1000
 """A look that finds so many objects to be garbage, some 200 kB, was worth it: the next one is not put off."""
-MOST_SHARE = 0.003
+MOST_LOOKING_SHARE = 0.003
 """The most of the time that may go to looks that were not worth it: after such a look the next one is put off."""
-FULL_SECONDS = 600.0
+FULL_COLLECTION_SECONDS = 600.0
 DESCRIPTORS_PER_CONNECTION = 2
 """The two sockets of a relayed connection. Splicing takes up to four more for pipes; if there are none, bytes are
 copied."""
@@ -104,8 +104,8 @@ def most_bytes(wanted: int, limit: int) -> int:
 
 @contextmanager
 def collected_by_hand() -> Iterator[None]:
-    """Leave cyclic garbage to `collect_now_and_then` while the block lasts. Objects from before the block are
-    not looked at until `FULL_SECONDS` are over: a start leaves 0.7 MB of garbage, and to find that took a twentieth of
+    """Leave cyclic garbage to `collect_now_and_then` while the block lasts. Objects from before the block are not looked
+    at until `FULL_COLLECTION_SECONDS` are over: a start leaves 0.7 MB of garbage, and to find that took a twentieth of
     the start's CPU."""
     was_enabled = gc.isenabled()
     gc.freeze()
@@ -121,20 +121,20 @@ def collected_by_hand() -> Iterator[None]:
 async def collect_now_and_then() -> None:
     """Collect garbage now and then, until cancelled."""
     not_before = trio.current_time()
-    full_at = not_before + FULL_SECONDS
+    full_at = not_before + FULL_COLLECTION_SECONDS
     while True:
-        await trio.sleep(LOOK_SECONDS)
+        await trio.sleep(GARBAGE_LOOK_SECONDS)
         began = trio.current_time()
         if began >= full_at:
-            full_at = began + FULL_SECONDS
+            full_at = began + FULL_COLLECTION_SECONDS
             gc.unfreeze()
-        elif began < not_before or gc.get_count()[0] >= TOO_MANY:
+        elif began < not_before or gc.get_count()[0] >= MOST_NEW_OBJECTS:
             gc.freeze()
             continue
-        was_worth_it = gc.collect() >= WORTH_IT
+        was_worth_it = gc.collect() >= WORTHWHILE_OBJECTS
         gc.freeze()
         ended = trio.current_time()
-        not_before = ended if was_worth_it else ended + (ended - began) / MOST_SHARE
+        not_before = ended if was_worth_it else ended + (ended - began) / MOST_LOOKING_SHARE
 
 
 def raise_open_files_limit() -> None:

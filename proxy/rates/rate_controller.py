@@ -47,8 +47,8 @@ LOWERED_TOLD_SECONDS = 2.0
 _TOLD_CHANGE = 0.1
 """A rate that drifts is logged again when it differs from the one that was logged last by more than this share of
 it."""
-LONGEST_SECONDS = 10.0
-LOOK_SECONDS = 1.0
+HOST_LONGEST_SECONDS = 10.0
+HOST_LOOK_SECONDS = 1.0
 """A look that takes longer counts as none."""
 
 
@@ -286,11 +286,11 @@ class HostWatch:
     async def look(self) -> None:
         """Take one sample."""
         found = None
-        with trio.move_on_after(LOOK_SECONDS):
+        with trio.move_on_after(HOST_LOOK_SECONDS):
             with suppress(RuntimeError):  # no thread is to be had: rates are chosen without what the host says
                 found = await in_thread(self._read, limiter=FILE_THREADS)
         now, before = trio.current_time(), self._last
         self._last = None if found is None else (now, found)
         self.reading = None
-        if found is not None and before is not None and 0 < now - before[0] <= LONGEST_SECONDS:
+        if found is not None and before is not None and 0 < now - before[0] <= HOST_LONGEST_SECONDS:
             self.reading = reading(before[1], found, now - before[0])

@@ -53,7 +53,7 @@ pytestmark = pytest.mark.timeout(600, method="thread")  # the other method's sig
 def clock(monkeypatch: pytest.MonkeyPatch) -> trio.testing.MockClock:
     monkeypatch.setattr(supervision, "FIRST_PAUSE_SECONDS", PAUSE_SECONDS)
     monkeypatch.setattr(supervision, "MOST_PAUSE_SECONDS", PAUSE_SECONDS)
-    monkeypatch.setattr(resources, "FULL_SECONDS", 2.0)
+    monkeypatch.setattr(resources, "FULL_COLLECTION_SECONDS", 2.0)
     return trio.testing.MockClock(autojump_threshold=IDLE_SECONDS)
 
 

@@ -15,7 +15,7 @@ from prometheus_client.core import GaugeMetricFamily
 from proxy.http.routing import json_answer
 from proxy.observing import site
 from proxy.observing.exposition import Exposition
-from proxy.observing.site import FRESH_SECONDS, Endpoints, ProcessFigures, pages
+from proxy.observing.site import PROCESS_FRESH_SECONDS, Endpoints, ProcessFigures, pages
 from proxy.observing.status_page import StatusPage
 from tests.proxy.http.serving import heard
 from tests.proxy.http.test_connection import head
@@ -238,7 +238,7 @@ async def test_what_hangs_is_not_waited_for(autojump_clock: MockClock) -> None:
     figures = ProcessFigures(collect)
     began = trio.current_time()
     assert await figures.read() == ()
-    assert trio.current_time() - began == FRESH_SECONDS
+    assert trio.current_time() - began == PROCESS_FRESH_SECONDS
     goes_on.set()
 
 
@@ -249,7 +249,7 @@ async def test_without_a_descriptor_or_a_thread_the_figures_are_those_of_before(
     figures = ProcessFigures()
     while not (before := await figures.read()):
         pass  # the first one loads prometheus_client, which takes a busy machine longer than it is waited for
-    monkeypatch.setattr(site, "FRESH_SECONDS", 0.2)
+    monkeypatch.setattr(site, "PROCESS_FRESH_SECONDS", 0.2)
     await trio.sleep(0.3)
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (0, hard))

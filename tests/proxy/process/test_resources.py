@@ -15,10 +15,10 @@ import trio
 import trio.testing
 
 from proxy.process.resources import (
-    FULL_SECONDS,
-    MOST_SHARE,
-    TOO_MANY,
-    WORTH_IT,
+    FULL_COLLECTION_SECONDS,
+    MOST_LOOKING_SHARE,
+    MOST_NEW_OBJECTS,
+    WORTHWHILE_OBJECTS,
     collect_now_and_then,
     collected_by_hand,
     container_limit,
@@ -148,7 +148,7 @@ async def test_what_refers_to_itself_goes_now_and_then(autojump_clock: MockClock
         del ring
         async with trio.open_nursery() as nursery:
             nursery.start_soon(collect_now_and_then)
-            await trio.sleep(FULL_SECONDS - 1)
+            await trio.sleep(FULL_COLLECTION_SECONDS - 1)
             gc.collect()
             assert gone() is not None
             await trio.sleep(2)
@@ -185,18 +185,18 @@ async def test_after_a_look_for_nothing_none_is_worth_it_for_a_while(
     with collected_by_hand():
         async with trio.open_nursery() as nursery:
             nursery.start_soon(collect_now_and_then)
-            alive = [Ring() for _ in range(2 * WORTH_IT)]
+            alive = [Ring() for _ in range(2 * WORTHWHILE_OBJECTS)]
             if not was_alive:
                 alive.clear()
             await trio.sleep(1)
             gone = dropped()
             await trio.sleep(1)
             assert (gone() is not None) == was_alive
-            await trio.sleep(LOOK_TAKES_SECONDS / MOST_SHARE)
+            await trio.sleep(LOOK_TAKES_SECONDS / MOST_LOOKING_SHARE)
             later = dropped()
-            await trio.sleep(LOOK_TAKES_SECONDS / MOST_SHARE + 1)
+            await trio.sleep(LOOK_TAKES_SECONDS / MOST_LOOKING_SHARE + 1)
             assert (gone() is not None) == was_alive
-            await trio.sleep(FULL_SECONDS)
+            await trio.sleep(FULL_COLLECTION_SECONDS)
             assert gone() is None
             assert later() is None
             nursery.cancel_scope.cancel()
@@ -207,12 +207,12 @@ async def test_long_lists_that_come_within_a_second_are_not_looked_through(autoj
         async with trio.open_nursery() as nursery:
             nursery.start_soon(collect_now_and_then)
             gone = dropped()
-            lists = [[number] for number in range(TOO_MANY)]
+            lists = [[number] for number in range(MOST_NEW_OBJECTS)]
             await trio.sleep(2)
             assert gone() is not None
-            assert gc.get_count()[0] < TOO_MANY
-            assert len(lists) == TOO_MANY
-            await trio.sleep(FULL_SECONDS)
+            assert gc.get_count()[0] < MOST_NEW_OBJECTS
+            assert len(lists) == MOST_NEW_OBJECTS
+            await trio.sleep(FULL_COLLECTION_SECONDS)
             assert gone() is None
             nursery.cancel_scope.cancel()
 
