@@ -104,9 +104,9 @@ def most_bytes(wanted: int, limit: int) -> int:
 
 @contextmanager
 def collected_by_hand() -> Iterator[None]:
-    """Leave cyclic garbage to `collect_now_and_then` while the block lasts. Objects from before the block are not looked
-    at until `FULL_COLLECTION_SECONDS` are over: a start leaves 0.7 MB of garbage, and to find that took a twentieth of
-    the start's CPU."""
+    """Leave cyclic garbage to `collect_now_and_then` while the block lasts. Objects from before the block are not
+    looked at until `FULL_COLLECTION_SECONDS` are over: a start leaves 0.7 MB of garbage, and to find that took a
+    twentieth of the start's CPU."""
     was_enabled = gc.isenabled()
     gc.freeze()
     gc.disable()
