@@ -35,8 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-    from proxy.config.settings import Settings
-    from proxy.quotas import QuotaFile, RateSource
+    from proxy.quotas import RateSource
     from proxy.quotas.override import Override
     from proxy.tls.contexts import Loaded
 

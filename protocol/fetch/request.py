@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
     from ..wire.framing import Bytes
-    from ..wire.headers import RequestHead
     from ..wire.topics import Topic
 
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from ..config.settings import JournalSettings
     from ..ledger.blocks import Block
-    from .encoding import Event, EventValue
+    from .encoding import EventValue
     from .segments import SegmentDirectory
 
 

@@ -23,13 +23,13 @@ from .lazy_imports import load_prometheus
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import Awaitable, Callable, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
 
     from prometheus_client import Metric as Family
 
     from ..config.settings import HttpSettings
     from ..http.authorization import BearerToken
-    from ..http.routing import Admit, Request
+    from ..http.routing import Request
     from ..http.server import HttpServer
     from ..quota_files.reload import QuotaWatch
     from ..tls.leg import Leg

@@ -252,11 +252,10 @@ def _finer(quota: RoleQuota) -> dict[str, dict[str, float]]:
 def _rate_state(source: RateSource | None, choice: Choice | None) -> RateState | None:
     if source is None:
         return None
-    state = RateState(str(source), source.least, source.most)
     if choice is None:
-        return state
+        return RateState(str(source), source.least, source.most)
     return RateState(
-        state.source,
+        str(source),
         source.least,
         source.most,
         held_by=choice.held_by,

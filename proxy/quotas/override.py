@@ -32,7 +32,6 @@ from .units import UNLIMITED, format_rate, shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
-    from datetime import datetime
 
     from .sections import Layer, QuotaFile, Section
 

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from .rate_source import RateSource
-    from .replicas import ReplicaList
 
 
 RATE_KEYS = {f"{role.value}.replication.throttled.rate": role for role in Role}
