@@ -78,7 +78,7 @@ def _load_to_take_over() -> None:
     """Load the code of a hand-over: loaded after the first connection is taken, it would take the interpreter from all
     of them."""
     importlib.import_module("operating.running")
-    from proxy.observing.lazy_imports import load_late
+    from proxy.observing.site import load_late
 
     load_late()
 

@@ -3,10 +3,14 @@
 Does little itself: `status_page` and `exposition` make what pages say, `http` serves them. Invariant: no page costs the
 loop more than a slice at a time. All who ask for a page, or for a reload, while it is not begun yet share it, and a
 page is never older than the request. The kernel's figures of the process are read at most once a second, in a thread.
+
+prometheus_client, and what looks up our own version, take 0.2 s of CPU to load. They are loaded once traffic is served,
+by one thread: if two threads import a module at the same time, each may see half of it.
 """
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from functools import partial
@@ -14,12 +18,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import trio
 
+from ..files.watching import load_notifier
 from ..http.authorization import Trust, Writers, names_of_this_machine
 from ..http.loop_share import LoopShare, Shared
 from ..http.routing import TEXT, Admit, Answer, Route, Routes, json_answer
+from ..package import own_version
 from ..process.supervision import Task
 from ..threads import in_thread
-from .lazy_imports import load_prometheus
 
 if TYPE_CHECKING:
     import ssl
@@ -34,6 +39,7 @@ if TYPE_CHECKING:
     from ..quota_files.reload import QuotaWatch
     from ..tls.leg import Leg
     from .exposition import Exposition
+    from .metric_row import Sources
     from .quota_checks import ReplicaStatsTask
     from .status_page import StatusPage
     from .throttle_page import Page
@@ -47,6 +53,7 @@ _LOADING = trio.CapacityLimiter(1)
 Json = Mapping[str, Any]
 OPENMETRICS = "application/openmetrics-text"
 PROCESS_FRESH_SECONDS = 1.0
+_IMPORTING = threading.Lock()
 
 
 class Site:
@@ -257,3 +264,34 @@ def _collected() -> Sequence[Family]:
     from prometheus_client import ProcessCollector
 
     return tuple(ProcessCollector(registry=None).collect())
+
+
+def load_prometheus() -> None:
+    """Import prometheus_client completely, before others import it. Blocking."""
+    with _IMPORTING:
+        from ..observing import exposition  # noqa: F401
+
+
+def load_late() -> None:
+    """Import everything that can wait. Blocking.
+
+    What cannot be loaded, because there is no descriptor to read it with, is loaded by whoever needs it first.
+    """
+    for load in (own_version, load_prometheus, load_notifier):
+        with suppress(ImportError, OSError):
+            load()
+
+
+async def load_lazily() -> None:
+    """Load it in a thread; otherwise the first scrape would hold up the loop. If there is no thread for it, each part
+    is loaded when it is needed first."""
+    with suppress(RuntimeError):
+        await in_thread(load_late, limiter=trio.CapacityLimiter(1))
+
+
+def exposition_of(sources: Sources) -> Exposition:
+    """Make the exposition. Blocking."""
+    load_prometheus()
+    from .exposition import Exposition
+
+    return Exposition(sources)

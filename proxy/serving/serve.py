@@ -15,8 +15,8 @@ import trio
 
 from ..handover.kept_tls_sockets import open_kept_tls_sockets
 from ..journal.recorder import prepare
-from ..network.host_names import NameLookups
-from ..observing.lazy_imports import load_lazily
+from ..network.connection_setup import NameLookups
+from ..observing.site import load_lazily
 from ..process.resources import collect_now_and_then, collected_by_hand
 from ..process.signals import receive_signals
 from ..process.supervision import log_unraisable

@@ -26,10 +26,9 @@ from ..journal.recorder import Journal
 from ..network.accept_limiter import AcceptLimiter
 from ..network.connection_setup import ConnectionSetup
 from ..network.redirected import Redirected
-from ..observing.lazy_imports import exposition_of
 from ..observing.metric_row import Overload, Sources
 from ..observing.quota_checks import QuotaChecks, ReplicaStatsTask
-from ..observing.site import Site
+from ..observing.site import Site, exposition_of
 from ..observing.status_page import StatusPage
 from ..package import own_version
 from ..process.resources import collect_now_and_then

@@ -18,7 +18,7 @@ OF_THE_PIPELINE = (ROOT / "deploy" / "spark" / "Dockerfile").read_text()
 BOTH = pytest.mark.parametrize("dockerfile", [DOCKERFILE, OF_THE_PIPELINE], ids=["sidecar", "pipeline"])
 LIBRARY_FILES = """
 import sys, operating.cli, operating.running, proxy.tls.leg
-from proxy.observing.lazy_imports import load_late
+from proxy.observing.site import load_late
 for command in operating.cli._BUILT_IN:
     operating.cli.cli.get_command(None, command)
 load_late()

@@ -49,7 +49,7 @@ BUILD_TOOLS = r".*/(uv|uvx|pip[0-9.]*|setuptools|wheel|hatchling|.*\.whl)"
 BARE_IMAGE = f"{IMAGE}-bare"
 COMPILED_AT_START = """
 import os, sys, operating.cli
-from proxy.observing.lazy_imports import load_late
+from proxy.observing.site import load_late
 for command in operating.cli._BUILT_IN:
     operating.cli.cli.get_command(None, command)
 import operating.running, proxy.tls.leg

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import trio
 
-from proxy.network.host_names import LOOKUP_THREADS, NameLookups
+from proxy.network.connection_setup import LOOKUP_THREADS, NameLookups
 from proxy.quota_files.reload import QuotaWatch
 from tests.proxy.recorded_log import RecordedLog
 

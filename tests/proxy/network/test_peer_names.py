@@ -10,7 +10,7 @@ import trio
 import trio.testing
 
 from proxy.config.settings import Address, PeerSettings
-from proxy.network.host_names import FRESH_SECONDS, RESOLVE_SECONDS, PeerNames
+from proxy.network.connection_setup import FRESH_SECONDS, RESOLVE_SECONDS, PeerNames
 
 PEERS = (PeerSettings(102, None, Address("kafka-102", 9092)), PeerSettings(103, None, Address("kafka-103", 9092)))
 AT_2, AT_3 = Address("10.0.0.2", 9092), Address("10.0.0.3", 9092)

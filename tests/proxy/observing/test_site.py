@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import re
 import resource
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
 import trio
@@ -265,3 +266,34 @@ async def test_without_a_descriptor_or_a_thread_the_figures_are_those_of_before(
     monkeypatch.setattr(site, "in_thread", no_thread)
     assert [list(without_descriptor), list(await figures.read())] == [list(before)] * 2
     assert before
+
+
+@pytest.mark.parametrize("error", [OSError(errno.EMFILE, "Too many open files"), ImportError("no such module")])
+async def test_what_cannot_be_loaded_now_keeps_nothing_else_from_it_and_ends_nothing(
+    monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    """A crowd that dialled a sidecar in its first tenth of a second ended it: importing prometheus_client raised."""
+    loaded = []
+
+    def fail() -> NoReturn:
+        raise error
+
+    for name in ("own_version", "load_prometheus"):
+        monkeypatch.setattr(site, name, fail)
+    monkeypatch.setattr(site, "load_notifier", lambda: loaded.append("notifier"))
+    await site.load_lazily()
+    assert loaded == ["notifier"]
+
+
+async def test_where_no_thread_can_be_started_everything_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a cgroup's pids.max is used up."""
+
+    asked = []
+
+    async def start(load: object, **_: object) -> NoReturn:
+        asked.append(load)
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(site, "in_thread", start)
+    await site.load_lazily()
+    assert asked == [site.load_late]

@@ -31,7 +31,7 @@ from protocol.wire.framing import with_length
 from proxy.config.settings import load_settings
 from proxy.errors import ConfigurationError
 from proxy.journal.recorder import Journal
-from proxy.network.host_names import NameLookups
+from proxy.network.connection_setup import NameLookups
 from proxy.quota_files.reload import QuotaWatch
 from proxy.serving.serve import serve
 from proxy.statistics.counters import Statistics
