@@ -134,7 +134,7 @@ def send(
             file = Path(os.environ[TOKEN_FILE])
             token = token_in(read_bytes(file, most_bytes=MOST_TOKEN_BYTES), whose=f"{TOKEN_FILE}: {file}")
             headers = {"Authorization": f"Bearer {token}", **headers}
-        connection, path = connection_to(whole, timeout_seconds, _context)
+        connection, path = connection_to(url, page, timeout_seconds, _context)
         with closing(connection):
             connection.request(method, path, body=body, headers=dict(headers))
             with connection.getresponse() as answer:

@@ -29,20 +29,19 @@ MOST_TIMEOUTS = 5
 
 
 def connection_to(
-    url: str, timeout_seconds: float, context: Callable[[], ssl.SSLContext]
+    url: str, page: str, timeout_seconds: float, context: Callable[[], ssl.SSLContext]
 ) -> tuple[http.client.HTTPConnection, str]:
-    """Return the connection for a URL, not connected yet, and the path to ask for.
+    """Return the connection for a page (``/overrides/undo``) of a URL, not connected yet, and the path to ask for.
 
     `context` is called for https alone: trusted authorities are some 150 certificates to read. Raises ValueError for a
     URL without a host, or with a port that is none.
     """
     if url.startswith(UNIX):
-        directory, _, page = url.removeprefix(UNIX).rpartition("/")
-        return _Control(Path(directory), timeout_seconds), f"/{page}"
+        return _Control(Path(url.removeprefix(UNIX)), timeout_seconds), page
     parts = urlsplit(url)
     if not parts.hostname:
         raise ValueError("no host given")
-    path = parts.path or "/"
+    path = parts.path.rstrip("/") + page
     if parts.scheme == "https":
         return _Encrypted(parts.hostname, parts.port, timeout=timeout_seconds, context=context()), path
     return _Plain(parts.hostname, parts.port, timeout=timeout_seconds), path

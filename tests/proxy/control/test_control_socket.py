@@ -85,7 +85,8 @@ def open_to_all(tmp_path: Path) -> None:
 
 async def test_it_answers_our_own_user_without_a_token(tmp_path: Path, log: RecordedLog) -> None:
     async with served(tmp_path / "101", log):
-        assert await trio.to_thread.run_sync(ask, f"unix:{tmp_path / '101'}", "/up") == b"up"
+        for page in ("/up", "/up/again"):
+            assert await trio.to_thread.run_sync(ask, f"unix:{tmp_path / '101'}", page) == b"up"
     assert stat.S_IMODE(control_path(tmp_path / "101").stat().st_mode) == 0o600
 
 
@@ -156,4 +157,5 @@ async def test_a_peer_that_closes_at_once_costs_nothing(tmp_path: Path, log: Rec
         for _ in range(50):
             with socket.socket(socket.AF_UNIX) as client, short_path(control_path(tmp_path / "101")) as path:
                 client.connect(path)
-        assert await trio.to_thread.run_sync(ask, f"unix:{tmp_path / '101'}", "/up") == b"up"
+        for page in ("/up", "/up/again"):
+            assert await trio.to_thread.run_sync(ask, f"unix:{tmp_path / '101'}", page) == b"up"

@@ -60,6 +60,7 @@ async def never(request: Request) -> Answer:
 
 ROUTES = (
     Route("GET", "/up", up),
+    Route("GET", "/up/again", up),
     Route("GET", "/anyhow", up, any_host=True),
     Route("POST", "/change", up),
     Route("PUT", "/echo", echo, max_body_bytes=100_000),
