@@ -131,7 +131,7 @@ bench: needs.bench setup  ## Measure the codec, and the sidecar beside the proxi
 quick-bench: setup  ## The sidecar beside an earlier commit of itself, in one run of two minutes; COMMIT=HEAD^
 	$(BYTE_PATH).earlier $(or $(COMMIT),HEAD^)
 
-rules:  ## Prometheus' rules and the dashboard with links to a copy of the runbooks: make rules RUNBOOKS=https://wiki.example/operating
+rules:  ## Prometheus' rules and the dashboard with links to a copy of the runbooks: make rules RUNBOOKS=https://wiki.example/runbooks
 	@test -n "$(RUNBOOKS)" || { echo "RUNBOOKS is not set: the address at which docs/runbooks.md is published" >&2; exit 1; }
 	mkdir -p build/prometheus
 	cp deploy/prometheus/recording.rules.yaml build/prometheus/

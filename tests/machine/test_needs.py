@@ -132,12 +132,6 @@ def test_every_verb_of_the_list_is_one_of_the_makefile_and_asks_for_itself() -> 
     assert "machine/needs demo" not in said
 
 
-def test_contributing_shows_the_list() -> None:
-    command = [str(ROOT / "machine" / "needs"), "--table"]
-    table = subprocess.run(command, env=os.environ, capture_output=True, text=True, check=True).stdout
-    assert table in (ROOT / "CONTRIBUTING.md").read_text()
-
-
 @pytest.mark.parametrize(
     ("packages", "installed"),
     [(("chromium",), "chromium"), (("libnss3", "libexpat1", "brotli"), "libnss3 libexpat1 brotli")],
