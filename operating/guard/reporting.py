@@ -18,22 +18,21 @@ if TYPE_CHECKING:
     from .probing import Proof
 
 _METRICS = """\
-# HELP replication_throttle_guard_around Whether iptables leads this broker's traffic around its sidecar, unthrottled.
+# HELP replication_throttle_guard_around 1 while iptables leads this broker's traffic around its sidecar, unthrottled.
 # TYPE replication_throttle_guard_around gauge
 replication_throttle_guard_around{{broker="{broker}"}} {around}
-# HELP replication_throttle_guard_refused Whether iptables refused the last change, so that what holds is not what the \
-guard wants.
+# HELP replication_throttle_guard_refused 1 while iptables refuses the guard's last change.
 # TYPE replication_throttle_guard_refused gauge
 replication_throttle_guard_refused{{broker="{broker}"}} {refused}
-{ways}# HELP replication_throttle_guard_changes_total How often the guard wanted another way since it started.
+{ways}# HELP replication_throttle_guard_changes_total Times the guard led traffic around the sidecar or back.
 # TYPE replication_throttle_guard_changes_total counter
 replication_throttle_guard_changes_total{{broker="{broker}"}} {changes}
-# HELP replication_throttle_guard_last_look_timestamp_seconds When the guard asked the sidecar last.
+# HELP replication_throttle_guard_last_look_timestamp_seconds When the guard last asked the sidecar, Unix seconds.
 # TYPE replication_throttle_guard_last_look_timestamp_seconds gauge
 replication_throttle_guard_last_look_timestamp_seconds{{broker="{broker}"}} {now:.0f}
 """
 _WAYS = """\
-# HELP replication_throttle_guard_ways How many ways around the sidecar were tried last, by what came of it.
+# HELP replication_throttle_guard_ways Ways around the sidecar at the last try, by result.
 # TYPE replication_throttle_guard_ways gauge
 replication_throttle_guard_ways{{broker="{broker}",state="verified"}} {verified}
 replication_throttle_guard_ways{{broker="{broker}",state="unreachable"}} {unreachable}

@@ -43,7 +43,7 @@ OWN_METRICS = (
     counter("journal_lines_total", "Lines written to the journal.", _journal(lambda journal: journal.lines)),
     counter(
         "journal_dropped_total",
-        "Lines that the disk did not take in time, or not at all.",
+        "Lines that the disk did not take, and partitions left out.",
         _journal(lambda journal: journal.dropped),
     ),
     counter(
@@ -53,23 +53,23 @@ OWN_METRICS = (
     ),
     counter(
         "task_restarts_total{task}",
-        "Background tasks that failed and were started again.",
+        "Background tasks that failed and were restarted.",
         lambda sources: [((task.value,), sources.task_restarts.get(task, 0)) for task in Task],
     ),
     gauge(
         "loop_lag_seconds",
-        "How late the loop that serves every connection ran what was due, at worst in the last 15 to 30 seconds.",
+        "How late the event loop ran a task that was due, the worst of the last 15 to 30 seconds.",
         one(lambda sources: sources.loop_lag_seconds()),
     ),
     counter(
         "log_dropped_total{reason}",
-        "Log lines that nobody will read.",
+        "Log lines lost.",
         lambda sources: told(sources.statistics.log_dropped),
     ),
     counter("http_answers_total{code}", "HTTP requests answered, by status code.", _http_answers),
     counter(
         "http_refused_total{reason}",
-        "HTTP connections ended before their peer wanted it, and requests that were not served.",
+        "HTTP connections closed early, and requests not served.",
         _http_refused,
     ),
     gauge("http_connections", "HTTP connections open now.", one(lambda sources: sources.http.connections)),
@@ -95,7 +95,7 @@ def _from(read: Callable[[Overload], float]) -> Read:
 OVERLOAD_METRICS = (
     counter(
         "accept_pauses_total{reason}",
-        "Times that no connection was accepted for a while, because there was no room for it.",
+        "Times that accepting paused because there was no room for a connection.",
         _pauses,
     ),
     gauge("accept_paused{reason}", "1 for the reason why no connection is accepted now; 0 for the others.", _paused),
@@ -106,17 +106,17 @@ OVERLOAD_METRICS = (
     ),
     counter(
         "in_flight_pauses_total{role,bound}",
-        "Times that a connection was not read on because it had too much in flight.",
+        "Times that reading from a connection paused because too much was in flight.",
         counted_of_each(Full, lambda role: role.in_flight_pauses),
     ),
     gauge(
         "held_bytes",
-        "Bytes of frames that have to be whole before anything is done with them, held now.",
+        "Bytes of half-received frames held now.",
         _from(lambda overload: overload.reaper.buffers.held),
     ),
     gauge(
         "remembered_replicas{role}",
-        "Throttled replicas remembered now, those missing from requests for a short time included.",
+        "Throttled replicas remembered now.",
         per_role(lambda sources, role: sources.remembered_replicas(role)),
     ),
 )
@@ -147,12 +147,12 @@ TLS_METRICS = (
     counter("tls_handshakes_total{leg}", "TLS handshakes that succeeded.", _handshakes),
     counter(
         "tls_handshake_failures_total{leg,reason}",
-        "TLS handshakes that did not succeed, and with them their connection.",
+        "TLS handshakes that failed; their connections were closed.",
         _failures,
     ),
     gauge(
         "certificate_expiry_timestamp_seconds{leg,store}",
-        "When the first certificate of a leg's keystore or truststore ends.",
+        "When the first certificate of a leg's store expires, Unix seconds.",
         _expiry,
     ),
     counter(

@@ -71,28 +71,28 @@ def _oldest_override(sources: Sources) -> Iterator[Sample]:
 QUOTA_METRICS = (
     gauge(
         "limit_bytes_per_second{role}",
-        "The quota in effect, of a rate that sets itself the one chosen; +Inf if unlimited.",
+        "The quota in effect, +Inf if unlimited; of a rate that sets itself, the one chosen.",
         per_role(lambda sources, role: sources.limit_bytes_per_second(role) if role in sources.served else math.inf),
     ),
     gauge(
         "quota_until_timestamp_seconds{role}",
-        "When something the quota in effect is made of ends by an `until`; no sample if nothing does.",
+        "When the first part of the quota ends by an `until`, Unix seconds; no sample if none does.",
         _quota_until,
     ),
     gauge(
         "quota_next_change_timestamp_seconds{role}",
-        "When the quota next changes by an `until`; no sample if it does not.",
+        "When the quota next changes by an `until`, Unix seconds; no sample if it does not.",
         _quota_next_change,
     ),
     gauge("overrides{label}", "Overrides in force, by label; no sample if there is none.", _overrides),
     gauge(
         "oldest_override_timestamp_seconds{ends}",
-        "When the oldest override was made, of those that end by themselves and of those that do not.",
+        "When the oldest override with or without an end was made, Unix seconds.",
         _oldest_override,
     ),
     gauge(
         "quota_doubts{role,reason}",
-        "Reasons to doubt that the quota in effect throttles what was meant; 0 where there is none.",
+        "Reasons why the quota may not throttle what was meant; 0 if none.",
         _doubts,
     ),
     gauge(
@@ -112,12 +112,12 @@ QUOTA_METRICS = (
     ),
     gauge(
         "config_last_reload_success_timestamp_seconds",
-        "When quotas.toml was last read and found good; of quotas kept from an earlier run since when they were kept.",
+        "When quotas.toml was last read and valid, Unix seconds; of quotas of an earlier run, when they were kept.",
         _last_success,
     ),
     gauge(
         "quotas_in_force{source}",
-        "1 for where the quotas in force are from, 0 for the others; none: nothing is throttled.",
+        "1 for the source of the quotas in effect, 0 for the others; none: nothing is throttled.",
         lambda sources: [((source.value,), source is sources.quota_source()) for source in Source],
     ),
     counter(
@@ -151,25 +151,24 @@ def _in_need(sources: Sources) -> Iterator[Sample]:
 BOUND_METRICS = (
     gauge(
         "bound_limit_bytes_per_second{role,kind,name}",
-        "A rate inside the role's quota: of the traffic with one broker (kind peer) or one rack (rack), or of a topic "
-        "or glob (topic).",
+        "A rate inside the role's quota, of a peer, a rack, or a topic or glob (label kind).",
         _of_each(lambda bound: bound.bytes_per_second),
     ),
     counter(
         "bound_throttled_bytes_total{role,kind,name}",
-        "Bytes of throttled partitions that passed under such a rate.",
+        "Bytes of throttled partitions under a rate inside the role's quota.",
         _of_each(lambda bound: bound.passed_bytes),
     ),
     counter(
         "cross_rack_bytes_total{role,direction}",
-        "Bytes relayed between this broker's rack and another, where a broker has told both; counted once a second.",
+        "Bytes relayed between this broker's rack and another, where both are known.",
         counted_by(
             request=lambda role: role.cross_rack_request_bytes, response=lambda role: role.cross_rack_response_bytes
         ),
     ),
     gauge(
         "replicas_in_need{role,need}",
-        "Throttled replicas that are behind, of partitions under min ISR or under-replicated.",
+        "Throttled replicas behind whose partitions are under min ISR or under-replicated.",
         _in_need,
     ),
 )
@@ -207,32 +206,32 @@ def _limited_by(sources: Sources) -> list[tuple[tuple[str, ...], float]]:
 RATE_METRICS = (
     gauge(
         "auto_rate_bytes_per_second{role}",
-        "The rate chosen as one that does not hurt; no sample where the rate is another, as what a deadline needs.",
+        "The rate that `auto` has chosen; no sample while a deadline needs more.",
         _chosen(lambda choice: choice.bytes_per_second if choice.auto and not choice.may_hurt else None),
     ),
     gauge(
         "auto_limited_by{role,signal}",
-        "1 for the signal that keeps a rate that does not hurt from being more; 0 for the others.",
+        "1 for the signal that keeps the rate of `auto` from rising; 0 for the others.",
         _limited_by,
     ),
     gauge(
         "deadline_timestamp_seconds{role}",
-        "When catch-up is to be over; no sample without a deadline.",
+        "When catch-up has to be done, Unix seconds; no sample without a deadline.",
         _chosen(lambda choice: None if choice.finish_by is None else choice.finish_by.timestamp()),
     ),
     gauge(
         "deadline_needed_bytes_per_second{role}",
-        "The rate needed to be done by the deadline, whatever the most it may be.",
+        "The rate needed to meet the deadline, whatever `max` is.",
         _chosen(lambda choice: choice.needed_bytes_per_second),
     ),
     gauge(
         "deadline_late{role}",
-        "1 if what is behind will not be done by the deadline, or was not; else 0.",
+        "1 if catch-up misses its deadline even at `max`; else 0.",
         per_role(_late),
     ),
     gauge(
         "lag_bytes{role}",
-        "Bytes that throttled replicas are behind, by the size of their messages so far; no sample while unknown.",
+        "Bytes that throttled replicas are behind, by the average size of their messages; no sample while unknown.",
         _lag_bytes,
     ),
 )

@@ -53,9 +53,9 @@ if TYPE_CHECKING:
 Steps = Generator[None, None, dict[str, Any]]
 """A page that is worked out in steps: it yields every 0.1 ms or so, wherever there may be much to say."""
 _WHAT_HOLDS = {
-    Source.FILE: "last good file kept",
-    Source.LAST_GOOD: "the file was bad at the start, the last good ones that were kept on disk hold",
-    Source.NONE: "NONE IS IN FORCE, nothing is throttled: the file was bad at the start, and none were kept",
+    Source.FILE: "quotas.toml is wrong, the last good one holds",
+    Source.LAST_GOOD: "quotas.toml was wrong at the start, the last good quotas of an earlier run hold",
+    Source.NONE: "NOTHING IS THROTTLED: quotas.toml was wrong at the start, and no last good quotas were kept",
 }
 _LISTS_A_STEP = 20
 
@@ -175,7 +175,7 @@ class StatusPage:
         """Return readiness: true until a drain begins. Traffic that passes undecoded, and so unthrottled, is a warning
         only: if the sidecar were not ready for it, a broker would lose its replication path."""
         warnings = [
-            f"{role.value}: {count} frames or connections passed undecoded ({reason}): they are not throttled"
+            f"{role.value}: {count} frames or connections passed undecoded and unthrottled ({reason})"
             for role, throttle in self._throttles.items()
             for reason, count in throttle.statistics.undecoded.items()
         ]
@@ -188,12 +188,12 @@ class StatusPage:
         chosen = {role: self._chosen(role) for role in self._throttles}
         warnings += [f"{role.value}: {choice.words}" for role, choice in chosen.items() if choice and choice.late]
         if self._watch.statistics.last_error is not None:
-            warnings.append(f"quotas: {_WHAT_HOLDS[self._watch.source]}: {self._watch.statistics.last_error}")
+            warnings.append(f"{_WHAT_HOLDS[self._watch.source]}: {self._watch.statistics.last_error}")
         not_kept = self._not_kept()
         if not_kept is not None:
-            warnings.append(f"quotas: the last good ones are not kept for a start with a bad file: {not_kept}")
+            warnings.append(f"the last good quotas cannot be kept for the next start: {not_kept}")
         if self._watch.never_changes:
-            warnings.append("quotas: the file is mounted alone (subPath?), edits never arrive: mount its directory")
+            warnings.append("quotas.toml is mounted alone (subPath?), so edits never arrive: mount its directory")
         warnings += self._others()
         return not draining, {"reasons": ["draining"] if draining else [], "warnings": warnings}
 

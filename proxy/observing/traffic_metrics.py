@@ -89,7 +89,7 @@ TRAFFIC_METRICS = (
     ),
     counter(
         "local_answers_total{role}",
-        "Fetches answered here, without asking the leader.",
+        "Fetches answered by the sidecar, without asking the leader.",
         counted(lambda role: role.local_answers),
     ),
     histogram(
@@ -113,7 +113,9 @@ TRAFFIC_METRICS = (
     ),
     counter("fetch_requests_total{role,api_version}", "Replica Fetch requests seen.", _fetch_requests),
     counter(
-        "undecoded_total{role,reason}", "Passed on without being understood, and therefore not throttled.", _undecoded
+        "undecoded_total{role,reason}",
+        "Frames and connections that passed unthrottled because the sidecar could not decode them.",
+        _undecoded,
     ),
     counter(
         "relayed_bytes_total{role,direction}",
@@ -123,8 +125,8 @@ TRAFFIC_METRICS = (
     gauge("connections{role}", "Connections open now.", counted(lambda role: role.connections)),
     gauge(
         "opaque_connections{role}",
-        "Connections open now that pass as they are, and so unthrottled, since their frames cannot be told apart.",
+        "Open connections that pass undecoded, and so unthrottled.",
         counted(lambda role: role.opaque_connections),
     ),
-    counter("refused_connections_total{reason}", "Connections that were accepted and not relayed.", _refused),
+    counter("refused_connections_total{reason}", "Connections closed at the accept.", _refused),
 )

@@ -260,7 +260,7 @@ async def test_a_bad_file_is_a_warning(tmp_path: Path, page: StatusPage, watch: 
     await watch.reload("test")
     ready, why = page.readiness(draining=False)
     assert ready
-    assert "last good file kept" in why["warnings"][0]
+    assert "the last good one holds" in why["warnings"][0]
     shown = encoded(page.throttle(0.0))["quotas"]
     assert shown["last_reload_successful"] is False
     assert "quotas.toml" in shown["last_error"]
