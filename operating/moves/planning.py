@@ -196,8 +196,8 @@ def inflow_of(
 
 
 def _about_disks(proposed: Document, current: Document) -> Iterator[str]:
-    """Yield a replica that stays on its broker is copied from disk to disk there; one that is new there comes over the
-    network, like any other."""
+    """Yield a warning about replicas that stay on their broker and are copied from disk to disk there; one that is new
+    there comes over the network, like any other."""
     found = dict.fromkeys(
         partition
         for (broker, partition), wanted in proposed.directories.items()
