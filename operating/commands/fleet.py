@@ -16,8 +16,9 @@ import click
 
 from proxy.config.settings import Address
 from proxy.errors import ConfigurationError
-from proxy.files.reading import is_there
+from proxy.files.reading import is_there, read_bytes
 
+from ..asking import token_in
 from ..fleet.members import Member, at_all, get
 from ..moves.options import cluster_options, connected
 from ..terminal import say
@@ -44,7 +45,7 @@ def command() -> None:
 @click.option("--selector", metavar="LABELS", help="Ask kubectl for these pods, instead of --bootstrap.")
 @click.option("--namespace", metavar="NAME", help="The pods' namespace.")
 @click.option("--port", type=click.IntRange(1, 65535), default=9404, show_default=True, help="The sidecars' HTTP port.")
-@click.option("--token-file", type=FILE, metavar="FILE", help="The token that sidecars require for changes.")
+@click.option("--token-file", type=FILE, metavar="FILE", help="The sidecars' token for changes, relative to --out.")
 @click.option(
     "--out", type=FILE, default=Path("fleet.toml"), show_default=True, metavar="FILE", help="The file to write."
 )
@@ -65,9 +66,12 @@ def init(
         raise click.UsageError("expected --bootstrap or --selector")
     if is_there(out):
         raise ConfigurationError(f"{out}: is there already: expected a new file (--out)")
+    if token_file is not None:
+        path = out.parent / token_file
+        token_in(read_bytes(path), whose=f"--token-file: {path}")
     hosts = _pods(selector, namespace) if selector is not None else _brokers(reach)
     found = at_all([Member(f"http://{Address(host, port)}") for host in hosts], partial(get, page="/throttle"))
-    silent = [f"{reply.member.url}: {reply.error or 'it does not say its broker'}" for reply in found if not _id(reply)]
+    silent = [reply.error or f"{reply.member.url}: it does not say its broker" for reply in found if not _id(reply)]
     if silent or not found:
         raise ConfigurationError(
             [*silent, f"{out}: not written"] if silent else f"no broker or pod: {out} is not written"

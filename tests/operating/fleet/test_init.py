@@ -43,6 +43,7 @@ def init(folder: Path, *arguments: object) -> Result:
 
 
 def test_brokers_become_members(tmp_path: Path, cluster: FakeCluster) -> None:
+    (tmp_path / "token").write_text("a-token-of-the-fleet")
     with serving(FakeSidecar()) as fake:
         done = init(tmp_path, "--bootstrap", "a:9092", "--port", fake.url.rpartition(":")[2], "--token-file", "token")
     assert done.exit_code == 0, done.output
@@ -53,7 +54,13 @@ def test_brokers_become_members(tmp_path: Path, cluster: FakeCluster) -> None:
 def test_one_that_does_not_answer_is_named_and_nothing_is_written(tmp_path: Path, cluster: FakeCluster) -> None:
     cluster._hosts.append("127.0.0.2")
     done = init(tmp_path, "--bootstrap", "a:9092", "--port", 1)
-    assert (done.exit_code, "http://127.0.0.2:1" in done.output) == (1, True), done.output
+    assert (done.exit_code, done.output.count("http://127.0.0.2:1:")) == (1, 1), done.output
+    assert not (tmp_path / "fleet.toml").exists()
+
+
+def test_a_token_that_cannot_be_read_is_said_before_anything_is_written(tmp_path: Path, cluster: FakeCluster) -> None:
+    done = init(tmp_path, "--bootstrap", "a:9092", "--token-file", "token")
+    assert (done.exit_code, f"{tmp_path / 'token'}: cannot be read" in done.output) == (1, True), done.output
     assert not (tmp_path / "fleet.toml").exists()
 
 
