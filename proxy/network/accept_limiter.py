@@ -21,6 +21,8 @@ import trio
 
 from ..changes import Changes
 from ..process.resources import most_connections, open_files_limit, too_few_open_files
+from ..relay.transport import detached
+from .silent_peers import SilentPeers
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -61,6 +63,8 @@ class AcceptLimiter:
         self.open = 0
         self.pauses: Counter[Pause] = Counter()
         self.refused_of_source = 0
+        self.silent = SilentPeers(limits.frame_timeout_seconds)
+        """Those of the open connections that make room for others."""
         self._by_source: Counter[str] = Counter()
         self._left = Changes()
         self._told: dict[str, float] = {}
@@ -85,7 +89,7 @@ class AcceptLimiter:
     async def serve(
         self,
         listener: trio.SocketListener,
-        handle: Callable[[trio.SocketStream], Awaitable[None]],
+        handle: Callable[[socket.socket], Awaitable[None]],
         handlers: trio.Nursery,
     ) -> None:
         """Accept until cancelled. Each connection is handled in `handlers`; an error that it raises ends that
@@ -96,17 +100,17 @@ class AcceptLimiter:
             while True:
                 await self._wait_for_room()
                 try:
-                    first = await listener.accept()
+                    first = detached(await listener.accept())
                     accepted = [first, *_accept_at_once(waiting, min(self.most - self.open, MOST_AT_ONCE) - 1)]
                 except OSError as error:
                     await self._cannot_accept(error)
                     continue
-                for stream in accepted:
-                    source = _source(stream)
+                for sock in accepted:
+                    source = _source(sock)
                     if source is not None and self._enters(source):
-                        handlers.start_soon(self._handle, partial(handle, stream), stream.socket.close, source)
+                        handlers.start_soon(self._handle, partial(handle, sock), sock.close, source)
                     else:
-                        stream.socket.close()
+                        sock.close()
 
     def hold(
         self, handlers: trio.Nursery, source: str, run: Callable[[], Awaitable[None]], close: Callable[[], object]
@@ -140,12 +144,15 @@ class AcceptLimiter:
         return True
 
     async def _wait_for_room(self) -> None:
+        if self.most - self.open < MOST_AT_ONCE:
+            self.silent.make_room(MOST_AT_ONCE)
         pause = self._pause()
         if pause is None:
             return
         self.pauses[pause] += 1
         self._tell("accept_paused", reason=pause.value, open=self.open)
         while self._pause() is not None:
+            self.silent.make_room(MOST_AT_ONCE)
             with trio.move_on_after(RETRY_SECONDS):
                 await self._left.wait()
 
@@ -170,18 +177,20 @@ class AcceptLimiter:
             self._log.warning(event, reason=reason, **facts)
 
 
-def _accept_at_once(listener: socket.socket, most: float) -> list[trio.SocketStream]:
+def _accept_at_once(listener: socket.socket, most: float) -> list[socket.socket]:
     """Return the connections that wait, up to `most`. Trio would go through all its tasks for each of them."""
-    found: list[trio.SocketStream] = []
+    found: list[socket.socket] = []
     with suppress(OSError):  # nothing waits any more; any other error is raised by the next accept as well
         while len(found) < most:
-            found.append(trio.SocketStream(trio.socket.from_stdlib_socket(listener.accept()[0])))
+            sock, _ = listener.accept()
+            sock.settimeout(0)
+            found.append(sock)
     return found
 
 
-def _source(stream: trio.SocketStream) -> str | None:
+def _source(sock: socket.socket) -> str | None:
     """Return the peer's address without its port; None if the connection has ended already."""
     try:
-        return str(stream.socket.getpeername()[0])
+        return str(sock.getpeername()[0])
     except OSError:
         return None

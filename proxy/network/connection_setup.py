@@ -17,7 +17,7 @@ import trio
 
 from ..config.settings_values import Address
 from ..relay.tls_socket import TlsSocket
-from ..relay.transport import PlainSocket, answer_within, connect, detached
+from ..relay.transport import PlainSocket, answer_within, connect
 from ..roles import Role
 from ..threads import in_thread
 from ..tls.handshakes import HandshakeError
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from ..statistics.counters import RoleStatistics
     from ..tls.leg import Leg
     from ..tls.legs import Legs
-    from .redirected import AcceptedSocket, Redirected
+    from .redirected import Redirected
 
 LOOKUP_THREADS = 20
 """Enough: a sidecar dials a handful of names, each for as many connections as a broker has fetchers."""
@@ -102,9 +102,9 @@ class ConnectionSetup:
             self._legs[role] = (None, None) if tls is None else (legs.of(tls.listen), legs.of(tls.upstream))
 
     @asynccontextmanager
-    async def receive(self, route: Route, stream: trio.SocketStream) -> AsyncIterator[Received | None]:
+    async def receive(self, route: Route, sock: socket.socket) -> AsyncIterator[Received | None]:
         """Yield what is to be relayed; None if nothing is: then everything is closed and logged."""
-        met = await self._meet(route, stream)
+        met = await self._meet(route, sock)
         if met is None:
             yield None
             return
@@ -128,20 +128,19 @@ class ConnectionSetup:
             leads = dial if dials is None else _secured(dial, dials, name or met.upstream.host)
             yield Received(follower, met.upstream, met.peer, leads)
 
-    async def _meet(self, route: Route, stream: trio.SocketStream) -> _Met | None:
+    async def _meet(self, route: Route, sock: socket.socket) -> _Met | None:
         peer = ""
         try:
-            peer = route.peer or stream.socket.getpeername()[0]
-            upstream = route.upstream or self._redirected.destination(cast("AcceptedSocket", stream.socket))
+            peer = route.peer or sock.getpeername()[0]
+            upstream = route.upstream or self._redirected.destination(sock)
             if route.upstream is None:
                 self._remember(upstream, None)
                 peer = await self._peer_names.of(upstream)
-            reached = stream.socket.getsockname()
-            return _Met(PlainSocket(detached(stream)), reached, upstream, peer)
+            return _Met(PlainSocket(sock), sock.getsockname(), upstream, peer)
         except OSError:  # reset before it was served
-            stream.socket.close()
+            sock.close()
         except RefusedError as refused:
-            stream.socket.close()
+            sock.close()
             self._refused(refused, peer)
         return None
 

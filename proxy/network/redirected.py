@@ -54,7 +54,8 @@ class RefusedError(Exception):
 class AcceptedSocket(Protocol):
     """The socket methods used here."""
 
-    family: socket.AddressFamily
+    @property
+    def family(self) -> int: ...
 
     def getpeername(self) -> tuple[str, int] | tuple[str, int, int, int]: ...
     def getsockname(self) -> tuple[str, int] | tuple[str, int, int, int]: ...

@@ -18,6 +18,7 @@ from ..relay.connection import relay
 from ..relay.poller import open_poller
 
 if TYPE_CHECKING:
+    import socket
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from ..changes import Changes
@@ -91,6 +92,7 @@ class Connections:
                         )
                         await draining.begun.wait()
                         accepting.cancel_scope.cancel()
+                    self._accept_limiter.silent.look_again()
                     is_over = await self._handover.is_over()
             handlers.cancel_scope.deadline = trio.current_time() + limits.drain_seconds
 
@@ -100,9 +102,12 @@ class Connections:
 
     def _handler(
         self, route: Route, relayed: Callable[..., Awaitable[None]]
-    ) -> Callable[[trio.SocketStream], Awaitable[None]]:
-        async def handle(stream: trio.SocketStream) -> None:
-            async with self._connection_setup.receive(route, stream) as received:
+    ) -> Callable[[socket.socket], Awaitable[None]]:
+        async def handle(sock: socket.socket) -> None:
+            if not await self._accept_limiter.silent.has_spoken(sock, self._shared.draining):
+                sock.close()
+                return
+            async with self._connection_setup.receive(route, sock) as received:
                 if received is None:
                     return
                 await relayed(

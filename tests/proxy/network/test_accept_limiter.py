@@ -11,10 +11,13 @@ import pytest
 import trio
 
 from proxy.network.accept_limiter import TELL_SECONDS, AcceptLimiter, Pause
+from proxy.network.silent_peers import LEAST_SECONDS
+from proxy.relay.connection import Draining
 from tests.proxy.recorded_log import RecordedLog
 from tests.proxy.relay.wire import limits
 
 if TYPE_CHECKING:
+    import socket
     from collections.abc import AsyncIterator
 
     from trio.testing import MockClock
@@ -31,8 +34,13 @@ class Door:
         self.log = log
         self.leave = trio.Event()
         self.dialled: list[trio.SocketStream] = []
+        self.waits_for_a_word = False
 
-    async def handle(self, stream: trio.SocketStream) -> None:
+    async def handle(self, sock: socket.socket) -> None:
+        if self.waits_for_a_word and not await self.accept_limiter.silent.has_spoken(sock, Draining()):
+            sock.close()
+            return
+        stream = trio.SocketStream(trio.socket.from_stdlib_socket(sock))
         with contextlib.suppress(trio.BrokenResourceError):
             async with stream:
                 await stream.send_all(b"x")
@@ -89,6 +97,21 @@ async def test_those_that_wait_are_accepted_at_once_but_no_more_than_there_is_ro
         assert [await served(each, 0.3) for each in streams] == [True] * 5 + [False] * 2
 
 
+async def test_a_silent_peer_makes_room_for_one_that_speaks(mock_clock: MockClock) -> None:
+    async with door(max_connections=2) as to:
+        to.waits_for_a_word = True
+        first, second = await to.dial(), await to.dial()
+        await first.send_all(b"?")
+        assert await served(first)
+        mock_clock.jump(2 * LEAST_SECONDS)
+        third = await to.dial()
+        await third.send_all(b"?")
+        assert await served(third)
+        assert await second.receive_some(1) == b"", "it had said nothing"
+        assert (to.accept_limiter.open, to.accept_limiter.silent.closed) == (2, 1)
+        assert to.accept_limiter.pausing is Pause.CONNECTIONS
+
+
 async def test_one_source_has_no_more_than_its_share() -> None:
     async with door(max_connections_per_source=2) as to:
         streams = [await to.dial() for _ in range(4)]
@@ -138,6 +161,10 @@ class NoDescriptors:
         return await self._listener.accept()
 
 
+async def close(sock: socket.socket) -> None:
+    sock.close()
+
+
 async def test_without_descriptors_there_is_one_line_a_minute(autojump_clock: MockClock) -> None:
     failures = int(2.5 * TELL_SECONDS / 0.1)
     with trio.fail_after(1e6):
@@ -146,7 +173,7 @@ async def test_without_descriptors_there_is_one_line_a_minute(autojump_clock: Mo
         async with real, trio.open_nursery() as nursery:
             accept_limiter = AcceptLimiter(limits(), log)
             listener: Any = NoDescriptors(real, failures)
-            nursery.start_soon(accept_limiter.serve, listener, trio.aclose_forcefully, nursery)
+            nursery.start_soon(accept_limiter.serve, listener, close, nursery)
             for _ in range(24):
                 await trio.sleep(0.1 * TELL_SECONDS)
                 assert accept_limiter.pausing is Pause.DESCRIPTORS

@@ -17,7 +17,7 @@ from proxy.cluster.broker_client import KnownBrokers
 from proxy.config.settings import load_settings
 from proxy.config.settings_values import Address
 from proxy.network.connection_setup import ConnectionSetup, OwnListenerError, Route, dial_except_own, is_own
-from proxy.relay.transport import connect
+from proxy.relay.transport import connect, detached
 from proxy.roles import Role
 from proxy.statistics.counters import Statistics
 from proxy.tls.handshakes import HandshakeError, Reason
@@ -94,7 +94,7 @@ class Scene:
             )
             (beside,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
             nursery.start_soon(self._dial, Address(*beside.socket.getsockname()[:2]), dials, shown)
-            async with beside, connection_setup.receive(ROUTE, await beside.accept()) as received:
+            async with beside, connection_setup.receive(ROUTE, detached(await beside.accept())) as received:
                 assert received is not None
                 try:
                     transport = await received.dial(received.upstream, timeout_seconds=2)

@@ -35,9 +35,13 @@ async def test_while_nothing_is_accepted_readyz_and_metrics_say_so(tmp_path: Pat
     path.write_text(path.read_text() + "max_connections = 1\n")
     async with leader, running(load_settings(path)) as sidecar:
         assert await told(sidecar) == ([], [])
-        async with await sidecar.dial(), await leader.accept(), await sidecar.dial():
+        async with await sidecar.dial() as first, await sidecar.dial() as second:
+            for each in (first, second):
+                await each.send_all(b"\0")
+            ours = await leader.accept()
             full = ["no connection is accepted (connections): 1 are open"], [f'{NAME}{{reason="connections"}} 1.0']
             assert await told(sidecar) == full
+        await ours.aclose()
         await (await leader.accept()).aclose()  # the second one's, which has been accepted since
         with trio.fail_after(10):
             while await told(sidecar) != ([], []):  # noqa: ASYNC110 - it counts, and tells nobody

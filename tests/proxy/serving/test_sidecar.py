@@ -36,7 +36,7 @@ from proxy.quota_files.reload import QuotaWatch
 from proxy.serving.serve import serve
 from proxy.statistics.counters import Statistics
 from tests.open_files import open_files
-from tests.proxy.conversation import MIB, fetch_frame
+from tests.proxy.conversation import fetch_frame
 from tests.proxy.recorded_log import RecordedLog
 from tests.proxy.relay.wire import T0, T1, answer, entry, parsed, read_all, read_frame
 
@@ -66,6 +66,8 @@ max_memory = "64GiB"  # this process has what all tests before have left
 drain = "{drain}"
 """
 TWO = {T0: 0, T1: 0}
+HALF_A_LENGTH = bytes(2)
+"""The least that makes the sidecar dial, and nothing that it would pass on yet."""
 TAKES_EFFECT_SECONDS = 0.25
 LIMIT_SECONDS = 30.0
 """Against a test that hangs: a machine that is busy with other tests stands still for seconds now and then."""
@@ -139,8 +141,8 @@ async def until(condition: Callable[[], bool]) -> None:
 async def hold(sidecar: Running, leader: trio.SocketListener, folder: Path) -> tuple[trio.SocketStream, ...]:
     """A fetch that waits: quota 0, both partitions behind. The ends of follower and leader."""
     follower = await sidecar.dial()
-    ours = await leader.accept()
     await follower.send_all(with_length(fetch_frame(TWO)))
+    ours = await leader.accept()
     await read_frame(ours)
     await ours.send_all(with_length(answer([entry(0), entry(1)])))
     await read_frame(follower)
@@ -171,11 +173,12 @@ async def test_both_roles_are_relayed_and_named(tmp_path: Path) -> None:
     write_quotas(tmp_path, '"unlimited"')
     async with listener() as leader, running(settings(tmp_path, upstream=port(leader))) as sidecar:
         for key in ("ingress.listen", "egress.peers[0].listen"):
-            async with await sidecar.dial(key) as follower, await leader.accept() as ours:
+            async with await sidecar.dial(key) as follower:
                 await follower.send_all(with_length(fetch_frame(TWO)))
-                assert await read_frame(ours) == fetch_frame(TWO)
-                await ours.send_all(with_length(answer([entry(0), entry(1)])))
-                assert len(parsed(await read_frame(follower))) == 2
+                async with await leader.accept() as ours:
+                    assert await read_frame(ours) == fetch_frame(TWO)
+                    await ours.send_all(with_length(answer([entry(0), entry(1)])))
+                    assert len(parsed(await read_frame(follower))) == 2
     ends = [(line["role"], line["peer"]) for line in sidecar.log.lines if line["event"] == "connection_closed"]
     assert sorted(ends) == [("follower", "102"), ("leader", "102")]
 
@@ -247,12 +250,13 @@ async def test_sigterm_drains(tmp_path: Path) -> None:
         of = settings(tmp_path, upstream=port(leader), drain="30s")
         async with running(of, signals=True) as sidecar:
             held, *ends = await hold(sidecar, leader, tmp_path)
-            idle = await sidecar.dial()
-            ends += [held, idle, await leader.accept()]
+            idle, silent = await sidecar.dial(), await sidecar.dial()
+            await idle.send_all(HALF_A_LENGTH)
+            ends += [held, idle, silent, await leader.accept()]
             began = trio.current_time()
             os.kill(os.getpid(), signal.SIGTERM)
             assert len(parsed(await read_frame(held))) == 2
-            assert await read_all(held) == await read_all(idle) == b""
+            assert await read_all(held) == await read_all(idle) == await read_all(silent) == b""
             await sidecar.finished.wait()
             assert trio.current_time() - began < 15  # half of what it has; HTTP has a second of its own
             with pytest.raises(OSError, match="connect"):
@@ -269,8 +273,8 @@ async def test_a_drain_ends_at_its_deadline(tmp_path: Path) -> None:
     async with listener() as leader:
         of = settings(tmp_path, upstream=port(leader), drain="300ms")
         async with running(of, signals=True) as sidecar, await sidecar.dial() as follower:
-            ours = await leader.accept()
             await follower.send_all(with_length(fetch_frame(TWO)))
+            ours = await leader.accept()
             await read_frame(ours)
             began = trio.current_time()
             os.kill(os.getpid(), signal.SIGINT)
@@ -321,31 +325,34 @@ def test_a_second_signal_ends_at_once(first: str, second: str, tmp_path: Path) -
                 assert process.stdout is not None
                 started = json.loads(process.stdout.readline())
                 host, _, at = str(started["ingress.listen"]).rpartition(":")
-                with socket.create_connection((host, int(at))) as follower, leader.accept()[0] as ours:
+                with socket.create_connection((host, int(at))) as follower:
                     follower.sendall(with_length(fetch_frame(TWO)))
-                    ours.recv(1000)
-                    process.send_signal(getattr(signal, first))
-                    assert json.loads(process.stdout.readline())["event"] == "drain_started"
-                    wait_deadly(process.pid, getattr(signal, second))
-                    process.send_signal(getattr(signal, second))
-                    assert process.wait(LIMIT_SECONDS) == -getattr(signal, second)
+                    with leader.accept()[0] as ours:
+                        ours.recv(1000)
+                        process.send_signal(getattr(signal, first))
+                        assert json.loads(process.stdout.readline())["event"] == "drain_started"
+                        wait_deadly(process.pid, getattr(signal, second))
+                        process.send_signal(getattr(signal, second))
+                        assert process.wait(LIMIT_SECONDS) == -getattr(signal, second)
             finally:
                 process.kill()
 
 
-async def test_a_follower_that_is_gone_before_it_is_served_costs_nothing(tmp_path: Path) -> None:
-    write_quotas(tmp_path, "0")
+async def test_peers_that_say_nothing_cost_no_dial(tmp_path: Path) -> None:
+    """Health checks that only connect, and 600 of a flood's each second."""
+    write_quotas(tmp_path, '"unlimited"')
     async with listener() as leader, running(settings(tmp_path, upstream=port(leader))) as sidecar:
-        for _ in range(30):
+        for _ in range(10):
+            await (await sidecar.dial()).aclose()
             follower = await sidecar.dial()
             follower.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
             follower.socket.close()
-        async with await sidecar.dial() as follower:
-            await follower.send_all(with_length(fetch_frame({T0: len(TWO) * MIB})))
-            served = b""
-            while not served:
-                async with await leader.accept() as ours:
-                    served = await ours.receive_some(1)  # nothing but the end of one that is gone
+        async with await sidecar.dial(), await sidecar.dial() as follower:
+            await follower.send_all(with_length(fetch_frame(TWO)))
+            async with await leader.accept() as ours:  # the first that is dialled at all
+                assert await read_frame(ours) == fetch_frame(TWO)
+                assert sidecar.statistics.leader.connections == 1
+    assert sidecar.log.events.count("connection_closed") == 1
 
 
 async def test_who_dials_a_transparent_egress_itself_is_refused_and_told_of_once(tmp_path: Path) -> None:
@@ -358,6 +365,7 @@ async def test_who_dials_a_transparent_egress_itself_is_refused_and_told_of_once
         port = sidecar.addresses["egress.listen"].port
         for host in ("127.0.0.1", "::1", "127.0.0.1"):
             async with await trio.open_tcp_stream(host, port) as follower:
+                await follower.send_all(HALF_A_LENGTH)
                 assert await read_all(follower) == b""
         ready = await trio.to_thread.run_sync(get, sidecar.addresses["http.listen"], "/readyz")
     assert sidecar.statistics.follower.refused == {"not_redirected": 3}
@@ -427,6 +435,7 @@ async def test_nobody_behind_it(tmp_path: Path) -> None:
         async with running(of) as sidecar:
             for _ in range(3):
                 async with await sidecar.dial() as follower:
+                    await follower.send_all(HALF_A_LENGTH)
                     assert await read_all(follower) == b""
     ends = [(line["cause"], line["level"]) for line in sidecar.log.lines if line["event"] == "connection_closed"]
     assert ends == [("connect_failed", "warning")] * 3
@@ -442,6 +451,7 @@ async def test_an_upstream_that_leads_back_here_is_told_of_and_dials_nobody(tmp_
         async with running(load_settings(path)) as sidecar:
             trio.socket.set_custom_hostname_resolver(lookups)
             async with await sidecar.dial("egress.peers[0].listen") as follower:
+                await follower.send_all(HALF_A_LENGTH)
                 assert await read_all(follower) == b""
             await until(lambda: sidecar.statistics.follower.connections == 0)
     ends = [line for line in sidecar.log.lines if line["event"] == "connection_closed"]
