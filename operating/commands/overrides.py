@@ -12,7 +12,7 @@ import click
 from proxy.control.override_routes import PATH, UNDO_PATH
 
 from ..fleet.members import at_all, author, get, post
-from ..fleet.replies import error_lines, layer_name, result_lines, whom
+from ..fleet.replies import error_lines, key_in_place, layer_name, result_lines, whom
 from ..quota_words import format_distance, format_time
 from ..terminal import encoded, problems_as_json, say, say_json
 from .options import json_option, where_options
@@ -91,7 +91,7 @@ def _override(override: Json, now: datetime) -> Iterator[str]:
     if override["reason"]:
         yield f"  why  {override['reason']}"
     for change in override["changes"]:
-        name = change["key"] if change["place"] == "broker" else f"{change['place']}: {change['key']}"
+        name = key_in_place(change["place"], change["key"])
         below = change["hides"]
         hides = "" if below is None else f"  (hides {below['value']}, {layer_name(below['layer'])})"
         covered = "" if change["effective"] else "  NOT EFFECTIVE: hidden by a newer override"

@@ -81,7 +81,7 @@ def _effects(answer: Mapping[str, Any], now: datetime) -> list[str]:
         ends = "" if until is None else f", until {_end(until, now)}"
         after = f"{effect['after']}  ({layer_name(effect['after_layer'])}{ends})"
         lines += [
-            f"  {_named(effect['place'], effect['key'])}",
+            f"  {key_in_place(effect['place'], effect['key'])}",
             f"    was  {effect['before']}  ({layer_name(effect['before_layer'])})",
             f"    now  {after}",
         ]
@@ -98,5 +98,6 @@ def layer_name(layer: str) -> str:
     return layer.partition(":")[0] if layer.startswith("override ") else layer
 
 
-def _named(place: str, key: str) -> str:
+def key_in_place(place: str, key: str) -> str:
+    """Return ``mode.enforce``, the broker's key alone, or ``peers.102: `` and the key."""
     return f"mode.{key}" if place == "mode" else key if place == "broker" else f"{place}: {key}"
