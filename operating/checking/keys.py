@@ -151,8 +151,8 @@ def _lent(settings: Settings) -> Iterator[str]:
         outside = any(address is not None and not is_loopback(address.host) for address in listens[name])
         if table is not None and table.tls.lends_its_name and outside:
             yield (
-                f"{name}.tls.listen: requires no certificate, and to whom it leads whoever dials is the principal of "
-                f"{name}.tls.upstream's certificate: right where they authenticate by SASL, else "
+                f"{name}.tls.listen: requires no certificate, so any client becomes the principal of "
+                f"{name}.tls.upstream's certificate: right only if clients authenticate by SASL, else set "
                 'ssl.client.auth = "required"'
             )
 
@@ -168,6 +168,6 @@ def _plaintext(settings: Settings) -> Iterator[str]:
     http = settings.http
     if not is_loopback(host) and http.tls is None and not http.require_token:
         yield (
-            f"http.listen: {host} is not loopback, and whoever reaches it reads everything and may have quotas.toml "
-            "read again: see http.tls, http.require_token, http.reload, or a firewall"
+            f"http.listen: {host} is not loopback: any client that reaches it can read every page and reload "
+            "quotas.toml; see http.tls, http.require_token, http.reload, or use a firewall"
         )

@@ -115,7 +115,7 @@ def _detour(at: str, listen: Address, upstream: Address, *, leaves_host: bool) -
     if dialled == real:
         raise ConfigurationError(
             f"{at}.upstream: expected another address than that of its listen, found {real}: without the sidecar "
-            "nobody is there"
+            "nothing listens there"
         )
     if _version(dialled.host) != _version(real.host):
         raise ConfigurationError(f"{at}: expected listen and upstream of one family, found {dialled} and {real}")

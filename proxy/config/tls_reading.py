@@ -67,7 +67,7 @@ def read_role(role: str, tables: object, ends: Ends, *, base: Path, problems: Pr
         for side, other in (("listen", "upstream"), ("upstream", "listen")):
             outside = [host for host in getattr(ends, side) if not is_loopback(host)]
             if legs[side].written is None and legs[other].encrypts and outside:
-                where = "whoever dials it" if side == "listen" else outside[0] or "remote leaders"
+                where = "any client" if side == "listen" else outside[0] or "remote leaders"
                 problems.add(
                     f"{role}.tls.{side}",
                     f"missing, and plaintext with {where} is not on loopback; expected keys, or "
@@ -78,8 +78,8 @@ def read_role(role: str, tables: object, ends: Ends, *, base: Path, problems: Pr
     if found.lends_its_name and silent and not all(is_loopback(host) for host in ends.listen):
         problems.add(
             f"{role}.tls.listen.ssl.client.auth",
-            f"missing, and to whom it leads whoever dials is the principal of {role}.tls.upstream's certificate; "
-            'expected "required", or "none" where they authenticate by SASL',
+            f"missing, so any client would become the principal of {role}.tls.upstream's certificate; "
+            'expected "required", or "none" if clients authenticate by SASL',
         )
     return found
 

@@ -117,7 +117,7 @@ class BearerToken:
     def required(self, request: Request) -> Answer | None:
         """Return the answer to a request without the token; None for one that has it."""
         if not self.is_known:
-            return json_answer(503, {"error": "http.token_file is wrong, so nobody is let in; the log says why"})
+            return json_answer(503, {"error": "http.token_file is wrong, so no token is accepted; the log says why"})
         if self.admits(request.header("authorization")):
             return None
         return json_answer(

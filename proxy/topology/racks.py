@@ -103,13 +103,11 @@ class RackDoubts(NamedTuple):
         if self.unknown:
             unknown = first_of(sorted(self.unknown))
             words.append(
-                f"rates of racks do not hold for broker {unknown}, whose rack nobody has told. May a "
-                "broker be asked (names.security.protocol), and does this sidecar know that broker's id (egress.peers)?"
+                f"rates of racks do not hold for broker {unknown}, whose rack is unknown. Does the "
+                "listener require a login ([names]), or does egress.peers lack that broker?"
             )
         if self.missing:
-            words.append(
-                f"no broker is in rack {first_of(sorted(self.missing))}, which has a rate: broker.rack says otherwise?"
-            )
+            words.append(f"no broker is in rack {first_of(sorted(self.missing))}, which has a rate: is it misspelt?")
         return " ".join(words)
 
 

@@ -72,7 +72,7 @@ def test_plaintext_across_a_network_needs_one(tmp_path: Path) -> None:
         ingress(tmp_path, tables, upstream="kafka-101:9092")
     said = tables + '[ingress.tls.upstream]\nsecurity.protocol = "PLAINTEXT"\n'
     assert ingress(tmp_path, said, upstream="kafka-101:9092").upstream is None
-    with pytest.raises(ConfigurationError, match=r"ingress\.tls\.listen: missing, and plaintext with whoever dials it"):
+    with pytest.raises(ConfigurationError, match=r"ingress\.tls\.listen: missing, and plaintext with any client"):
         ingress(tmp_path, '[ingress.tls.upstream]\nssl.truststore.location = "ca.pem"\n')
 
 
@@ -81,7 +81,7 @@ def test_a_principal_is_lent_to_nobody_by_accident(tmp_path: Path) -> None:
         '[ingress.tls.listen]\nssl.keystore.location = "own.pem"\nssl.truststore.location = "ca.pem"\n{auth}'
         '[ingress.tls.upstream]\nssl.keystore.location = "own.pem"\nssl.truststore.location = "ca.pem"\n'
     )
-    with pytest.raises(ConfigurationError, match=r"ingress\.tls\.listen\.ssl\.client\.auth: missing, and to whom"):
+    with pytest.raises(ConfigurationError, match=r"ingress\.tls\.listen\.ssl\.client\.auth: missing, so any client"):
         ingress(tmp_path, tables.format(auth=""))
     assert ingress(tmp_path, tables.format(auth=""), listen="127.0.0.1:9092").lends_its_name
     for auth, lends in (("required", False), ("requested", True), ("none", True)):

@@ -67,5 +67,5 @@ def test_a_rate_of_a_rack_without_a_broker_is_found_once_racks_are_known(racks: 
 def test_doubts_name_some_and_count_the_others() -> None:
     assert RackDoubts().in_words() == ""
     told = RackDoubts([str(number) for number in range(100, 102 + MOST_NAMED)], ["eu-1x"]).in_words()
-    assert "do not hold for broker 100, 101, 102, 103, 104 and 2 more, whose rack nobody has told" in told
+    assert "do not hold for broker 100, 101, 102, 103, 104 and 2 more, whose rack is unknown" in told
     assert "no broker is in rack eu-1x, which has a rate" in told
