@@ -61,7 +61,7 @@ class Applied(NamedTuple):
 
 
 class OverrideKeeper:
-    """One per process."""
+    """Stores the overrides of the running sidecar and puts them in force."""
 
     def __init__(
         self,

@@ -67,6 +67,8 @@ _State = tuple[int, int, int, int] | None
 
 
 class FileWatch:
+    """A watch on one file, by the directories on the way to it."""
+
     def __init__(self, path: Path, route: _Route, notify: RustNotify, state: _State) -> None:
         self._path = path
         self._route = route

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 
 class History:
+    """Reports events of the sidecar to its journal, if it keeps one."""
+
     def __init__(self, journal: Journal | None, policy: str) -> None:
         self._journal = journal
         self._policy = policy

@@ -79,6 +79,8 @@ class JournalStatistics:
 
 
 class Writer:
+    """The journal's thread, its queue and its open file."""
+
     def __init__(self, segments: SegmentDirectory, origin: Origin, settings: JournalSettings) -> None:
         self.statistics = JournalStatistics()
         self.problem: str | None = None

@@ -57,7 +57,7 @@ _IMPORTING = threading.Lock()
 
 
 class Site:
-    """One per process."""
+    """Builds the routes of all pages, and the tasks that work them out."""
 
     def __init__(
         self,

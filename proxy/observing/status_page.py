@@ -61,7 +61,7 @@ _LISTS_A_STEP = 20
 
 
 class StatusPage:
-    """One per process."""
+    """Builds the pages about both roles, the configuration and readiness."""
 
     def __init__(
         self,

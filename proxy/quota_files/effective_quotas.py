@@ -33,6 +33,8 @@ NO_HASH = "none"
 
 
 class WorkedOut(NamedTuple):
+    """Effective quotas, and how they differ from those before."""
+
     before: Quotas
     quotas: Quotas
     """The very same as `before` if they are equal."""

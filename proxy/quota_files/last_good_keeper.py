@@ -33,7 +33,7 @@ WRITE_SECONDS = 60.0
 
 
 class LastGoodKeeper:
-    """One per process.
+    """Writes the last good quotas to disk after each reload.
 
     `writes` counts by outcome, ``written`` and ``failed``; `error`: why the last write failed, None if it did not.
     """

@@ -59,6 +59,8 @@ not new, and what went through in less time says nothing."""
 
 
 class Verdict(NamedTuple):
+    """The rate that does not hurt, and why it is not higher."""
+
     bytes_per_second: float
     signal: str | None
     """The signal that keeps the rate from being higher; None: none does."""

@@ -52,7 +52,7 @@ HOST_LOOK_SECONDS = 1.0
 """A look that takes longer counts as none."""
 
 
-class Surveyed(Protocol):
+class ReplicaStatsSource(Protocol):
     """The collector of replica statistics: `refresh` collects, `last` returns them."""
 
     async def refresh(self) -> None: ...
@@ -60,12 +60,14 @@ class Surveyed(Protocol):
     def last(self, role: Role) -> ReplicaStats: ...
 
 
-class Overseen(Protocol):
+class RoleRatesSource(Protocol):
+    """The task that measures what passes in each role."""
+
     def passing(self, role: Role) -> RoleRates: ...
 
 
 @dataclass(slots=True)
-class _Steered:
+class _SteeredRole:
     throttle: RoleThrottle
     rate: RoleRate = field(default_factory=RoleRate)
     signals: Signals = field(default_factory=Signals)
@@ -86,8 +88,8 @@ class RateController:
         self,
         watch: QuotaWatch,
         throttles: Mapping[Role, RoleThrottle],
-        replica_stats_task: Surveyed,
-        quota_checks: Overseen,
+        replica_stats_task: ReplicaStatsSource,
+        quota_checks: RoleRatesSource,
         changed: Callable[[Role, str], None],
         log: Log,
         *,
@@ -99,7 +101,7 @@ class RateController:
         self._watch = watch
         self._applied = dict.fromkeys(Role, watch.current)
         self._looked_at = -math.inf
-        self._roles = {role: _Steered(throttle) for role, throttle in throttles.items()}
+        self._roles = {role: _SteeredRole(throttle) for role, throttle in throttles.items()}
         self._served = served
         self._pressed: set[Role] = set()
         """Roles whose in-sync followers were too late since the last look."""
@@ -214,7 +216,7 @@ class RateController:
         self._tell(role, steered, now)
         return choice.bytes_per_second != held
 
-    def _observed(self, role: Role, steered: _Steered, now: float, *, fresh: bool, pressed: bool) -> Observed:
+    def _observed(self, role: Role, steered: _SteeredRole, now: float, *, fresh: bool, pressed: bool) -> Observed:
         replica_stats, throttle = self._replica_stats_task.last(role), steered.throttle
         statistics = throttle.statistics
         moved = statistics.throttled_bytes_catching_up + statistics.throttled_bytes_in_sync
@@ -234,15 +236,15 @@ class RateController:
             readings=readings,
         )
 
-    def _readings(self, steered: _Steered, now: float) -> list[Reading]:
+    def _readings(self, steered: _SteeredRole, now: float) -> list[Reading]:
         times = steered.throttle.timings.take(steered.throttle.links, now)
         at_least = _is_at_least(steered.throttle)
         return steered.signals.read(times, now, at_least=at_least, host=self._host.reading)
 
-    def _pauses(self, steered: _Steered, now: float) -> list[Reading]:
+    def _pauses(self, steered: _SteeredRole, now: float) -> list[Reading]:
         return steered.signals.read_pauses(steered.throttle.timings.take_last_pauses(), now)
 
-    def _tell(self, role: Role, steered: _Steered, now: float) -> None:
+    def _tell(self, role: Role, steered: _SteeredRole, now: float) -> None:
         choice, told = steered.choice, steered.told
         if choice is None:
             return

@@ -54,6 +54,8 @@ class Signal(enum.StrEnum):
 
 
 class Reading(NamedTuple):
+    """One signal's pressure."""
+
     signal: str
     pressure: float
     seen_at: float
