@@ -193,8 +193,8 @@ def amiss_in(page: Page, name: str, role: RoleState) -> Iterator[Amiss]:
     """Yield what concerns one role."""
     for reason, count in role.undecoded.items():
         yield Amiss(page.broker, name, f"{{count}} undecoded ({reason}): passed unthrottled", count)
-    for doubt in role.doubts:
-        yield Amiss(page.broker, name, doubt.text)
+    for warning in role.quota_warnings:
+        yield Amiss(page.broker, name, warning.text)
     if role.connections_without_fetches and role.quota_bytes_per_second is not None:
         text = "{count} connections without replica fetches: passed unthrottled (clients, or undecoded)"
         yield Amiss(page.broker, name, text, role.connections_without_fetches)

@@ -289,7 +289,7 @@ class RackQuestion(Question["tuple[str, Mapping[int, str]]"]):
 
     def _unknown(self) -> frozenset[str]:
         """Return the brokers whose rack a rate waits for."""
-        return frozenset(peer for throttle in self._throttles for peer in throttle.rack_doubts().unknown)
+        return frozenset(peer for throttle in self._throttles for peer in throttle.rack_warnings().unknown)
 
     async def ask(self, broker: Broker) -> tuple[str, Mapping[int, str]]:
         """Return the cluster's id, and the rack of each broker that is alive, empty for one that is in none."""

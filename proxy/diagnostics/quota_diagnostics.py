@@ -1,7 +1,7 @@
-"""Reasons to doubt that a role's quota does what its operator meant, although it is well formed.
+"""Warnings about a quota that is valid and probably does not do what its operator meant.
 
 A quota that throttles nothing gives no error: brokers may go around the sidecar, a list may name partitions that the
-cluster does not have, a unit may have been forgotten. Each doubt says what to look at. Pure: time is an argument, in
+cluster does not have, a unit may have been forgotten. Each warning says what to look at. Pure: time is an argument, in
 seconds.
 """
 
@@ -15,13 +15,13 @@ from ..quotas import format_rate
 from ..quotas.advice import about_tiny_rate
 from ..quotas.rate_source import LEAST_RATE
 from ..roles import Role
-from ..topology.racks import MOST_NAMED, NO_RACK_DOUBTS, first_of
+from ..topology.racks import MOST_NAMED, NO_RACK_WARNINGS, first_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Set
 
     from ..quotas import RoleQuota
-    from ..topology.racks import RackDoubts
+    from ..topology.racks import RackWarnings
 
 ALONE_SECONDS = 60.0
 """Followers come back within seconds (replica.fetch.backoff.ms, reconnect.backoff.max.ms): a minute is no restart."""
@@ -60,7 +60,7 @@ class QuotaWarning(NamedTuple):
 
 
 class QuotaDiagnostics:
-    """The doubts about one role that this sidecar serves. `found`: those of the last look."""
+    """The warnings about one role that this sidecar serves. `found`: those of the last look."""
 
     def __init__(self, role: Role) -> None:
         self.found: tuple[QuotaWarning, ...] = ()
@@ -79,10 +79,10 @@ class QuotaDiagnostics:
         unknown: list[str],
         now: float,
         *,
-        racks: RackDoubts = NO_RACK_DOUBTS,
+        racks: RackWarnings = NO_RACK_WARNINGS,
         linked: Collection[int] | None = (),
     ) -> tuple[QuotaWarning, ...]:
-        """Return the doubts there are now.
+        """Return the warnings there are now.
 
         `unknown`: what `unknown_replicas` found in the lists. `linked`: the brokers whose connections should come
         through here, as far as it was asked for; None: no broker tells.

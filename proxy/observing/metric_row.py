@@ -74,7 +74,7 @@ class Sources:
     quota_keeping: Mapping[str, int] = field(default_factory=dict)
     """The number of writes of the last good quotas, by outcome."""
     http: HttpStatistics = field(default_factory=HttpStatistics)
-    doubts: Callable[[Role], Iterable[QuotaWarning]] = lambda _: ()
+    quota_warnings: Callable[[Role], Iterable[QuotaWarning]] = lambda _: ()
     """The reasons why the quota may not do what was meant, as found once a second."""
     loop_lag_seconds: Callable[[], float] = lambda: 0.0
     """The worst lag of the loop in the last 15 to 30 seconds."""

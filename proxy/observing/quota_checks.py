@@ -1,8 +1,8 @@
 """Checks once a second what passes in each role, and whether its quota has the effect that was meant; and looks at
 every replica when somebody asks.
 
-Does little itself: `diagnostics` finds what is doubtful and what passes, `cluster` which topics and links there are.
-Invariants: a doubt is logged once when it begins and once when it ends; a look at the replicas is taken in slices
+Does little itself: `diagnostics` finds what to warn of and what passes, `cluster` which topics and links there are.
+Invariants: a warning is logged once when it begins and once when it ends; a look at the replicas is taken in slices
 (`http.loop_share`), at most once a second, for all who ask: a scrape and ten people who watch `status` cost one. A look
 of up to 1.1 s takes a tenth of the loop at most.
 """
@@ -56,12 +56,12 @@ class QuotaChecks:
         self._through = through
         self._links: Links | None = Links()
         """The links of the broker beside us; None: no broker tells. Empty before it was asked for."""
-        self._doubts = {role: QuotaDiagnostics(role) for role in throttles}
+        self._diagnostics = {role: QuotaDiagnostics(role) for role in throttles}
         self._passing = {role: RoleRateMeter() for role in throttles}
 
-    def doubts(self, role: Role) -> tuple[QuotaWarning, ...]:
+    def quota_warnings(self, role: Role) -> tuple[QuotaWarning, ...]:
         """Return the warnings of the last check; none for a role that is not served."""
-        return self._doubts[role].found if role in self._doubts else ()
+        return self._diagnostics[role].found if role in self._diagnostics else ()
 
     def passing(self, role: Role) -> RoleRates:
         return self._passing[role].measure() if role in self._passing else RoleRates()
@@ -93,7 +93,7 @@ class QuotaChecks:
         return LinkQuestion(broker_id, self._any_alone, self.learn_links)
 
     def _any_alone(self, now: float) -> bool:
-        return any(doubts.is_alone(now) for doubts in self._doubts.values())
+        return any(found.is_alone(now) for found in self._diagnostics.values())
 
     def learn_links(self, links: Links | None) -> None:
         self._links = links
@@ -114,19 +114,19 @@ class QuotaChecks:
             self._passing[role].sample(throttle.statistics, now)
             for link in tuple(throttle.links):
                 throttle.count_crossing(link)
-            doubts = self._doubts[role]
-            before = {doubt.reason for doubt in doubts.found}
+            diagnostics = self._diagnostics[role]
+            before = {warning.reason for warning in diagnostics.found}
             unknown = unknown_replicas(throttle.quota, {} if self._listed is None else self._listed.partitions)
-            connections, racks = throttle.statistics.connections, throttle.rack_doubts()
-            found = doubts.look(throttle.quota, connections, unknown, now, racks=racks, linked=self._linked(role))
+            connections, racks = throttle.statistics.connections, throttle.rack_warnings()
+            found = diagnostics.look(throttle.quota, connections, unknown, now, racks=racks, linked=self._linked(role))
             self._tell(role, before, found)
 
     def _tell(self, role: Role, before: set[Reason], found: tuple[QuotaWarning, ...]) -> None:
-        for doubt in found:
-            if doubt.reason not in before:
-                self._log.warning("quota_doubted", role=role.value, reason=doubt.reason.value, text=doubt.text)
-        for reason in sorted(before - {doubt.reason for doubt in found}):
-            self._log.info("quota_doubt_ended", role=role.value, reason=reason.value)
+        for warning in found:
+            if warning.reason not in before:
+                self._log.warning("quota_warning", role=role.value, reason=warning.reason.value, text=warning.text)
+        for reason in sorted(before - {warning.reason for warning in found}):
+            self._log.info("quota_warning_ended", role=role.value, reason=reason.value)
 
 
 def pause_seconds(took_seconds: float) -> float:

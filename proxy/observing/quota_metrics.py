@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from .metric_row import Sample, Sources
 
 
-def _doubts(sources: Sources) -> Iterator[Sample]:
+def _quota_warnings(sources: Sources) -> Iterator[Sample]:
     for role in Role:
-        found = {doubt.reason: doubt.size for doubt in sources.doubts(role)}
+        found = {warning.reason: warning.size for warning in sources.quota_warnings(role)}
         for reason in Reason:
             if reason is not Reason.STOPPED:
                 yield (role.value, reason.value), found.get(reason, 0)
@@ -91,9 +91,9 @@ QUOTA_METRICS = (
         _oldest_override,
     ),
     gauge(
-        "quota_doubts{role,reason}",
+        "quota_warnings{role,reason}",
         "Reasons why the quota may not throttle what was meant; 0 if none.",
-        _doubts,
+        _quota_warnings,
     ),
     gauge(
         "enforcing",

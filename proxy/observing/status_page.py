@@ -25,13 +25,13 @@ from .throttle_page import (
     BoundChangeState,
     BoundState,
     ChangeState,
-    DoubtState,
     JournalState,
     OverriddenState,
     OverrideState,
     Page,
     PassingState,
     QuotasState,
+    QuotaWarningState,
     RateState,
     RoleChangeState,
     RoleState,
@@ -71,7 +71,7 @@ class StatusPage:
         *,
         version: Callable[[], str] = str,
         journal: JournalStatistics | None = None,
-        doubts: Callable[[Role], Iterable[QuotaWarning]] = lambda _: (),
+        quota_warnings: Callable[[Role], Iterable[QuotaWarning]] = lambda _: (),
         passing: Callable[[Role], RoleRates] = lambda _: RoleRates(),
         replica_stats: Callable[[Role, float], ReplicaStats] = lambda _, __: ReplicaStats(),
         others: Callable[[], list[str]] = list,
@@ -83,7 +83,7 @@ class StatusPage:
         self._throttles = throttles
         self._version = version
         self._journal = journal
-        self._doubts = doubts
+        self._quota_warnings = quota_warnings
         self._passing = passing
         self._replica_stats = replica_stats
         self._others = others
@@ -131,7 +131,9 @@ class StatusPage:
             until=None if until is None else until.astimezone(UTC),
             undecoded=dict(statistics.undecoded),
             fetch_versions={str(version): count for version, count in statistics.fetch_requests.items()},
-            doubts=tuple(DoubtState(doubt.reason.value, doubt.text) for doubt in self._doubts(role)),
+            quota_warnings=tuple(
+                QuotaWarningState(warning.reason.value, warning.text) for warning in self._quota_warnings(role)
+            ),
             passing_bytes_per_second=PassingState(*self._passing(role)),
             behind_in_need=dict(replica_stats.in_need),
             bounds=tuple(_bounds(throttle, now)),
@@ -184,7 +186,9 @@ class StatusPage:
             for role, throttle in self._throttles.items()
             for reason, count in throttle.statistics.refused.items()
         ]
-        warnings += [f"{role.value}: {doubt.text}" for role in self._throttles for doubt in self._doubts(role)]
+        warnings += [
+            f"{role.value}: {warning.text}" for role in self._throttles for warning in self._quota_warnings(role)
+        ]
         chosen = {role: self._chosen(role) for role in self._throttles}
         warnings += [f"{role.value}: {choice.words}" for role, choice in chosen.items() if choice and choice.late]
         if self._watch.statistics.last_error is not None:

@@ -22,7 +22,7 @@ class PassingState(msgspec.Struct, frozen=True):
     other: float = 0.0
 
 
-class DoubtState(msgspec.Struct, frozen=True):
+class QuotaWarningState(msgspec.Struct, frozen=True):
     """A warning that the quota may not have the effect that was meant, and what to look at."""
 
     reason: str
@@ -87,7 +87,7 @@ class RoleState(msgspec.Struct, frozen=True):
     """Frames or connections that passed unthrottled because they were not understood, by reason."""
     fetch_versions: dict[str, int] = {}
     """Replicas' Fetch requests by api version."""
-    doubts: tuple[DoubtState, ...] = ()
+    quota_warnings: tuple[QuotaWarningState, ...] = ()
     passing_bytes_per_second: PassingState | None = None
     """The rates by what they are of; None: an older sidecar, which does not say."""
     connections_without_fetches: int = 0

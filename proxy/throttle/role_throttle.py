@@ -13,7 +13,7 @@ from protocol.session.registry import FetchSessions
 
 from ..ledger.link_journal import LinkJournal
 from ..topology.partition_urgency import PartitionUrgency
-from ..topology.racks import NO_RACK_DOUBTS, RackDoubts, Racks
+from ..topology.racks import NO_RACK_WARNINGS, Racks, RackWarnings
 from ..topology.topic_names import TopicNames
 from .budget_tree import BudgetTree, budget_node
 from .peer_latencies import RoleLatencies
@@ -191,14 +191,14 @@ class RoleThrottle:
         self.budget.change_rate(bytes_per_second, now)
         self._bound()
 
-    def rack_doubts(self) -> RackDoubts:
+    def rack_warnings(self) -> RackWarnings:
         """Return what keeps the rates of racks from holding: connected brokers whose rack nobody has told, and racks
         that have a rate but no broker."""
         if not self.tree.has_racks:
-            return NO_RACK_DOUBTS
+            return NO_RACK_WARNINGS
         fetching = {link.peer for link in self.links if link.replicas.fetch_version is not None}
         unknown = tuple(sorted(peer for peer in fetching if self.racks.of(peer) is None))
-        return RackDoubts(unknown, self.racks.missing(self.quota.finer))
+        return RackWarnings(unknown, self.racks.missing(self.quota.finer))
 
     def count_crossing(self, link: OpenLink) -> None:
         """Count what a connection has relayed between racks since the last time."""

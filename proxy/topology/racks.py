@@ -89,7 +89,7 @@ class Relayed:
         self._counted_request_bytes, self._counted_response_bytes = self.request_bytes, self.response_bytes
 
 
-class RackDoubts(NamedTuple):
+class RackWarnings(NamedTuple):
     """The reasons why rates of racks may not have the effect that was meant."""
 
     unknown: Collection[str] = ()
@@ -117,4 +117,4 @@ def first_of(names: Sequence[str]) -> str:
     return named if len(names) <= MOST_NAMED else f"{named} and {len(names) - MOST_NAMED} more"
 
 
-NO_RACK_DOUBTS = RackDoubts()
+NO_RACK_WARNINGS = RackWarnings()

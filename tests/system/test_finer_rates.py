@@ -95,7 +95,7 @@ async def test_brokers_of_a_rack_share_its_rate_every_second(
             assert rates == pytest.approx({102: shares[0], 103: shares[1], 104: 8.0}, rel=0.2)
         leader = (await trio.to_thread.run_sync(sidecar.throttle))["roles"]["leader"]
         assert [(each["kind"], each["name"]) for each in leader["bounds"]] == [("rack", "b"), ("peer", "102")]
-        assert leader["doubts"] == []
+        assert leader["quota_warnings"] == []
         # The move goes on while the sidecar answers, at 12 MiB/s.
         before = sum(each.size_bytes for each in made.moved(leader=101))
         crossed = (await trio.to_thread.run_sync(sidecar.metrics))[CROSSED]['direction="response",role="leader"']

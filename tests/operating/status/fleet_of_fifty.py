@@ -49,13 +49,13 @@ def role(n: int, *, leads: bool) -> dict[str, Any]:
         "lag_messages": 147_000 if stalled else 2**63 - 1 if n == 48 else lag,
         "eta_seconds": 9e52 if n == 48 else None if stalled or n == 30 else lag / 900.0,
         "undecoded": {"tls": 3 + n} if n in (14, 15) and leads else {},
-        "doubts": doubts(n, leads=leads),
+        "quota_warnings": quota_warnings(n, leads=leads),
         "links": [link(n, peer, lag) for peer in range(1, 3)],
         "partitions": [partition(n, p, lag) for p in range(3)] if lag else [],
     }
 
 
-def doubts(n: int, *, leads: bool) -> list[dict[str, str]]:
+def quota_warnings(n: int, *, leads: bool) -> list[dict[str, str]]:
     if n == 26:
         return [{"reason": "no_connection", "text": "a quota holds, and no connection has come through here"}]
     if n == 44 and leads:

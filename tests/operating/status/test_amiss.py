@@ -7,11 +7,11 @@ import pytest
 from operating.status.rows import Sidecar, rows
 from operating.status.words import warnings
 from proxy.observing.throttle_page import (
-    DoubtState,
     JournalState,
     Page,
     PassingState,
     QuotasState,
+    QuotaWarningState,
     RateState,
     RoleState,
 )
@@ -39,7 +39,7 @@ def found(role: dict[str, Any], page: dict[str, Any]) -> tuple[bool, list[str]]:
         ({"passing_bytes_per_second": PassingState(4.3 * MIB), "lowered_seconds": 13.0}, {}, TOO_MUCH),
         ({"passing_bytes_per_second": PassingState(5 * MIB), "connections": 4}, {}, TOO_MUCH),
         ({"undecoded": {"x": 3}}, {}, "broker 1, leader: 3 undecoded (x): passed unthrottled"),
-        ({"doubts": (DoubtState("tiny_rate", "so little"),)}, {}, "broker 1, leader: so little"),
+        ({"quota_warnings": (QuotaWarningState("tiny_rate", "so little"),)}, {}, "broker 1, leader: so little"),
         ({"connections_without_fetches": 2}, {},
          "broker 1, leader: 2 connections without replica fetches: passed unthrottled (clients, or undecoded)"),
         ({"rate": LATE}, {}, "broker 1, leader: it will be late"),

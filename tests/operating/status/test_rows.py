@@ -10,7 +10,7 @@ from operating.asking import ask
 from operating.status.rows import Sidecar, decode, rows, totals
 from proxy.diagnostics.replica_stats import PartitionStats
 from proxy.errors import UnreachableError
-from proxy.observing.throttle_page import DoubtState, Page, PassingState, QuotasState, RoleState
+from proxy.observing.throttle_page import Page, PassingState, QuotasState, QuotaWarningState, RoleState
 
 if TYPE_CHECKING:
     from tests.proxy.fake_sidecar import FakeSidecar
@@ -30,7 +30,7 @@ FLEET = (
     sidecar(2, leader=RoleState(2 * MIB, MIB, lag_messages=500, eta_seconds=50.0), follower=RoleState(0.0, 0.0)),
     sidecar(3, leader=RoleState(8 * MIB, 0.0, lag_messages=7, eta_seconds=None),
             follower=RoleState(None, 0.0, served=False)),
-    sidecar(4, leader=RoleState(MIB, 0.0, doubts=(DoubtState("tiny_rate", "x"),),
+    sidecar(4, leader=RoleState(MIB, 0.0, quota_warnings=(QuotaWarningState("tiny_rate", "x"),),
                                 partitions=(PartitionStats("orders", 0), PartitionStats("clicks", 1)))),
     Sidecar("http://5", error="no answer", broker=5),
 )  # fmt: skip

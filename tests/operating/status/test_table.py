@@ -16,10 +16,10 @@ from proxy.observing.throttle_page import (
     BoundChangeState,
     BoundState,
     ChangeState,
-    DoubtState,
     JournalState,
     Page,
     QuotasState,
+    QuotaWarningState,
     RateState,
     RoleChangeState,
     RoleState,
@@ -253,7 +253,9 @@ def test_what_changes_of_a_rate_that_sets_itself_is_its_source() -> None:
 
 
 def test_what_is_amiss_is_said_below() -> None:
-    role = RoleState(0.0, 0.0, undecoded={"tls": 2}, doubts=(DoubtState("no_connection", "nobody is there"),))
+    role = RoleState(
+        0.0, 0.0, undecoded={"tls": 2}, quota_warnings=(QuotaWarningState("no_connection", "nobody is there"),)
+    )
     quotas = QuotasState("abc", last_reload_successful=False, last_error="quotas.toml: x")
     found = Page(101, "strict", enforce=False, quotas=quotas, roles={"leader": role}, journal=JournalState(9, 4))
     lines = shown(found)

@@ -92,13 +92,13 @@ async def test_a_rate_of_a_rack_holds_as_soon_as_racks_are_told(
     monkeypatch: pytest.MonkeyPatch, autojump_clock: None
 ) -> None:
     scene, broker = Scene(), MetadataBroker({}, racks=RACKS)
-    assert scene.throttle.rack_doubts().unknown == ("102",)
+    assert scene.throttle.rack_warnings().unknown == ("102",)
     assert sum(scene.talk.asked_for(scene.talk.ask()).values()) == MIB
     scene.talk.now = 1.0
     async with scene.asking(broker, monkeypatch):
         await trio.sleep(0.5)
         assert scene.changes == 1
-        assert not scene.throttle.rack_doubts().unknown
+        assert not scene.throttle.rack_warnings().unknown
         assert scene.throttle.tree.trunk("102")[1:] == [scene.throttle.tree.inner[Entity("rack", "b")]]
         assert sum(scene.talk.asked_for(scene.talk.decide()).values()) == MIB // 4
         await trio.sleep(RACKS_SECONDS + 1)
@@ -135,10 +135,10 @@ async def test_a_broker_that_is_met_anew_is_asked_for_at_once_and_then_now_and_t
         assert len(broker.asked) == 2
         await trio.sleep(2.1 * UNKNOWN_RACK_SECONDS)
         assert 3 <= len(broker.asked) <= 4
-        assert scene.throttle.rack_doubts().unknown == ("107",)
+        assert scene.throttle.rack_warnings().unknown == ("107",)
         broker.racks = {**RACKS, 107: "b"}
         await trio.sleep(UNKNOWN_RACK_SECONDS + 2)
-    assert not scene.throttle.rack_doubts().unknown
+    assert not scene.throttle.rack_warnings().unknown
 
 
 async def test_where_nobody_answers_nothing_is_bounded_by_it_and_it_is_told_once(

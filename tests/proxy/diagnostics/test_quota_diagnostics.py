@@ -1,4 +1,4 @@
-"""When there is a reason to doubt a quota, and when there is none."""
+"""When there is a reason to warn of a quota, and when there is none."""
 
 from __future__ import annotations
 
@@ -11,78 +11,80 @@ import pytest
 from proxy.diagnostics.quota_diagnostics import ALONE_SECONDS, QuotaDiagnostics, Reason, unknown_replicas
 from proxy.quotas import EVERY_PARTITION, NO_PARTITION, Partitions, RoleQuota, effective, parse_quotas
 from proxy.roles import Role
-from proxy.topology.racks import MOST_NAMED, RackDoubts
+from proxy.topology.racks import MOST_NAMED, RackWarnings
 
 MIB = 2**20
 QUOTA = RoleQuota.of_every_topic(MIB)
 RATE = "leader.replication.throttled.rate"
 
 
-def reasons(doubts: QuotaDiagnostics) -> list[Reason]:
-    return [doubt.reason for doubt in doubts.found]
+def reasons(diagnostics: QuotaDiagnostics) -> list[Reason]:
+    return [warning.reason for warning in diagnostics.found]
 
 
 @pytest.mark.parametrize("role", Role)
 def test_a_quota_and_nobody_there_for_a_minute(role: Role) -> None:
-    doubts = QuotaDiagnostics(role)
-    doubts.look(QUOTA, 0, [], 5.0, linked={103, 102})
-    doubts.look(QUOTA, 0, [], 4.9 + ALONE_SECONDS, linked={103, 102})
-    assert reasons(doubts) == []
-    (doubt,) = doubts.look(QUOTA, 0, [], 5.0 + ALONE_SECONDS, linked={103, 102})
-    assert (doubt.reason, doubt.size) == (Reason.NO_CONNECTION, 1)
-    assert doubt.text.startswith(
+    diagnostics = QuotaDiagnostics(role)
+    diagnostics.look(QUOTA, 0, [], 5.0, linked={103, 102})
+    diagnostics.look(QUOTA, 0, [], 4.9 + ALONE_SECONDS, linked={103, 102})
+    assert reasons(diagnostics) == []
+    (warning,) = diagnostics.look(QUOTA, 0, [], 5.0 + ALONE_SECONDS, linked={103, 102})
+    assert (warning.reason, warning.size) == (Reason.NO_CONNECTION, 1)
+    assert warning.text.startswith(
         "a quota of 1.00 MiB/s (1048576 B/s) is set, but no connection has come through the sidecar for a minute, "
         "while brokers 102, 103 "
     )
-    assert ("ingress.listen" in doubt.text) is (role is Role.LEADER)
-    doubts.look(QUOTA, 1, [], 6.0 + ALONE_SECONDS, linked={103, 102})
-    assert reasons(doubts) == []
+    assert ("ingress.listen" in warning.text) is (role is Role.LEADER)
+    diagnostics.look(QUOTA, 1, [], 6.0 + ALONE_SECONDS, linked={103, 102})
+    assert reasons(diagnostics) == []
 
 
-def test_nobody_who_should_be_there_is_no_doubt_and_not_to_know_is_no_alert() -> None:
+def test_nobody_who_should_be_there_is_no_warning_and_not_to_know_is_no_alert() -> None:
     """A broker that leads everything, or nothing, or has no partition yet: "traffic passes unthrottled" paged."""
-    doubts = QuotaDiagnostics(Role.LEADER)
-    doubts.look(QUOTA, 0, [], 0.0)
-    assert doubts.look(QUOTA, 0, [], ALONE_SECONDS, linked=()) == ()
-    assert doubts.is_alone(ALONE_SECONDS)
-    (doubt,) = doubts.look(QUOTA, 0, [], ALONE_SECONDS, linked=None)
-    assert (doubt.reason, doubt.size) == (Reason.NO_CONNECTION, 0)
-    assert doubt.text.endswith("No broker tells whether this broker replicates at all: does it go around the sidecar?")
+    diagnostics = QuotaDiagnostics(Role.LEADER)
+    diagnostics.look(QUOTA, 0, [], 0.0)
+    assert diagnostics.look(QUOTA, 0, [], ALONE_SECONDS, linked=()) == ()
+    assert diagnostics.is_alone(ALONE_SECONDS)
+    (warning,) = diagnostics.look(QUOTA, 0, [], ALONE_SECONDS, linked=None)
+    assert (warning.reason, warning.size) == (Reason.NO_CONNECTION, 0)
+    assert warning.text.endswith(
+        "No broker tells whether this broker replicates at all: does it go around the sidecar?"
+    )
 
 
 def test_the_minute_begins_anew_with_each_connection_and_each_quota() -> None:
-    doubts = QuotaDiagnostics(Role.LEADER)
-    doubts.look(QUOTA, 0, [], 0.0)
-    doubts.look(QUOTA, 1, [], 50.0)
-    doubts.look(QUOTA, 0, [], 51.0)
-    doubts.look(RoleQuota(), 0, [], 100.0)
-    doubts.look(QUOTA, 0, [], 101.0)
-    doubts.look(QUOTA, 0, [], 100.9 + ALONE_SECONDS)
-    assert reasons(doubts) == []
-    doubts.look(QUOTA, 0, [], 101.0 + ALONE_SECONDS, linked={102})
-    assert reasons(doubts) == [Reason.NO_CONNECTION]
+    diagnostics = QuotaDiagnostics(Role.LEADER)
+    diagnostics.look(QUOTA, 0, [], 0.0)
+    diagnostics.look(QUOTA, 1, [], 50.0)
+    diagnostics.look(QUOTA, 0, [], 51.0)
+    diagnostics.look(RoleQuota(), 0, [], 100.0)
+    diagnostics.look(QUOTA, 0, [], 101.0)
+    diagnostics.look(QUOTA, 0, [], 100.9 + ALONE_SECONDS)
+    assert reasons(diagnostics) == []
+    diagnostics.look(QUOTA, 0, [], 101.0 + ALONE_SECONDS, linked={102})
+    assert reasons(diagnostics) == [Reason.NO_CONNECTION]
 
 
 @pytest.mark.parametrize("quota", [RoleQuota(), RoleQuota(MIB), RoleQuota.of_every_topic(math.inf)],
                          ids=["nothing", "no list", "no rate"])  # fmt: skip
 def test_without_a_quota_in_force_nobody_needs_to_be_there(quota: RoleQuota) -> None:
-    doubts = QuotaDiagnostics(Role.FOLLOWER)
+    diagnostics = QuotaDiagnostics(Role.FOLLOWER)
     for now in (0.0, 1000.0):
-        assert doubts.look(quota, 0, [], now, linked=None) == ()
+        assert diagnostics.look(quota, 0, [], now, linked=None) == ()
 
 
-def test_a_rack_that_is_not_known_is_a_doubt() -> None:
-    doubts = QuotaDiagnostics(Role.LEADER)
-    (doubt,) = doubts.look(QUOTA, 1, [], 0.0, racks=RackDoubts(("102", "103"), ("c",)))
-    assert (doubt.reason, doubt.size) == (Reason.UNKNOWN_RACKS, 3)
-    assert doubts.look(QUOTA, 1, [], 1.0) == ()
+def test_a_rack_that_is_not_known_is_warned_of() -> None:
+    diagnostics = QuotaDiagnostics(Role.LEADER)
+    (warning,) = diagnostics.look(QUOTA, 1, [], 0.0, racks=RackWarnings(("102", "103"), ("c",)))
+    assert (warning.reason, warning.size) == (Reason.UNKNOWN_RACKS, 3)
+    assert diagnostics.look(QUOTA, 1, [], 1.0) == ()
 
 
-@pytest.mark.parametrize(("rate", "doubted"), [(0, False), (1, True), (65_535, True), (65_536, False)])
-def test_a_rate_whose_unit_was_forgotten(rate: int, *, doubted: bool) -> None:
-    doubts = QuotaDiagnostics(Role.LEADER)
-    doubts.look(RoleQuota.of_every_topic(rate), 1, [], 0.0)
-    assert reasons(doubts) == ([Reason.TINY_RATE] if doubted else [])
+@pytest.mark.parametrize(("rate", "warned"), [(0, False), (1, True), (65_535, True), (65_536, False)])
+def test_a_rate_whose_unit_was_forgotten(rate: int, *, warned: bool) -> None:
+    diagnostics = QuotaDiagnostics(Role.LEADER)
+    diagnostics.look(RoleQuota.of_every_topic(rate), 1, [], 0.0)
+    assert reasons(diagnostics) == ([Reason.TINY_RATE] if warned else [])
 
 
 def quota_of(*sections: str, broker: str = '"1GiB/s"') -> RoleQuota:
@@ -93,7 +95,7 @@ def quota_of(*sections: str, broker: str = '"1GiB/s"') -> RoleQuota:
 
 
 @pytest.mark.parametrize("broker", ['"1GiB/s"', '"unlimited"'])
-def test_rates_inside_are_doubted_as_the_brokers_is_and_a_stop_is_called_one(broker: str) -> None:
+def test_rates_inside_are_warned_of_as_the_brokers_is_and_a_stop_is_called_one(broker: str) -> None:
     quota = quota_of(f"[peers.102]\n{RATE} = 50", f"[peers.103]\n{RATE} = 0", broker=broker)
     tiny, stop = QuotaDiagnostics(Role.LEADER).look(quota, 1, [], 0.0)
     assert (tiny.reason, tiny.size) == (Reason.TINY_RATE, 1)
@@ -110,13 +112,13 @@ def test_rates_inside_are_doubted_as_the_brokers_is_and_a_stop_is_called_one(bro
     ],
     ids=["inside a tiny one", "many"],
 )
-def test_how_many_rates_are_doubted(inside: tuple[str, ...], broker: str, size: int, ends: str) -> None:
-    (doubt,) = QuotaDiagnostics(Role.LEADER).look(quota_of(*inside, broker=broker), 1, [], 0.0)
-    assert doubt.size == size
-    assert doubt.text.endswith(ends)
+def test_how_many_rates_are_warned_of(inside: tuple[str, ...], broker: str, size: int, ends: str) -> None:
+    (warning,) = QuotaDiagnostics(Role.LEADER).look(quota_of(*inside, broker=broker), 1, [], 0.0)
+    assert warning.size == size
+    assert warning.text.endswith(ends)
 
 
-def test_rates_inside_that_bound_nothing_are_not_doubted() -> None:
+def test_rates_inside_that_bound_nothing_are_not_warned_of() -> None:
     """No list selects anything; or the rate is as large as what is asked for at a time."""
     tiny = quota_of(f"[peers.102]\n{RATE} = 50")
     assert QuotaDiagnostics(Role.LEADER).look(replace(tiny, otherwise=NO_PARTITION), 1, [], 0.0) == ()
@@ -139,9 +141,9 @@ def test_lists_are_compared_with_what_the_cluster_has() -> None:
     has = {"ordrs": set[int](), "orders": set(range(12)), "clicks": {0}, "exempt": set[int](), "other": set[int]()}
     found = unknown_replicas(quota, has)
     assert found == ["orders partition 12, 17 (it has 0 to 11)", "ordrs (no such topic)"]
-    (doubt,) = QuotaDiagnostics(Role.LEADER).look(quota, 1, found, 0.0)
-    assert (doubt.reason, doubt.size) == (Reason.UNKNOWN_REPLICAS, 2)
-    assert "orders partition 12, 17 (it has 0 to 11); ordrs (no such topic)" in doubt.text
+    (warning,) = QuotaDiagnostics(Role.LEADER).look(quota, 1, found, 0.0)
+    assert (warning.reason, warning.size) == (Reason.UNKNOWN_REPLICAS, 2)
+    assert "orders partition 12, 17 (it has 0 to 11); ordrs (no such topic)" in warning.text
 
 
 def test_a_long_list_is_cut_and_says_so() -> None:
@@ -149,5 +151,5 @@ def test_a_long_list_is_cut_and_says_so() -> None:
     assert unknown_replicas(RoleQuota(MIB, topics={"t": many}), {"t": {0}}) == [
         "t partition 1, 2, 3, 4, 5, … (it has 0 to 0)"
     ]
-    (doubt,) = QuotaDiagnostics(Role.LEADER).look(QUOTA, 1, [f"t{n}" for n in range(MOST_NAMED + 7)], 0.0)
-    assert "t4; and 7 more." in doubt.text
+    (warning,) = QuotaDiagnostics(Role.LEADER).look(QUOTA, 1, [f"t{n}" for n in range(MOST_NAMED + 7)], 0.0)
+    assert "t4; and 7 more." in warning.text

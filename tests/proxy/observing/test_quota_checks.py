@@ -48,28 +48,28 @@ follower.replication.throttled.replicas = "*"
 """
 
 
-def test_a_doubt_is_logged_when_it_begins_and_when_it_ends() -> None:
+def test_a_warning_is_logged_when_it_begins_and_when_it_ends() -> None:
     log, leader = RecordedLog(), throttle(MIB)
     quota_checks = QuotaChecks({Role.LEADER: leader}, log)
     for second in range(int(ALONE_SECONDS) + 5):
         quota_checks.look(float(second))
-    assert quota_checks.doubts(Role.LEADER) == ()  # nobody was asked yet whether somebody should be there
+    assert quota_checks.quota_warnings(Role.LEADER) == ()  # nobody was asked yet whether somebody should be there
     quota_checks.learn_links(Links(followers=frozenset({102})))
     quota_checks.look(ALONE_SECONDS + 4)
-    (doubt,) = quota_checks.doubts(Role.LEADER)
-    assert doubt.reason is Reason.NO_CONNECTION
+    (warning,) = quota_checks.quota_warnings(Role.LEADER)
+    assert warning.reason is Reason.NO_CONNECTION
     leader.statistics.connections = 1
     quota_checks.look(ALONE_SECONDS + 5)
-    assert quota_checks.doubts(Role.LEADER) == ()
+    assert quota_checks.quota_warnings(Role.LEADER) == ()
     assert [(line["event"], line["role"], line["reason"]) for line in log.lines] == [
-        ("quota_doubted", "leader", "no_connection"),
-        ("quota_doubt_ended", "leader", "no_connection"),
+        ("quota_warning", "leader", "no_connection"),
+        ("quota_warning_ended", "leader", "no_connection"),
     ]
-    assert log.lines[0]["text"] == doubt.text
+    assert log.lines[0]["text"] == warning.text
 
 
 @pytest.mark.parametrize(
-    ("links", "through", "doubted"),
+    ("links", "through", "warned"),
     [
         (Links(), None, set()),
         (Links(leaders=frozenset({102})), None, {Role.FOLLOWER}),
@@ -79,8 +79,8 @@ def test_a_doubt_is_logged_when_it_begins_and_when_it_ends() -> None:
         (None, None, {*Role}),
     ],
 )
-def test_only_where_brokers_replicate_a_role_without_connections_is_doubted(
-    links: Links | None, through: set[int] | None, doubted: set[Role]
+def test_only_where_brokers_replicate_a_role_without_connections_is_warned_of(
+    links: Links | None, through: set[int] | None, warned: set[Role]
 ) -> None:
     """`through`: the leaders that an egress of peers has a listener for; the others are dialled directly."""
     quota_checks = QuotaChecks({role: throttle(MIB, role=role) for role in Role}, RecordedLog(), through=through)
@@ -88,7 +88,7 @@ def test_only_where_brokers_replicate_a_role_without_connections_is_doubted(
     quota_checks.look(ALONE_SECONDS)
     quota_checks.learn_links(links)
     quota_checks.look(ALONE_SECONDS)
-    assert {role for role in Role if quota_checks.doubts(role)} == doubted
+    assert {role for role in Role if quota_checks.quota_warnings(role)} == warned
 
 
 async def test_a_broker_is_asked_once_a_minute_while_a_role_is_without_connections(
@@ -110,11 +110,11 @@ async def test_a_broker_is_asked_once_a_minute_while_a_role_is_without_connectio
         await trio.sleep(ALONE_SECONDS - 5)
         assert asked == []
         await trio.sleep(130)
-        (doubt,) = quota_checks.doubts(Role.LEADER)
-        assert (len(asked), doubt.size) == (3, 0)
+        (warning,) = quota_checks.quota_warnings(Role.LEADER)
+        assert (len(asked), warning.size) == (3, 0)
         leader.statistics.connections = 1
         await trio.sleep(200)
-        assert (len(asked), quota_checks.doubts(Role.LEADER)) == (3, ())
+        assert (len(asked), quota_checks.quota_warnings(Role.LEADER)) == (3, ())
         nursery.cancel_scope.cancel()
 
 
@@ -122,7 +122,7 @@ def test_a_role_that_is_not_served_has_nothing_to_say() -> None:
     quota_checks = QuotaChecks({Role.LEADER: throttle(MIB)}, RecordedLog())
     quota_checks.look(0.0)
     quota_checks.look(ALONE_SECONDS)
-    assert quota_checks.doubts(Role.FOLLOWER) == ()
+    assert quota_checks.quota_warnings(Role.FOLLOWER) == ()
     assert quota_checks.passing(Role.FOLLOWER) == RoleRates()
 
 
@@ -156,7 +156,7 @@ def test_bytes_between_racks_are_counted_from_the_beginning_of_their_connection(
     assert leader.statistics.cross_rack_response_bytes == 1234
 
 
-async def test_a_topic_that_there_is_not_is_a_doubt_until_the_list_is_put_right(tmp_path: Path) -> None:
+async def test_a_topic_that_there_is_not_is_warned_of_until_the_list_is_put_right(tmp_path: Path) -> None:
     """With real files and sockets, and so in real time: what waits is waited for."""
     path = tmp_path / "quotas.toml"
     path.write_text(NAMED)
@@ -168,27 +168,27 @@ async def test_a_topic_that_there_is_not_is_a_doubt_until_the_list_is_put_right(
     async with broker.listening() as address, trio.open_nursery() as nursery:
         nursery.start_soon(follow, quota_checks.topics_question(watch), (address,), RecordedLog())
         with trio.fail_after(30):
-            while not quota_checks.doubts(Role.LEADER):
+            while not quota_checks.quota_warnings(Role.LEADER):
                 quota_checks.look(1.0)
                 await trio.sleep(0.05)
-            (doubt,) = quota_checks.doubts(Role.LEADER)
-            assert "ordrs (no such topic)" in doubt.text
+            (warning,) = quota_checks.quota_warnings(Role.LEADER)
+            assert "ordrs (no such topic)" in warning.text
             path.write_text(NAMED.replace("ordrs", "orders"))
             await watch.reload("test")
             leader.apply(watch.current, 2.0)
             quota_checks.look(2.0)
-            assert quota_checks.doubts(Role.LEADER) == ()
+            assert quota_checks.quota_warnings(Role.LEADER) == ()
         nursery.cancel_scope.cancel()
 
 
-def test_a_tiny_rate_is_a_doubt_at_once() -> None:
+def test_a_tiny_rate_is_warned_of_at_once() -> None:
     leader = throttle(50)
     quota_checks = QuotaChecks({Role.LEADER: leader}, RecordedLog())
     quota_checks.look(0.0)
-    assert [doubt.reason for doubt in quota_checks.doubts(Role.LEADER)] == [Reason.TINY_RATE]
+    assert [warning.reason for warning in quota_checks.quota_warnings(Role.LEADER)] == [Reason.TINY_RATE]
     leader.apply(Quotas(leader=RoleQuota.of_every_topic(50 * MIB)), 1.0)
     quota_checks.look(1.0)
-    assert quota_checks.doubts(Role.LEADER) == ()
+    assert quota_checks.quota_warnings(Role.LEADER) == ()
 
 
 async def test_a_look_is_taken_when_it_is_wanted_and_kept_for_a_second(autojump_clock: MockClock) -> None:

@@ -211,22 +211,22 @@ def test_what_passes_unthrottled_is_a_warning_and_no_reason_to_stop(
     assert "(tls)" in warning
 
 
-def test_a_quota_that_is_doubted_is_a_warning_and_no_reason_to_stop(
+def test_a_quota_that_is_warned_of_is_a_warning_and_no_reason_to_stop(
     tmp_path: Path, watch: QuotaWatch, throttles: dict[Role, RoleThrottle], page: StatusPage
 ) -> None:
     """Not ready would take a replication path away because a list is misspelt."""
-    doubt = QuotaWarning(Reason.NO_CONNECTION, 1, "nobody is there")
-    doubted = StatusPage(
+    warning = QuotaWarning(Reason.NO_CONNECTION, 1, "nobody is there")
+    warned = StatusPage(
         load_settings(tmp_path / "proxy.toml"),
         watch,
         throttles,
-        doubts=lambda role: (doubt,) if role is Role.LEADER else (),
+        quota_warnings=lambda role: (warning,) if role is Role.LEADER else (),
         passing=lambda _: RoleRates(3.0, 2.0, 1.0),
     )
-    assert doubted.readiness(draining=False) == (True, {"reasons": [], "warnings": ["leader: nobody is there"]})
-    shown = encoded(doubted.throttle(0.0))["roles"]
-    assert shown["leader"]["doubts"] == [{"reason": "no_connection", "text": "nobody is there"}]
-    assert shown["follower"]["doubts"] == []
+    assert warned.readiness(draining=False) == (True, {"reasons": [], "warnings": ["leader: nobody is there"]})
+    shown = encoded(warned.throttle(0.0))["roles"]
+    assert shown["leader"]["quota_warnings"] == [{"reason": "no_connection", "text": "nobody is there"}]
+    assert shown["follower"]["quota_warnings"] == []
     assert shown["follower"]["passing_bytes_per_second"] == {"catching_up": 3.0, "in_sync": 2.0, "other": 1.0}
 
 

@@ -135,7 +135,7 @@ def test_a_broker_of_no_rack_or_of_one_that_nobody_told_is_not_held_by_a_racks_r
     subject.throttle.racks_changed()
     assert isinstance(subject.ask(), Hold) is held
     subject.link.replicas.fetch_version = 3
-    assert subject.throttle.rack_doubts().unknown == (("102",) if not told else ())
+    assert subject.throttle.rack_warnings().unknown == (("102",) if not told else ())
 
 
 def test_topics_of_a_glob_share_its_rate_but_for_those_that_are_exempt() -> None:

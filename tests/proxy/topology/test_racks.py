@@ -1,4 +1,4 @@
-"""What is known of racks, what went between them, and what is to be doubted while they are not known."""
+"""What is known of racks, what went between them, and what is warned of while they are not known."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 
 from proxy.quotas.finer_rates import FinerRates
 from proxy.statistics.counters import RoleStatistics
-from proxy.topology.racks import MOST_BROKERS, MOST_NAMED, RackDoubts, Racks, Relayed
+from proxy.topology.racks import MOST_BROKERS, MOST_NAMED, Racks, RackWarnings, Relayed
 
 CLUSTER = {101: "a", 102: "b", 103: "a", 104: ""}
 
@@ -64,8 +64,8 @@ def test_a_rate_of_a_rack_without_a_broker_is_found_once_racks_are_known(racks: 
     assert Racks(101).missing(rates) == []
 
 
-def test_doubts_name_some_and_count_the_others() -> None:
-    assert RackDoubts().in_words() == ""
-    told = RackDoubts([str(number) for number in range(100, 102 + MOST_NAMED)], ["eu-1x"]).in_words()
+def test_warnings_name_some_and_count_the_others() -> None:
+    assert RackWarnings().in_words() == ""
+    told = RackWarnings([str(number) for number in range(100, 102 + MOST_NAMED)], ["eu-1x"]).in_words()
     assert "do not hold for broker 100, 101, 102, 103, 104 and 2 more, whose rack is unknown" in told
     assert "no broker is in rack eu-1x, which has a rate" in told
