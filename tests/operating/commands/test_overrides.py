@@ -6,6 +6,7 @@ import json
 import re
 import socket
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -21,7 +22,6 @@ from ..fleet.sidecars import QUOTAS, RATE, fleet_file, running
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from ..fleet.sidecars import OneSidecar
 
@@ -119,6 +119,20 @@ def test_labels_are_undone_together_and_nothing_else_is(sidecars: dict[int, OneS
     assert [each.rate for each in sidecars.values()] == [50 * MIB, 2, 50 * MIB]
     assert [len(each.keeper.current) for each in sidecars.values()] == [0, 1, 0]
     assert call("undo", "--label", "move-a", "--fleet", fleet).exit_code == 1
+
+
+def test_the_incident_card_stops_a_fleet_and_starts_it_again_whatever_was_set_since(
+    sidecars: dict[int, OneSidecar], fleet: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(fleet.parent)
+    card = (Path(__file__).parents[3] / "docs" / "incident.md").read_text("utf-8")
+    stop, start = re.findall(r"^ {4}throttle-sidecar (.+ --fleet fleet\.toml)\b", card, re.MULTILINE)
+    done = call(*stop.split())
+    assert (done.exit_code, [each.enforces for each in sidecars.values()]) == (0, [False] * 3), done.output
+    call("set", RATE, "10MiB/s", "--fleet", fleet, "--at", 102)
+    done = call(*start.split())
+    assert (done.exit_code, [each.enforces for each in sidecars.values()]) == (0, [True] * 3), done.output
+    assert [each.rate for each in sidecars.values()] == [50 * MIB, 10 * MIB, 50 * MIB]
 
 
 def test_a_member_without_it_is_named_and_no_failure(sidecars: dict[int, OneSidecar], fleet: Path) -> None:

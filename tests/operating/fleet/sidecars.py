@@ -65,6 +65,10 @@ class OneSidecar:
     def rate(self) -> float:
         return self.watch.current.leader.bytes_per_second
 
+    @property
+    def enforces(self) -> bool:
+        return self.watch.current.enforce
+
     async def run(self, token: Path) -> None:
         admit = Writers(BearerToken.open(token, self.log), frozenset()).required
         changing = override_routes(self.keeper, self.watch, self.broker, admit=admit)
