@@ -1,6 +1,6 @@
 """Ingests that are killed with SIGKILL at random moments, and what the tables have in the end.
 
-    python -m benchmarks.killed_ingests FOLDER [--kills 30] [--into URI] [--conf KEY=VALUE]...
+    python -m benchmarks.killed_ingests FOLDER [--kills 30] [--seed 20] [--into URI] [--conf KEY=VALUE]...
 
 Each ingest is a process of its own and is given one journal file more than the one before. It is killed, with its JVM,
 at a random moment between the first word that it prints and the least time that a whole one took. Then one ingest runs
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
 LINES = 40
 """Lines of a journal file."""
-SEED = 20
 BEGUN = b"reading"
 """What an ingest prints when it has found its files."""
 
@@ -58,9 +57,11 @@ def start(folder: Path, into: str, conf: Sequence[str]) -> tuple[subprocess.Pope
     return process, time.monotonic()
 
 
-def run(folder: Path, into: str, kills: int, conf: Sequence[str]) -> tuple[int, dict[tuple[int, int], int]]:
+def run(
+    folder: Path, into: str, *, kills: int, seed: int, conf: Sequence[str]
+) -> tuple[int, dict[tuple[int, int], int]]:
     """Have so many ingests killed and one run to its end; return how many were killed before theirs, and the lines."""
-    numbers = random.Random(SEED)
+    numbers = random.Random(seed)
     told = write_journal(folder, 0)
     process, begun = start(folder, into, conf)
     process.communicate()
@@ -68,14 +69,14 @@ def run(folder: Path, into: str, kills: int, conf: Sequence[str]) -> tuple[int, 
     killed = 0
     for kill in range(1, kills + 1):
         told |= write_journal(folder, kill)
-        process, _ = start(folder, into, conf)
+        process, begun = start(folder, into, conf)
         moment = numbers.uniform(0, takes)
-        time.sleep(moment)
-        if process.poll() is None:
+        try:
+            process.wait(moment)
+            takes = min(takes, time.monotonic() - begun)
+        except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             killed += 1
-        else:
-            takes = moment
         process.communicate()
         print(f"kill {kill}: status {process.returncode}", file=sys.stderr, flush=True)
     process, _ = start(folder, into, conf)
@@ -99,10 +100,11 @@ def main() -> int:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--into", help="The tables; by default FOLDER/tables.")
     parser.add_argument("--kills", type=int, default=30)
+    parser.add_argument("--seed", type=int, default=20, help="Of the moments; parts of a long run have one each.")
     parser.add_argument("--conf", action="append", default=[])
     given = parser.parse_args()
     into = given.into or str(given.folder / "tables")
-    killed, told = run(given.folder / "journal", into, given.kills, given.conf)
+    killed, told = run(given.folder / "journal", into, kills=given.kills, seed=given.seed, conf=given.conf)
     expected = Counter({(broker, time, size): 1 for (broker, time), size in told.items()})
     found = lines_of(into, given.conf)
     print(f"{killed} of {given.kills} ingests killed before their end")
