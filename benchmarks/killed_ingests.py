@@ -1,11 +1,12 @@
-"""Ingests that are killed with SIGKILL at random moments, and what the tables have in the end.
+"""Ingests that are killed with SIGKILL at random moments, or run two at once, and what the tables have in the end.
 
-    python -m benchmarks.killed_ingests FOLDER [--kills 30] [--seed 20] [--into URI] [--conf KEY=VALUE]...
+    python -m benchmarks.killed_ingests FOLDER [--kills 30] [--pairs 0] [--seed 20] [--into URI] [--conf KEY=VALUE]...
 
 Each ingest is a process of its own and is given one journal file more than the one before. It is killed, with its JVM,
 at a random moment between the first word that it prints and the least time that a whole one took. Then one ingest runs
-to its end. Prints how many kills came before the process had ended, and compares the lines of the tables with the
-lines that were written; ends with 1 if a line is missing or there twice.
+to its end. Of a pair both are given the same new file and start at once. Prints how many kills came before the process
+had ended, and compares the lines of the tables with the lines that were written; ends with 1 if a line is missing or
+there twice.
 """
 
 from __future__ import annotations
@@ -45,11 +46,16 @@ def write_journal(folder: Path, number: int) -> dict[tuple[int, int], int]:
     return told
 
 
-def start(folder: Path, into: str, conf: Sequence[str]) -> tuple[subprocess.Popen[bytes], float]:
-    """Start an ingest; return it, and when it printed that it reads its files."""
+def ingesting(folder: Path, into: str, conf: Sequence[str]) -> subprocess.Popen[bytes]:
+    """Start an ingest."""
     settings = [part for one in conf for part in ("--conf", one)]
     command = [sys.executable, "-m", "pipeline", "ingest", str(folder), "--into", into, "--master", "local[2]"]
-    process = subprocess.Popen([*command, *settings], stderr=subprocess.PIPE, start_new_session=True)
+    return subprocess.Popen([*command, *settings], stderr=subprocess.PIPE, start_new_session=True)
+
+
+def start(folder: Path, into: str, conf: Sequence[str]) -> tuple[subprocess.Popen[bytes], float]:
+    """Start an ingest; return it, and when it printed that it reads its files."""
+    process = ingesting(folder, into, conf)
     assert process.stderr is not None
     for line in process.stderr:
         if BEGUN in line:
@@ -86,6 +92,20 @@ def run(
     return killed, told
 
 
+def run_pairs(folder: Path, into: str, *, first: int, pairs: int, conf: Sequence[str]) -> dict[tuple[int, int], int]:
+    """Have two ingests at once so many times; return the lines that were written for them. first: number of a file."""
+    told: dict[tuple[int, int], int] = {}
+    for number in range(first, first + pairs):
+        told |= write_journal(folder, number)
+        both = [ingesting(folder, into, conf) for _ in range(2)]
+        for process in both:
+            _, said = process.communicate()
+            if process.returncode:
+                raise SystemExit(f"one of two ends with {process.returncode}: {said.decode()[-2000:]}")
+        print(f"pair {number}: both ended with 0", file=sys.stderr, flush=True)
+    return told
+
+
 def lines_of(into: str, conf: Sequence[str]) -> Counter[tuple[int, int, int]]:
     """Return how often each line is in the tables: broker, second, bytes."""
     spark = open_session("killed ingests", master="local[2]", conf=dict(one.split("=", 1) for one in conf))
@@ -100,11 +120,13 @@ def main() -> int:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--into", help="The tables; by default FOLDER/tables.")
     parser.add_argument("--kills", type=int, default=30)
+    parser.add_argument("--pairs", type=int, default=0)
     parser.add_argument("--seed", type=int, default=20, help="Of the moments; parts of a long run have one each.")
     parser.add_argument("--conf", action="append", default=[])
     given = parser.parse_args()
     into = given.into or str(given.folder / "tables")
     killed, told = run(given.folder / "journal", into, kills=given.kills, seed=given.seed, conf=given.conf)
+    told |= run_pairs(given.folder / "journal", into, first=given.kills + 1, pairs=given.pairs, conf=given.conf)
     expected = Counter({(broker, time, size): 1 for (broker, time), size in told.items()})
     found = lines_of(into, given.conf)
     print(f"{killed} of {given.kills} ingests killed before their end")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import SparkSession
 
+from . import class_archive
 from .jars import jars
 
 if TYPE_CHECKING:
@@ -52,10 +53,13 @@ def open_session(app: str, *, master: str | None = None, conf: Mapping[str, str]
     settings = SETTINGS | _bars()
     if master is not None:
         # spark-submit has started the JVM already, with the jars that it was given.
-        settings |= {"spark.jars": ",".join(jars())}
+        found = jars()
+        settings |= {"spark.jars": ",".join(found)}
         builder = builder.master(master)
         if master.startswith("local"):
-            settings |= ON_THIS_MACHINE
+            # On the class path, unlike `spark.jars`, they are a part of the archive.
+            settings |= ON_THIS_MACHINE | {"spark.driver.extraClassPath": os.pathsep.join(found)}
+            settings |= {"spark.driver.defaultJavaOptions": class_archive.options()}
             # Workers of this machine need what the driver has: started by cron, PATH may have another Python.
             os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     for key, value in (settings | dict(conf or {})).items():

@@ -13,7 +13,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F
 
 from ..errors import InputError
-from ..tables import Tables
+from ..tables import Tables, delta
 from ..tables.file_accounts import ToRead, account, journal, to_read
 from ..tables.incomplete_data import of_clocks, of_files, of_lines
 from ..tables.storage import literal
@@ -134,8 +134,7 @@ def ingest_files(
     again."""
     seconds = int(time.time() if now is None else now)
     tables = tables.require_layout().now()
-    may_be = tables.quarantine.where(may_be_understood(_latest_seconds(seconds))).select("source").distinct()
-    files = to_read(found, tables.table("files"), [row.source for row in may_be.collect()])
+    files = to_read(found, tables.table("files"), _understood(tables, seconds))
     copies = checked_copies(tables.spark, files.copies, taken=seconds)
     if copies is not None:
         add_accounts(tables, copies)
@@ -148,6 +147,16 @@ def ingest_files(
     with stage(tables, now=time.time()) as place:
         outcome = _take(found, files, tables, place, tell=tell, now=seconds)
     return outcome._replace(skipped_files=files.skipped)
+
+
+def _understood(tables: Tables, now: int) -> list[str]:
+    """Return the journal files of which lines were set aside that may be understood by now."""
+    path = tables.path("quarantine")
+    # Opening a table takes seconds, and hardly any journal ever has such a line.
+    if set(tables.storage.names(path)) <= {delta.LOG}:
+        return []
+    may_be = tables.quarantine.where(may_be_understood(_latest_seconds(now)))
+    return [row.source for row in may_be.select("source").distinct().collect()]
 
 
 def _take(

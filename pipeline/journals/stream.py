@@ -10,9 +10,11 @@ come, even if the stream is killed between two batches.
 
 from __future__ import annotations
 
+import json
 import os
 import threading
 from typing import TYPE_CHECKING
+from urllib.parse import unquote
 
 from pyspark.sql import Row, Window
 from pyspark.sql import functions as F
@@ -99,7 +101,29 @@ class Live:
         return found
 
     def _take(self, batch: DataFrame, _: int) -> None:
-        self._take_rows([*batch.collect(), *self._again()])
+        rows = batch.collect()
+        self._take_rows([*rows, *self._passed_over({row.path for row in rows}), *self._again()])
+
+    def _passed_over(self, told: set[str]) -> list[Row]:
+        """Return the files of this batch that were empty, as a power cut or a copy that has just begun leaves them.
+
+        Spark notes them as offered and makes no row of them, so that nobody would ever hear of them.
+        """
+        storage = self.tables.storage
+        log = storage.under(CHECKPOINT, "sources", "0")
+        numbers = {name: int(name.partition(".")[0]) for name in storage.names(log) if name[:1].isdecimal()}
+        newest = max(numbers, key=lambda name: numbers[name])
+        # The first line is the format's version. A file that was compacted has the batches before, too.
+        lines = [row.value for row in self._spark.read.text(literal(f"{log}/{newest}")).collect()]
+        offered = [json.loads(line) for line in lines if line.startswith("{")]
+        own = [one["path"] for one in offered if one["batchId"] == numbers[newest]]
+        paths = {unquote(path).replace(":///", ":/", 1) for path in own}
+        sizes = {path: storage.size(path) for path in sorted(paths - told)}
+        return [
+            Row(source=path.rpartition("/")[2], path=path, size_bytes=size, modified=None)
+            for path, size in sizes.items()
+            if size is not None
+        ]
 
     def _take_rows(self, rows: list[Row]) -> None:
         files = [(row.source, row.path, row.size_bytes, row.modified) for row in rows]

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from ..model.backtest import BackTest
     from ..model.broker_pairs import Pair
     from ..questions.answer import Answer
+    from ..questions.will_it_finish import Left
     from ..units import Units
     from .buckets import Grid, LinkGrid
     from .facts import Facts
@@ -157,7 +158,8 @@ def _moves(facts: Facts) -> str:
     )
     rows = [
         (f"{pair.source} → {pair.destination}", pair.moves, pair.moves - pair.unfinished, facts.units.size(pair.bytes),
-         _progress(pair), _eta(pair, facts), duration(pair.ended - pair.began), f"{pair.share_held:.0%}")
+         _progress(pair), _eta(pair, facts.left.get((pair.source, pair.destination)), facts.units),
+         duration(pair.ended - pair.began), f"{pair.share_held:.0%}")
         for pair in shown
     ]  # fmt: skip
     names = ("from → to", "moves", "ended", "bytes", "done", "to go", "time", "of it at a quota's pace")
@@ -174,12 +176,13 @@ def _progress(pair: Pair) -> str:
     return "not known" if pair.unknown or not whole else f"{min(pair.bytes / whole, 0.99):.0%}"
 
 
-def _eta(pair: Pair, facts: Facts) -> str:
+def _eta(pair: Pair, left: Left | None, units: Units) -> str:
     """Return how long what is left takes from the end of the recording on."""
-    left = facts.left.get((pair.source, pair.destination)) if pair.unfinished else None
+    if not pair.unfinished:
+        return ""
     if left is None:
-        return "" if not pair.unfinished else "not known"
-    return f"{facts.units.size(left.bytes)}, {'never' if left.seconds is None else duration(left.seconds)}"
+        return "not known"
+    return f"{units.size(left.bytes)}, {'never' if left.seconds is None else duration(left.seconds)}"
 
 
 def _replicas(facts: Facts) -> str:

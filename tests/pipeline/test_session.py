@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline import session
+from pipeline import class_archive, session
 from pipeline.errors import InputError
 from pipeline.jars import FOLDER_VARIABLE, fetch, jars
 from pipeline.session import open_session
@@ -72,6 +72,24 @@ def test_a_session_starts_with_jars_that_are_there(monkeypatch: pytest.MonkeyPat
     assert named == ["delta-spark_4.2_2.13", "delta-storage"]
     monkeypatch.setenv(FOLDER_VARIABLE, "")
     assert jars() == []
+
+
+def test_classes_come_from_the_archive_if_there_is_one(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """On this machine alone, where Delta Lake's jars are on the class path that the archive is of."""
+    monkeypatch.setattr(session.SparkSession, "builder", Builder())
+    monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
+    monkeypatch.setattr(session, "jars", lambda: ["/j/one.jar", "/j/two.jar"])
+    monkeypatch.setattr(class_archive, "cache", lambda: tmp_path)
+    said = []
+    for master in ("local[2]", "local[2]", "spark://there:7077"):
+        builder = Builder()
+        monkeypatch.setattr(session.SparkSession, "builder", builder)
+        open_session("classes", master=master)
+        names = ("spark.driver.defaultJavaOptions", "spark.driver.extraClassPath")
+        said.append(tuple(builder.settings.get(name) for name in names))
+        class_archive.path().touch()
+    used = f"-XX:SharedArchiveFile={class_archive.path()} -Xlog:cds=off -Xlog:cds+dynamic=off"
+    assert said == [("", "/j/one.jar:/j/two.jar"), (used, "/j/one.jar:/j/two.jar"), (None, None)]
 
 
 def test_jars_that_cannot_be_fetched_are_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

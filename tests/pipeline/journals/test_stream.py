@@ -125,6 +125,23 @@ def test_no_file_is_passed_over_for_its_modification_time(
     assert {row.broker for row in live.tables.seconds.collect()} == {101, 102}
 
 
+def test_an_empty_file_is_torn_until_it_is_filled(spark: SparkSession, tmp_path: Path) -> None:
+    """As a power cut leaves it, or a copy that has just begun. Spark offers it once, and says nothing of it."""
+    journal = tmp_path / "journal of +1%"
+    write_file(journal, broker=101, lines=lines(0, 5))
+    filled = write_file(journal, broker=102, lines=lines(0, 5, 102))
+    whole = filled.read_bytes()
+    filled.write_bytes(b"")
+    live = Live(spark, str(journal), str(tmp_path / "tables"))
+    assert not watch(live.start(once=True), live, None)
+    states = {row.source.split("-")[1]: row.state for row in live.tables.files.collect()}
+    assert states == {"101": "whole", "102": "torn"}
+    filled.write_bytes(whole)
+    live = Live(spark, str(journal), str(tmp_path / "tables"))
+    assert watch(live.start(once=True), live, None)
+    assert {row.broker for row in live.tables.seconds.collect()} == {101, 102}
+
+
 def test_without_an_end_it_begins_on_a_fresh_target_and_takes_what_comes(spark: SparkSession, tmp_path: Path) -> None:
     journal = tmp_path / "journal"
     journal.mkdir()

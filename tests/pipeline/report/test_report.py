@@ -17,10 +17,13 @@ from PIL import Image
 from pipeline.journals import generate
 from pipeline.journals.generate import Cluster
 from pipeline.journals.ingest import ingest
+from pipeline.model.broker_pairs import Pair
 from pipeline.questions.answer import Verdict
+from pipeline.questions.will_it_finish import Left
 from pipeline.report.facts import collect
-from pipeline.report.page import render
+from pipeline.report.page import _eta, _progress, render
 from pipeline.tables import Tables
+from pipeline.units import Units
 
 from .browser import browser
 
@@ -34,6 +37,7 @@ if TYPE_CHECKING:
 CLUSTER = Cluster(
     brokers=3, partitions=6, seconds=150, violations=((101, 17),), stalls=((102, 60, 140),), hot_share=0.8
 )
+FIRST_SECOND = 1_795_226_400
 VOID = {"meta", "br", "use", "path", "stop"}
 MOST_BYTES = 4_000_000
 """Of the page of a cluster of any size; the library in it takes 0.9 MB."""
@@ -138,6 +142,28 @@ def test_the_page_is_whole_and_needs_nothing(page: Path) -> None:
     }
     assert fonts <= {"inherit", "system-ui, sans-serif", "16px/1.5 system-ui, sans-serif"}
     assert "DejaVu" not in still
+
+
+ENDED = Pair("101", "102", 4, 0, 80, FIRST_SECOND, FIRST_SECOND + 100, 1.0, backlog_bytes=80.0)
+GOING_ON = ENDED._replace(moves=4, unfinished=2)
+LEFT = Left("101", "102", 2, 5_000_000.0, 1_000_000.0, 0.0, 65.0, 60)
+
+
+@pytest.mark.parametrize(
+    ("pair", "left", "done", "to_go"),
+    [
+        (ENDED, None, "100%", ""),
+        (ENDED, LEFT, "100%", ""),
+        (GOING_ON._replace(backlog_bytes=200.0), LEFT, "40%", "5 MB, 1 min 05 s"),
+        (GOING_ON._replace(backlog_bytes=200.0, written_bytes=120.0), LEFT, "25%", "5 MB, 1 min 05 s"),
+        # More was brought than anybody knew of, and still not all.
+        (GOING_ON._replace(backlog_bytes=40.0), LEFT._replace(seconds=None), "99%", "5 MB, never"),
+        (GOING_ON._replace(unknown=1), None, "not known", "not known"),
+        (GOING_ON._replace(backlog_bytes=0.0), None, "not known", "not known"),
+    ],
+)
+def test_how_much_of_a_pair_is_done_and_what_is_to_go(pair: Pair, left: Left | None, done: str, to_go: str) -> None:
+    assert (_progress(pair), _eta(pair, left, Units.DECIMAL)) == (done, to_go)
 
 
 EVIL = "<script>alert(1)</script>"
