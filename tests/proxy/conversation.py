@@ -61,7 +61,12 @@ def throttle(
 
 
 def fetch_frame(
-    offsets: dict[tuple[str, int], int], *, version: int = 3, max_wait_ms: int = 500, limit: int = LIMIT
+    offsets: dict[tuple[str, int], int],
+    *,
+    version: int = 3,
+    max_wait_ms: int = 500,
+    limit: int = LIMIT,
+    replica_id: int = 102,
 ) -> bytes:
     """One follower's Fetch of these fetch_offsets, as Construct builds it."""
     head = {"api_key": 1, "api_version": version, "correlation_id": 7, "client_id": "broker-102-fetcher-0"}
@@ -80,8 +85,8 @@ def fetch_frame(
         for (topic, partition), offset in offsets.items()
     ]
     body = {
-        "replica_id": 102, "max_wait_ms": max_wait_ms, "min_bytes": 1, "max_bytes": 10 * MIB, "isolation_level": 0,
-        "topics": topics,
+        "replica_id": replica_id, "max_wait_ms": max_wait_ms, "min_bytes": 1, "max_bytes": 10 * MIB,
+        "isolation_level": 0, "topics": topics,
     }  # fmt: skip
     return bytes(request_header(1).build(head) + request_layout(version).build(body))
 

@@ -98,6 +98,13 @@ async def test_replicas_are_counted_and_their_answers_matched() -> None:
     assert not exchange.in_flight
 
 
+async def test_the_broker_with_the_lowest_id_is_a_replica_as_well() -> None:
+    of = idle()
+    exchange = exchange_of(of)
+    passable_requests(window_of(with_length(fetch_frame({T0: 5}, replica_id=0))), exchange, MANY)
+    assert (of.statistics.fetch_requests, exchange.replica_fetches) == ({3: 1}, 1)
+
+
 async def test_an_answer_out_of_order_or_torn_is_left() -> None:
     exchange = exchange_of(idle())
     passable_requests(window_of(METADATA + fetch_with_id(8)), exchange, MANY)

@@ -364,3 +364,11 @@ async def test_an_error_between_two_rounds_is_told_and_survived() -> None:
             poller._serve_line = serve
             assert await ask(peer, b"goes on") == b"goes on"
     assert isinstance(told[0], ZeroDivisionError)
+
+
+async def test_who_cannot_be_looked_at_again_after_an_error_is_told(poller: Poller) -> None:
+    """Its wake-up may have been lost with the error, and the kernel would not repeat it."""
+    with echo(poller) as (each, _):
+        poller._epoll.unregister(each.transport.fileno())
+        poller._look_again(RuntimeError("in the poller"))
+        assert [type(error) for error in each.errors] == [FileNotFoundError]
