@@ -244,6 +244,8 @@ class Problems:
         self._source = source
         self._origins = origins
         self._text = text
+        self._lines: KeyLines | None = None
+        """Of `text`; None until the first problem, so that a good file is not looked over for them."""
         self._messages: dict[str, str] = {}
 
     def __contains__(self, path: str) -> bool:
@@ -255,10 +257,14 @@ class Problems:
         if any(path == wrong or path.startswith(f"{wrong}.") for wrong in self._messages):
             return
         origin = self._origins.get(_dotted(path))
-        # A good file is not looked over for its lines.
-        line = KeyLines(self._text).of(path) if origin is None and self._text else None
+        line = self._line(path) if origin is None and self._text else None
         told = reason if line is None else f"{reason} (line {line})"
         self._messages[path] = f"{origin or self._source}: {path}: {told}"
+
+    def _line(self, path: str) -> int | None:
+        if self._lines is None:
+            self._lines = KeyLines(self._text)
+        return self._lines.of(path)
 
     def add_unknown(self, path: str, reason: str) -> None:
         """Add an unknown key. If an override made up its table, the override's key is named."""
