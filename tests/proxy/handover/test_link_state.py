@@ -121,3 +121,21 @@ def test_a_replica_s_state_goes_over_as_the_array_that_other_versions_know() -> 
     (state,) = link_message(talk.link, talk.now).replicas
     wire = msgspec.msgpack.decode(msgspec.msgpack.encode(state))
     assert wire == ["t", 0, 5, -1, MIB, 1_000_000, -1, "NEW", 0, 0, 0, 0, True, False, None, True, None]
+
+
+def test_the_new_link_tells_what_was_taken_off_the_old_one() -> None:
+    talk = Conversation(throttle(4 * MIB), offsets={("t", 0): 0, ("t", 1): 0, ("t", 2): 0})
+    talk.meet()
+    for now in (1.0, 2.0):
+        talk.now = now
+        talk.answer(talk.ask(), {("t", 0): 5000})
+    del talk.offsets["t", 2]
+    talk.ask()
+    (first, *_) = talk.link.replicas.known.values()
+    first.saw_batch(5000)
+    state = talk.link.state(talk.now)
+    assert [each.largest_batch_bytes for each in state.replicas] == [5000, 0, 0]
+    assert [each.missing_seconds for each in state.replicas] == [None, None, 0.0]
+    other = Link(throttle(4 * MIB), "peer")
+    restore_link(other, written(link_message(talk.link, talk.now)), 900.0)
+    assert other.state(900.0) == state
