@@ -36,12 +36,12 @@ _ENDING = (signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
 """Other signals that end a process by default, and that are really sent: SIGHUP when a terminal closes, the last two by
 habit."""
 _BLOCKED = (
-    "the other end answers, but not by this way: look for a firewall's rule, a full table of connections "
-    "(net.netfilter.nf_conntrack_max), and with a transparent egress for --ports that are not those of redirect.sh"
+    "the other end answers directly, but not by this way: look for a firewall rule, a full connection table "
+    "(net.netfilter.nf_conntrack_max), or, with a transparent egress, --ports that differ from redirect.sh's"
 )
 _NOT_RESET = (
-    "a broker that waits for a sidecar which stands still waits for its request.timeout.ms; this kernel has no "
-    "CONFIG_INET_DIAG_DESTROY, or the guard no CAP_NET_ADMIN"
+    "connections to a hung sidecar stay until request.timeout.ms: this kernel lacks CONFIG_INET_DIAG_DESTROY, or the "
+    "guard lacks CAP_NET_ADMIN"
 )
 PROVE_SECONDS = 60.0
 PROVE_BLOCKED_SECONDS = 5.0

@@ -22,8 +22,8 @@ COMPARE_SECONDS = 1.0
 _MOST_COMPARING = 0.05
 """The share of the time that comparing may take: with ten thousand rules of others iptables lists them for long."""
 _ADVICE = (
-    "mend what the key error complains of; the guard tries again at least every 5 s, and until then traffic may go as "
-    "it went before"
+    "fix what the key error says; the guard tries again at least every 5 s, and until then traffic may take the way of "
+    "before"
 )
 MOST_PAUSE_SECONDS = 5.0
 """The longest pause between two tries. The first pause is as long as one look of the guard, and each is twice as long

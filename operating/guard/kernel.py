@@ -117,9 +117,7 @@ def _run(command: list[str], text: str) -> str:
         raise ConfigurationError(f"{command[0]} did not end within {_TIMEOUT_SECONDS} s") from error
     if ran.returncode:
         said = ran.stderr.strip() or f"status {ran.returncode}"
-        raise ConfigurationError(
-            f"{command[0]}: expected root or CAP_NET_ADMIN, and rules that it takes; it said: {said}"
-        )
+        raise ConfigurationError(f"{command[0]} failed: {said} (it needs root or CAP_NET_ADMIN)")
     return ran.stdout
 
 

@@ -92,7 +92,7 @@ def _assert_same_keys(path: str, table: str, role: EgressSettings | IngressSetti
     if (role.tls.listen is None) != (role.tls.upstream is None):
         raise ConfigurationError(
             f"{path}: {table}.tls: expected keys on both legs or on neither, found them on one: without the sidecar "
-            "the two ends do not understand each other"
+            "one end would speak TLS and the other plaintext"
         )
 
 

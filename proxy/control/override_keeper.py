@@ -100,7 +100,7 @@ class OverrideKeeper:
         now = self._watch.now()
         old = [each for each in self.current if each.until is None and (now - each.since).total_seconds() > OLD_SECONDS]
         told = [
-            f"override {each.id}{'' if each.label is None else f' ({each.label})'} of {each.by} has no end and is "
+            f"override {each.id}{'' if each.label is None else f' ({each.label})'} by {each.by} has no end and is "
             f"{(now - each.since).days} days old: throttle-sidecar undo {each.id}, or move it into quotas.toml"
             for each in old[:_MOST_TOLD]
         ]

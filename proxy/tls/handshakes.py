@@ -186,20 +186,19 @@ class Reason(enum.StrEnum):
 ADVICE = {
     Reason.PLAINTEXT: "it speaks no TLS: give it security.protocol=SSL, or this leg PLAINTEXT",
     Reason.UNKNOWN_AUTHORITY: "its certificate is not of an authority in ssl.truststore.location: add that authority",
-    Reason.EXPIRED: "its certificate, or one of the authorities it comes from, has expired, or is not valid yet: renew "
-    "it, look at both clocks",
-    Reason.WRONG_NAME: "its certificate has another name than it was dialled by: add the name to the certificate's "
-    "subject alternative names, or say which one it has by server_name",
-    Reason.NO_CERTIFICATE: "it presented no certificate: give it ssl.keystore.location, or do not ask for one by "
-    "ssl.client.auth",
-    Reason.NOT_ALLOWED: "its certificate is good, and none of its names is in allowed_names: add one if it is a broker",
+    Reason.EXPIRED: "its certificate or authority has expired or is not valid yet: renew it, check both clocks",
+    Reason.WRONG_NAME: "its certificate lacks the name that was dialled: add it as a subject alternative "
+    "name, or set server_name",
+    Reason.NO_CERTIFICATE: "it presented no certificate: give it ssl.keystore.location, or set "
+    "ssl.client.auth to none here",
+    Reason.NOT_ALLOWED: "its certificate is valid, but no name of it is in allowed_names: add one if it is a broker",
     Reason.NOTHING_IN_COMMON: "no TLS version or cipher suite that both ends allow: compare ssl.enabled.protocols and "
-    "ssl.cipher.suites; who dials a sidecar has to have secp256r1 (jdk.tls.namedGroups)",
-    Reason.REFUSED: "it does not accept what was presented here: see its log; usually ssl.keystore.location here is of "
-    "an authority that its ssl.truststore.location lacks, or without the name it dialled",
+    "ssl.cipher.suites; clients of a sidecar need secp256r1 (jdk.tls.namedGroups)",
+    Reason.REFUSED: "it refuses the sidecar's certificate: see its log; usually its ssl.truststore.location lacks the "
+    "authority of ssl.keystore.location here, or the certificate lacks the name that it dialled",
     Reason.TIMEOUT: "it did not finish in time",
     Reason.CLOSED: "it closed the connection before the end of the handshake: see its log",
-    Reason.CROWDED_OUT: "too many others were under way, and it had not gone on for long",
+    Reason.CROWDED_OUT: "too many handshakes were under way, and this one had waited longest",
     Reason.OTHER: "see the error",
 }
 

@@ -76,10 +76,12 @@ class Legs:
     def warnings(self) -> list[str]:
         """Return warnings for the operator, ready to print."""
         found = [
-            f"{name}: last good keys kept: {kept.error}" for name, kept in self._kept.items() if kept.error is not None
+            f"{name}: the last good keys stay in use: {kept.error}"
+            for name, kept in self._kept.items()
+            if kept.error is not None
         ]
         found += [
-            f"{name}: last good keys kept: the disk of its files does not answer"
+            f"{name}: the last good keys stay in use: the disk of its files does not answer"
             for name, kept in self._kept.items()
             if kept.hangs
         ]

@@ -89,7 +89,7 @@ def test_traffic_goes_around_from_the_first_table_that_leads_it_there(
 ) -> None:
     packet_filter.put(Rules.STANDBY)
     refuse(tables, refused)
-    with pytest.raises(ConfigurationError, match="it said: no"):
+    with pytest.raises(ConfigurationError, match="failed: no"):
         packet_filter.put(Rules.AROUND)
     assert packet_filter.leads_around == leads
     assert not packet_filter.intact()

@@ -97,7 +97,7 @@ async def test_a_bad_one_keeps_the_last_good_one_and_says_so_until_a_good_one_co
     look(legs, times=5)
     assert await serial(legs, keys) == before
     assert log.events == ["tls_keys_refused"]
-    assert legs.warnings[0].startswith(f"ingress.listen: last good keys kept: {keys.own}: expected PEM")
+    assert legs.warnings[0].startswith(f"ingress.listen: the last good keys stay in use: {keys.own}: expected PEM")
     keys.own.unlink()
     look(legs, times=5)
     assert "No such file" in legs.warnings[0]
@@ -118,7 +118,7 @@ async def test_a_valid_certificate_is_not_replaced_by_one_that_has_expired(keys:
     assert dict(legs.reloads()) == {("ingress.listen", "success"): 0, ("ingress.listen", "failed"): 1}
     (warning,) = legs.warnings
     assert warning.startswith(
-        f"ingress.listen: last good keys kept: {keys.own}: expected a certificate that is valid now, found one that is"
+        f"ingress.listen: the last good keys stay in use: {keys.own}: expected a certificate that is valid now, found "
     )
     keys.authority.issue("own.pem", [NAME])
     look(legs)
@@ -267,7 +267,7 @@ async def test_a_disk_that_hangs_is_told_and_keeps_no_other_leg_from_its_new_key
     async with trio.open_nursery() as nursery:
         nursery.start_soon(legs.run)
         other.authority.issue("own.pem", [NAME])
-        told = ["ingress.listen: last good keys kept: the disk of its files does not answer"]
+        told = ["ingress.listen: the last good keys stay in use: the disk of its files does not answer"]
         with trio.fail_after(30):
             while (kept(), legs.warnings) != ([True, False], told):  # noqa: ASYNC110 - files
                 await trio.sleep(0.02)
