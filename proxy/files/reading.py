@@ -16,7 +16,6 @@ import stat
 import threading
 import time
 from contextlib import contextmanager, suppress
-from time import monotonic, sleep
 from typing import TYPE_CHECKING
 
 from ..errors import ConfigurationError
@@ -36,6 +35,7 @@ _KINDS = {
     stat.S_IFSOCK: "a socket",
 }
 MOST_SECONDS = 5.0
+"""The longest wait for a disk to answer."""
 LOCK_SECONDS = 10.0
 """The longest wait for a lock. Its holder needs it for milliseconds."""
 _LOOK_SECONDS = 0.02
@@ -155,14 +155,14 @@ def locked(place: Path, *, not_done: str, takes: str) -> Iterator[int]:
     """
     descriptor = os.open(place, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
-        deadline = monotonic() + LOCK_SECONDS
+        deadline = time.monotonic() + LOCK_SECONDS
         while not _is_locked(descriptor):
-            if monotonic() >= deadline:
+            if time.monotonic() >= deadline:
                 raise ConfigurationError(
                     f"{place}: another process has had its lock for {LOCK_SECONDS:g} s, and {not_done}: "
                     f"`fuser {place}` tells which; {takes}"
                 )
-            sleep(_LOOK_SECONDS)
+            time.sleep(_LOOK_SECONDS)
         yield descriptor
     finally:
         os.close(descriptor)
