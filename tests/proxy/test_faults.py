@@ -33,10 +33,13 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
     from pathlib import Path
 
-IDLE_SECONDS = 0.005
+IDLE_SECONDS = 0.002
 """So long nothing happens in this process before its clock goes on to what comes next: a busy machine makes nobody
 late."""
 MOST_TRIES = 4
+OCCASIONS = 2
+"""The sidecar's uses in which an await is to be met, the second after an error before it: it has been met by then, or
+goes on only when it is cancelled."""
 PAUSE_SECONDS = 0.05
 LONGEST_SECONDS = 600.0
 """Of the clock that goes on by itself: some two minutes of everybody else's, if nothing happens at all."""
@@ -68,7 +71,7 @@ def met_by(faults: Faults) -> Iterator[None]:
 
 async def until_raised(of: Attended, raised: trio.Event, provoke: Callable[[], None] = lambda: None) -> bool:
     """Use the sidecar until it has happened; False if it does not, not even after an error that was provoked."""
-    for number in range(MOST_TRIES):
+    for number in range(OCCASIONS):
         if number:
             provoke()
         async with trio.open_nursery() as nursery:

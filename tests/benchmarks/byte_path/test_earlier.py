@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 import pytest
-from click.testing import CliRunner
 
-from benchmarks.byte_path import earlier
 from benchmarks.byte_path.contenders.peer import Peer, Place
 from benchmarks.byte_path.earlier import CONTROL, EARLIER, compare, of_tree, table, unpack
 from benchmarks.byte_path.loads import SMALL
@@ -62,15 +60,3 @@ def test_the_earlier_process_runs_the_earlier_code(tmp_path: Path) -> None:
     assert command is not None
     done = subprocess.run(command(Place(tmp_path, [], 0, 0)), capture_output=True, text=True, check=False)
     assert done.stderr == "the earlier code\n"
-
-
-def test_this_commit_beside_itself() -> None:
-    options = ["--peers", "opaque", "--loads", SMALL.name, "--starts", "1", "--rounds", "2", "--seconds", "1"]
-    done = CliRunner().invoke(earlier.main, ["HEAD", *options])
-    assert done.exit_code == 0, done.output
-    assert "Beside HEAD: 1 starts of 2 rounds of 1 s." in done.output
-    *_, row = done.output.splitlines()
-    ratios = [float(cell.split()[0]) for cell in row.split("|")[3:-1]]
-    assert row.startswith("| opaque | small fetch | ")
-    assert len(ratios) == 4
-    assert all(0.1 < ratio < 10 for ratio in ratios)
