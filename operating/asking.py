@@ -99,13 +99,13 @@ def token_in(content: bytes, *, whose: str) -> str:
     return found.decode("ascii")
 
 
-def ask(url: str, page: str, *, timeout_seconds: float = TIMEOUT_SECONDS) -> bytes:
+def ask(url: str, page: str, *, headers: Mapping[str, str] = {}, timeout_seconds: float = TIMEOUT_SECONDS) -> bytes:
     """Return what is at `page` (``"/throttle"``) of the sidecar at `url`, without blanks around it.
 
     Raises:
         UnreachableError: it is no URL, nobody answers there, or not with what was asked for.
     """
-    content, _ = send(url, page, timeout_seconds=timeout_seconds)
+    content, _ = send(url, page, headers=headers, timeout_seconds=timeout_seconds)
     return content.strip()
 
 

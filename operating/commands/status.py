@@ -92,7 +92,8 @@ def command(
 
 
 def _asked(config: Path | None, where: Where) -> list[Sidecar]:
-    found = [Sidecar(each.url, broker=each.broker) for each in where.members()] if any(where) else []
+    named = where.members() if any(where) else []
+    found = [Sidecar(each.url, broker=each.broker, headers=each.headers) for each in named]
     if config is None and not found and is_there(DEFAULT_CONFIG):
         config = DEFAULT_CONFIG
     if config is not None:

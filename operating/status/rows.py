@@ -20,7 +20,7 @@ from ..asking import ask
 from ..fleet.members import at_all
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from proxy.diagnostics.replica_stats import LinkStats, PartitionStats
     from proxy.observing.throttle_page import RoleState
@@ -230,6 +230,8 @@ class Sidecar(NamedTuple):
     error: str | None = None
     broker: int | None = None
     """The broker's id as fleet.toml has it; None if it is not known before the answer."""
+    headers: Mapping[str, str] = {}
+    """Sent with the question: the token that fleet.toml names."""
 
 
 def ask_all(sidecars: Sequence[Sidecar]) -> list[Sidecar]:
@@ -239,7 +241,7 @@ def ask_all(sidecars: Sequence[Sidecar]) -> list[Sidecar]:
 
 def _ask_one(asked: Sidecar) -> Sidecar:
     try:
-        content = ask(asked.url, "/throttle")
+        content = ask(asked.url, "/throttle", headers=asked.headers)
         page = decode(asked.url, content)
     except UnreachableError as error:
         return asked._replace(error=str(error))

@@ -41,6 +41,7 @@ class FakeSidecar(HTTPServer):
         self.answers = answers
         self.content = json.dumps(PAGE).encode()
         self.paths: list[str] = []
+        self.tokens: list[str | None] = []
         super().__init__(("127.0.0.1", 0), _Handler)
 
     @property
@@ -52,6 +53,7 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         fake: Any = self.server
         fake.paths.append(self.path)
+        fake.tokens.append(self.headers.get("Authorization"))
         status, body = (200, fake.content) if fake.answers is None else fake.answers[self.path]
         self.send_response(status)
         self.end_headers()

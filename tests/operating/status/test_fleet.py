@@ -146,6 +146,14 @@ def test_another_brokers_sidecar_at_an_address_is_an_error(tmp_path: Path, fake:
     assert f"{fake.url}: is the sidecar of broker 101, not of 102" in result.output
 
 
+def test_the_token_that_the_fleet_names_is_sent(tmp_path: Path, fake: FakeSidecar, sidecar: Run) -> None:
+    """With http.require_token the sidecar answers nothing without it."""
+    (tmp_path / "token").write_text("s3cret\n")
+    (tmp_path / "fleet.toml").write_text(f'token_file = "token"\n[[sidecars]]\nbroker = 101\nurl = "{fake.url}"\n')
+    assert sidecar("status", "--fleet", tmp_path / "fleet.toml", "--once").exit_code == 0
+    assert fake.tokens == ["Bearer s3cret"]
+
+
 def test_a_configuration_says_whom_to_ask(config: Path, fake: FakeSidecar, sidecar: Run) -> None:
     config.write_text(config.read_text().rpartition("127.0.0.1:0")[0] + f'127.0.0.1:{fake.server_port}"\n')
     assert sidecar("status", "--once", "--config", config).exit_code == 0
