@@ -193,10 +193,6 @@ JOBS = {
     ),
     "lag": Job("lag {tables} --history --out {folder}/lag --format csv"),
     "moves": Job("moves {tables} --out {folder}/moves --format csv"),
-    "plan": Job(
-        "plan {tables} --reassignment {folder}/new.json --current {folder}/old.json --finish-in 10h --capacity 10GB/s",
-        "[brokers.101]",
-    ),
     "replay, ten quotas": Job(f"replay {{tables}} --model fluid {TEN} --out {{folder}}/replay --format csv"),
     "ask what-happened": Job(f"ask what-happened {{tables}} --at {moment_text(AT)}", "Nothing out of the ordinary"),
     "ask who-was-starved": Job("ask who-was-starved {tables}", "Nobody"),
@@ -231,7 +227,6 @@ def measure(
         "ingest": Job("ingest {journal} --into {tables}", f"lines: {lines}, of them set aside: 0"),
     }
     wanted = ({} if made else first) | {name: JOBS[name] for name in jobs}
-    _write_reassignment(cluster, folder)
     for name, job in wanted.items():
         arguments = [part.format(**places) for part in job.arguments.split()]
         printed, took, machine, tasks = run(arguments[0], arguments[1:], folder, cores=cores, memory=memory)
@@ -280,16 +275,6 @@ def _table(folder: Path) -> Iterator[dict[str, str]]:
     for part in folder.glob("part-*.csv"):
         with part.open(encoding="utf-8", newline="") as text:
             yield from csv.DictReader(text)
-
-
-def _write_reassignment(cluster: Cluster, folder: Path) -> None:
-    for name, adds in (("old", False), ("new", True)):
-        rows = []
-        for partition in range(cluster.partitions):
-            leader = FIRST_BROKER + partition % cluster.brokers
-            replicas = [leader, cluster.follower_of(leader)] if adds else [leader]
-            rows.append({"topic": "generated", "partition": partition, "replicas": replicas})
-        (folder / f"{name}.json").write_text(json.dumps({"version": 1, "partitions": rows}), "utf-8")
 
 
 HEAD = (

@@ -26,12 +26,11 @@ def group() -> None:
              audit    was the bound kept, in every window
              lag      how far behind, ETA, stalls and their causes
              moves    what moved, how long it took, whose quota set the pace
-    Plan     replay   what another quota or policy would have done
-             plan     from measured traffic and a reassignment to a quotas.toml
+    Try      replay   what another quota or policy would have done
     Watch    stream   progress, ETA and stalls as the journals grow
     Tell     ask      a question by its name, answered in a sentence
              report   one HTML page, to forward
-    Try      generate journals of a cluster that never was
+             generate journals of a cluster that never was
 
     TABLES is what `ingest --into` wrote. Every path may be any that Hadoop understands. Jobs run on this machine's
     cores unless --master (or spark-submit) says otherwise.
@@ -47,7 +46,6 @@ COMMANDS = (
     measurements.lag_command,
     planning.moves_command,
     planning.replay_command,
-    planning.plan_command,
     planning.generate_command,
     stream.command,
     report.command,

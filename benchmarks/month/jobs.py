@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from pipeline.tables.scope import moment_text
 
 from ..pipeline import Cost, run
-from .outages import DAY, PARTITIONS_A_MOVE, START, Month, outages
+from .outages import START, Month, outages
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -68,9 +68,6 @@ JOBS = {
     "summarise": Job("summarise {tables}"),
     "lag": Job("lag {tables} --out {folder}/lag --format csv"),
     "moves": Job("moves {tables} --out {folder}/moves --format csv", _moves),
-    "plan": Job(
-        "plan {tables} --reassignment {folder}/new.json --current {folder}/old.json --finish-in 10h --capacity 1.25GB/s"
-    ),
     "ask will-it-finish": Job("ask will-it-finish {tables}", statuses=ANSWERED),
     "ask was-it-kept": Job("ask was-it-kept {tables}", statuses=(3,)),
     "ask what-rate": Job("ask what-rate {tables} --finish-in 2h", statuses=ANSWERED),
@@ -87,7 +84,6 @@ def measure(folder: Path, names: Sequence[str], *, cores: int, memory: str) -> I
     """
     truth = json.loads((folder / "truth.json").read_text("utf-8"))
     month = Month(truth["brokers"], truth["days"], truth["scale"], truth["seed"])
-    _write_reassignment(month, folder)
     odd = moment_text(START + min(one.violates_at for one in outages(month) if one.violates_at >= 0))
     for name in names:
         job = JOBS[name]
@@ -100,22 +96,6 @@ def measure(folder: Path, names: Sequence[str], *, cores: int, memory: str) -> I
             if found != expected:
                 raise RuntimeError(f"{name}: expected {expected}, found {found}")
         yield Cost(name, truth["rows"], truth["lines"], took, machine, tasks), printed.partition("\n")[0]
-
-
-def _write_reassignment(month: Month, folder: Path) -> None:
-    """Write a reassignment in which each partition that was moved in the last night gets one more replica."""
-    last = [one for one in outages(month) if one.begins >= (month.days - 1) * DAY and not one.restarts]
-    for name, adds in (("old", False), ("new", True)):
-        rows = [
-            {
-                "topic": one.replicas[0].topic,
-                "partition": partition,
-                "replicas": [one.source, one.destination, *([_another(month, one.destination)] if adds else [])],
-            }
-            for one in last
-            for partition in range(PARTITIONS_A_MOVE)
-        ]
-        (folder / f"{name}.json").write_text(json.dumps({"version": 1, "partitions": rows}), "utf-8")
 
 
 def _another(month: Month, broker: int) -> int:

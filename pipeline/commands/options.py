@@ -70,17 +70,17 @@ class ScopeOptions(NamedTuple):
     brokers: tuple[int, ...]
 
 
-def scope_options(command: Callable[..., None], *, until_option: str = "--until") -> Callable[..., None]:
-    """Add --since, --until and --broker. until_option: the name of --until where that means something else."""
+def scope_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add --since, --until and --broker."""
 
     @click.option("--since", type=MOMENT, metavar="MOMENT", help="2026-11-21T03:10:00Z, 03:10, or 6h before the end.")
-    @click.option(until_option, "scope_until", type=MOMENT, metavar="MOMENT", help="The first second not meant.")
+    @click.option("--until", type=MOMENT, metavar="MOMENT", help="The first second not meant.")
     @click.option("--broker", "brokers", type=int, multiple=True, metavar="ID", help="As its sidecar saw it; repeat.")
     @functools.wraps(command)
     def wrapped(
-        *args: Any, since: Moment | None, scope_until: Moment | None, brokers: tuple[int, ...], **kwargs: Any
+        *args: Any, since: Moment | None, until: Moment | None, brokers: tuple[int, ...], **kwargs: Any
     ) -> None:
-        command(*args, wanted=ScopeOptions(since, scope_until, brokers), **kwargs)
+        command(*args, wanted=ScopeOptions(since, until, brokers), **kwargs)
 
     return wrapped
 

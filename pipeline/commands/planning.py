@@ -1,28 +1,22 @@
-"""``moves``, ``replay``, ``plan``, ``generate``: what moved, what would have, what is to be set."""
+"""``moves``, ``replay``, ``generate``: what moved, and what would have."""
 
 from __future__ import annotations
 
-import functools
-from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 import click
-
-from reassignment import Capacity, Deadline, ReassignmentError, text_of
 
 from ..errors import InputError
 from ..jobs import moves as moves_job
 from ..jobs import partition_sizes as sizes_job
 from ..jobs.inner_rates import Bound, Inside, inside
 from ..jobs.moves import catch_ups
-from ..jobs.plan_inputs import measure
 from ..jobs.times_behind import SUMMARY
 from ..journals.generate import Cluster, write
 from ..model import fluid_scenarios
 from ..model import replay as replay_job
 from ..model.broker_pairs import pairs
 from ..model.fluid import Stream
-from ..model.planning import Goal, plan, quotas_toml, read_reassignment
 from ..model.simulation import POLICIES, Flow
 from ..tables.cached_frames import CachedFrames
 from ..tables.daily_summaries import read_summary
@@ -36,13 +30,11 @@ from .options import (
     spark_options,
     tables,
     tell,
-    write_out,
 )
-from .quantities import END, RATE, SOME_RATE, SOME_TIME, Number
+from .quantities import RATE, SOME_RATE, Number
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
-    from datetime import datetime
 
 SparkSettings = tuple[str | None, tuple[str, ...]]
 Output = tuple[str | None, str]
@@ -216,73 +208,6 @@ def _flow(text: str, batch_bytes: int) -> Flow:
     if not (source and destination and size):
         raise InputError(f"--flow: expected FROM:TO:BYTES, found {text!r}")
     return Flow(source, destination, RATE.convert(size, None, None), batch_bytes=max(batch_bytes, 1))
-
-
-@click.command("plan", short_help="Quotas that are admissible and end a reassignment in time.")
-@click.argument("path", metavar="TABLES")
-@click.option("--reassignment", type=click.Path(path_type=Path), required=True, help="What is to be: Kafka's JSON.")
-@click.option("--current", type=click.Path(path_type=Path), required=True, help="What is: Kafka's JSON.")
-@click.option("--finish-in", type=SOME_TIME, required=True, help="Such as 2h.")
-@click.option("--percent", type=Number(100), default=100.0, help="Of the data, by then.")
-@click.option("--capacity", type=RATE, required=True, help="N: what a broker's network carries, such as 1.25GB/s.")
-@click.option("--replication-factor", type=click.IntRange(1), default=3, show_default=True)
-@click.option("--until", type=END, help="When the quotas end by themselves, such as 2026-12-01T06:00:00Z.")
-@click.option("--out", type=click.Path(path_type=Path), help="Where to write the quotas.toml. Default: print it.")
-@functools.partial(scope_options, until_option="--measured-until")
-@spark_options
-def plan_command(
-    path: str,
-    reassignment: Path,
-    current: Path,
-    finish_in: float,
-    percent: float,
-    capacity: float,
-    replication_factor: int,
-    until: datetime | None,
-    out: Path | None,
-    wanted: ScopeOptions,
-    spark_settings: SparkSettings,
-) -> None:
-    """Compute per-broker rates T with IN < T < N - IN/R from measured inflow IN, capacity N and replication factor R.
-
-    Writes a quotas.toml that `throttle-sidecar check` accepts: the smallest rates that move --percent of the data
-    within --finish-in. Refuses what is not admissible, and says which broker and why. --since, --measured-until and
-    --broker say what of the recording is measured.
-
-    \b
-    Example:
-      python -m pipeline plan tables --reassignment new.json --current old.json \\
-        --finish-in 2h --capacity 1.25GB/s --out quotas.toml
-    """
-    target, before = (read_reassignment(_text(name), str(name)) for name in (reassignment, current))
-    with session("plan", spark_settings) as spark, CachedFrames() as held:
-        found = tables(spark, path, wanted)
-        sizes, inflow = measure(held.once(sizes_job.of_tables(found)), found.seconds)
-    goal = Goal(Deadline(finish_in, percent / 100), Capacity(capacity, replication_factor))
-    planned = plan(target, before, sizes, inflow, goal)
-    for load in planned.loads:
-        tell(
-            f"broker {load.broker} as {load.role}: {load.move_bytes:.0f} bytes to move,"
-            f" {load.low:.0f} < T < {load.high(goal.capacity):.0f} B/s,"
-            f" {load.needed(goal.deadline):.0f} B/s to end in time"
-        )
-    for partition in planned.unknown:
-        tell(f"warning: {partition}: its size is not in the journals; counted as empty")
-    text = quotas_toml(planned, until=until)
-    if out is None:
-        click.echo(text, nl=False)
-    else:
-        write_out(out, text)
-        tell(f"written to {out}")
-
-
-def _text(path: Path) -> str:
-    try:
-        return text_of(path.read_bytes(), str(path))
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error}") from error
-    except ReassignmentError as error:
-        raise InputError(str(error)) from error
 
 
 @click.command("generate", short_help="Journals of a cluster that never was, to try jobs with.")

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import re
-from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from datetime import time as time_of_day
 from typing import Any, NamedTuple
@@ -121,20 +120,4 @@ def _instant(text: str) -> int:
     return seconds
 
 
-class EndType(click.ParamType[datetime]):
-    name = "time"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> datetime:
-        """Return the time, with its zone: quotas.toml takes none without."""
-        if isinstance(value, datetime):
-            return value
-        found = None
-        with suppress(ValueError):
-            found = datetime.fromisoformat(str(value))
-        if found is None or found.tzinfo is None:
-            self.fail(f"expected a time with its zone, such as 2026-12-01T06:00:00Z, found {value!r}", param, ctx)
-        return found
-
-
 MOMENT = MomentType()
-END = EndType()

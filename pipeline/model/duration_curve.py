@@ -12,9 +12,9 @@ import math
 from collections import defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 
+from ..jobs.inflow import inflow
 from ..jobs.inner_rates import Inside, inside
 from ..jobs.moves import moves_of
-from ..jobs.plan_inputs import inflow
 from ..jobs.quotas import UNLIMITED, periods
 from ..tables.cached_frames import CachedFrames
 from .broker_pairs import Pair, pairs

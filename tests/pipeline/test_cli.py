@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import tomllib
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import pytest
@@ -214,38 +212,6 @@ def test_a_text_file_that_cannot_be_written_is_said_and_ends_no_stream(
     assert [path.name for path in (tmp_path / "metrics").iterdir()] == ["pipeline.prom"]
 
 
-def test_a_plan_is_written(tables: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for name, replicas in (("old", [101]), ("new", [101, 102])):
-        rows = [{"topic": "orders", "partition": 0, "replicas": replicas}]
-        (tmp_path / f"{name}.json").write_text(json.dumps({"version": 1, "partitions": rows}))
-    files = ["--reassignment", str(tmp_path / "new.json"), "--current", str(tmp_path / "old.json")]
-    out = tmp_path / "quotas.toml"
-    wanted = ["--finish-in", "100s", "--capacity", "1GB/s", "--out", str(out)]
-    assert main(["plan", str(tables), *files, *wanted, *MASTER]) == 0
-    written = tomllib.loads(out.read_text())
-    # 900 messages in the log, 1000 bytes for each 5 of them: 180 kB in 100 s.
-    assert written["brokers"]["101"]["leader"]["replication"]["throttled"]["rate"] == "2KiB/s"
-    assert written["topics"]["orders"]["follower"]["replication"]["throttled"]["replicas"] == "0:102"
-
-
-def test_a_plan_that_cannot_be_written_is_said_and_one_that_check_refuses_is_not_written(
-    tables: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    for name, replicas in (("old", [101]), ("new", [101, 102])):
-        rows = [{"topic": "orders", "partition": 0, "replicas": replicas}]
-        (tmp_path / f"{name}.json").write_text(json.dumps({"version": 1, "partitions": rows}))
-    files = ["--reassignment", str(tmp_path / "new.json"), "--current", str(tmp_path / "old.json")]
-    job = ["plan", str(tables), *files, "--finish-in", "100s", "--capacity", "1GB/s", *MASTER]
-    assert main([*job, "--out", str(tmp_path / "nothing" / "quotas.toml")]) == 1
-    assert "quotas.toml: cannot be written: No such file or directory" in capsys.readouterr().err
-    for until in ("tomorrow", "2026-12-01T06:00:00"):
-        assert main([*job, "--until", until]) == 2
-        assert f"found {until!r}" in capsys.readouterr().err
-    assert main([*job, "--until", "2026-12-01T06:00Z"]) == 0
-    ends = tomllib.loads(capsys.readouterr().out)["topics"]["orders"]["until"]
-    assert ends == datetime(2026, 12, 1, 6, tzinfo=UTC)
-
-
 def test_what_is_missing_is_printed_and_is_the_exit_status(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_file(tmp_path / "journal", lines=[traffic_line(FIRST), "not a line", traffic_line(4_070_908_800)])
     write_file(tmp_path / "journal", broker=102, lines=[traffic_line(FIRST, broker=102)], closed=False)
@@ -325,8 +291,6 @@ def test_a_topic_from_the_wire_does_not_reach_the_terminal_as_it_is(
         (["generate", "{tmp}/g", "--hours", "inf"], 2, "'--hours': inf is not in the range"),
         (["generate", "{tmp}/g", "--hours", "nan"], 2, "expected a number, found 'nan'"),
         (["replay", "--flow", "1:2:3MB", "--leader", "1MB/s", "--line", "0"], 2, "'--line': expected more than 0"),
-        (["plan", "{tmp}", "--finish-in", "0"], 2, "'--finish-in': expected more than 0, such as 2h, found '0'"),
-        (["plan", "{tmp}", "--percent", "nan"], 2, "'--percent': expected a number, found 'nan'"),
         (["weather"], 2, "No such command"),
     ],
 )

@@ -6,9 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pipeline.jobs import partition_sizes
 from pipeline.jobs.moves import moves_of
-from pipeline.jobs.plan_inputs import measure
 from pipeline.journals.generate import Cluster, write
 from pipeline.journals.ingest import ingest
 from pipeline.report.facts import collect
@@ -79,14 +77,6 @@ def test_moves_move_each_row_once(spark: SparkSession, tables: Tables) -> None:
         assert len(moves_of(tables, held).collect()) == CLUSTER.partitions
     assert CLUSTER.rows <= work.shuffled < 1.5 * CLUSTER.rows
     assert 2 * CLUSTER.lines <= work.read < 3 * CLUSTER.lines
-
-
-def test_a_plan_moves_each_row_once(spark: SparkSession, tables: Tables) -> None:
-    work = Work(spark)
-    with CachedFrames() as held:
-        found, _ = measure(held.once(partition_sizes.of_tables(tables)), tables.seconds)
-    assert len(found) == CLUSTER.partitions
-    assert CLUSTER.rows <= work.shuffled < 1.5 * CLUSTER.rows
 
 
 def test_a_report_moves_each_row_twice_and_leaves_nothing_behind(spark: SparkSession, tables: Tables) -> None:

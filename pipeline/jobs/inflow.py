@@ -1,6 +1,6 @@
-"""The inputs of a plan, from the tables: partition sizes, what is written to them, what brokers take in.
+"""What brokers take in while in sync: KIP-73's lower bound of a quota under which catching up ends.
 
-DataFrame → DataFrame, and to values the size of a cluster. Invariant: only what the journals saw is in it.
+DataFrame → DataFrame. Invariant: only what the journals saw is in it.
 """
 
 from __future__ import annotations
@@ -10,29 +10,11 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
-from reassignment import Size, TopicPartition
-
-from .partition_sizes import partition_sizes
-
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 BUSIEST = 0.95
-"""The share of minutes that an inflow is not exceeded in: a plan has to hold in all but the busiest few."""
-
-
-def written(replicas: DataFrame) -> DataFrame:
-    """Return per source, topic and partition its `partition_sizes`, and `written_bytes_per_second`, by the growth of
-    its high watermark while it was seen. replicas: what `partition_sizes.whole` says."""
-    rate = F.try_divide("grown", F.col("last") - F.col("first"))
-    per_partition = replicas.groupBy("source", "topic", "partition").agg(F.max(rate).alias("messages_per_second"))
-    sizes = partition_sizes(replicas)
-    return sizes.join(per_partition, on=["source", "topic", "partition"], how="left").select(
-        "source", "topic", "partition", "size_bytes", "last_seen",
-        F.coalesce(F.col("messages_per_second") * F.col("bytes_per_message"), F.lit(0.0)).alias(
-            "written_bytes_per_second"
-        ),
-    )  # fmt: skip
+"""The share of minutes that an inflow is not exceeded in: a quota has to hold in all but the busiest few."""
 
 
 def inflow(traffic: DataFrame) -> DataFrame:
@@ -74,24 +56,3 @@ def _fetched(traffic: DataFrame) -> DataFrame:
     best = F.max("own").over(Window.partitionBy("broker"))
     known = seconds.where("broker is not null").withColumn("best", best)
     return known.where(F.col("own") == F.col("best"))
-
-
-def measure(replicas: DataFrame, link_seconds: DataFrame) -> tuple[dict[TopicPartition, Size], dict[int, float]]:
-    """Return sizes by partition and inflow by broker. Of several brokers that led a partition the last one counts; a
-    partition whose size cannot be told has none.
-
-    replicas: what `partition_sizes.whole` says. link_seconds: the seconds table, or what `traffic` says of them.
-    """
-    sizes = {
-        TopicPartition(row.topic, row.partition): Size(
-            _broker(row.source), row.size_bytes, row.written_bytes_per_second
-        )
-        for row in sorted(written(replicas).collect(), key=lambda row: (row.last_seen, row.source))
-        if row.size_bytes is not None
-    }
-    return sizes, {int(row.broker): row.inflow_bytes_per_second for row in inflow(link_seconds).collect()}
-
-
-def _broker(source: str) -> int | None:
-    """Return the source's broker id; None for a peer that is known by its address alone."""
-    return int(source) if source.isdecimal() else None
