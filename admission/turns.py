@@ -102,11 +102,14 @@ class Turns:
 
     def join(self, claim: Claim) -> None:
         self._claims.append(claim)
-        self.look_again()
+        self.is_one = len(self._claims) < 2
+        self.has_priorities = self.has_priorities or bool(claim.fetcher.priority)
 
     def leave(self, claim: Claim) -> None:
         self._claims.remove(claim)
-        self.look_again()
+        self.is_one = len(self._claims) < 2
+        if claim.fetcher.priority:
+            self.look_again()
 
     def look_again(self) -> None:
         """Look again at the claims: a connection came, went, or has another priority."""

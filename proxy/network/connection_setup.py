@@ -17,7 +17,7 @@ import trio
 
 from ..config.settings_values import Address
 from ..relay.tls_socket import TlsSocket
-from ..relay.transport import PlainSocket, answer_within, connect
+from ..relay.transport import PlainSocket, adopt, answer_within, open_stream
 from ..roles import Role
 from ..threads import in_thread
 from ..tls.handshakes import HandshakeError
@@ -189,7 +189,7 @@ def dial_except_own(listen: Address, reached: tuple[Any, ...], key: str) -> Dial
                         "dial itself; give the upstream an address, or a name that this host's hosts file does not "
                         "lead here"
                     )
-            return await connect(address, timeout_seconds=timeout_seconds)
+            return adopt(await open_stream(address))
 
     return dial
 

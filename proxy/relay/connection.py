@@ -196,9 +196,9 @@ class Connection:
         try:
             with self._scope, tended:
                 async with trio.open_nursery() as nursery:
-                    nursery.start_soon(self._drain, draining)
                     nursery.start_soon(self._hold_waits.run)
                     self._start(nursery)
+                    await self._drain(draining)
         finally:
             asks.wants = tells.wants = END
             if self._poller is not None:

@@ -14,11 +14,12 @@ import contextlib
 import enum
 import errno
 import fcntl
+import math
 import os
 import socket
 import struct
 import sys
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import trio
 
@@ -33,6 +34,12 @@ if TYPE_CHECKING:
 WOULD_WAIT = -1
 PIPE_BYTES = 1024 * 1024
 """fs.pipe-max-size, beyond which an unprivileged process may not go."""
+UNSENT_BYTES = 16 * 1024
+"""There is room to write once fewer bytes wait in the socket unsent, as in Trio's streams."""
+REDIAL_SECONDS = 0.1, 0.4
+"""How long the first dials to an address wait until it is dialled anew. A broker's backlog has 50 places
+(socket.listen.backlog.size); what is dialled while it is full is dropped, and the kernel tries again after a second.
+Of 500 peers that came at once the last one had its answer after 1.1 s."""
 KEEPALIVE_SECONDS, KEEPALIVE_EVERY_SECONDS, KEEPALIVE_PROBES = 60, 15, 4
 """A peer whose host has died, or that a firewall has forgotten, is found out after two minutes of silence."""
 SPARED = 8
@@ -109,6 +116,8 @@ class PlainSocket:
         sock.settimeout(0)
         if sock.family != socket.AF_UNIX:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if hasattr(socket, "TCP_NOTSENT_LOWAT"):
+                sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, UNSENT_BYTES)
             _keep_alive(sock)
         self.sock = sock
         self.readable = True
@@ -299,9 +308,26 @@ async def connect(address: Address, *, timeout_seconds: float) -> PlainSocket:
 
 async def open_stream(address: Address) -> trio.SocketStream:
     """Open a connection, with no limit of time. Raises OSError."""
-    stream = await trio.open_tcp_stream(address.host, address.port)
+    (family, _, _, _, found), *others = await trio.socket.getaddrinfo(*address, type=socket.SOCK_STREAM)
+    if others:
+        stream = await trio.open_tcp_stream(*address)
+    else:
+        stream = trio.SocketStream(await _dial(family, found))
     refuse_itself(stream.socket)
     return stream
+
+
+async def _dial(family: int, address: tuple[Any, ...]) -> trio.socket.SocketType:
+    for patience_seconds in (*REDIAL_SECONDS, math.inf):
+        sock = trio.socket.socket(family, socket.SOCK_STREAM)
+        try:
+            with trio.move_on_after(patience_seconds):
+                await sock.connect(address)
+                return sock
+        except BaseException:
+            sock.close()
+            raise
+    raise AssertionError("the last dial has no end but its own")
 
 
 def refuse_itself(dialled: trio.socket.SocketType) -> None:

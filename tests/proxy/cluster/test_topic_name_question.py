@@ -148,7 +148,7 @@ async def test_an_answer_that_is_none_is_an_error(says: bytes, clock: trio.testi
 
 async def test_a_broker_that_is_not_there_is_an_error(clock: trio.testing.MockClock) -> None:
     async with refusing() as address:
-        with pytest.raises(OSError, match="failed"):
+        with pytest.raises(OSError, match="refused"):
             await ask_metadata(address, ALL, topic_names_by_id)
 
 
