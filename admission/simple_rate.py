@@ -1,8 +1,8 @@
 """Kafka's SimpleRate: the arithmetic behind every replication quota and the two `…ThrottledRate` gauges.
 
 A line-for-line reading of `SampledStat` and `SimpleRate` (kafka-clients 3.8 and later): event-aligned samples,
-the window is the time that really elapsed since the oldest of them, never less than one sample. It is *not*
-`Rate`, which client quotas use (KAFKA-4178). Pure: the clock is the caller's, in seconds.
+the window is the time that really elapsed since the oldest of them, never less than one sample. `Rate`, which client
+quotas use, counts more (KAFKA-4178). Pure: the clock is the caller's, in seconds.
 
 Invariant: `sum(values) / window` with `sample_seconds <= window`, whatever the order of calls.
 """
@@ -90,7 +90,11 @@ class SimpleRate:
         if not self._samples:
             self._samples.append(_Sample(now, now))
         oldest = min(sample.start for sample in self._samples)
-        return sum(s.value for s in self._samples), max(now - oldest, self._sample_seconds)
+        return sum(s.value for s in self._samples), self._counted(now - oldest)
+
+    def _counted(self, elapsed: float) -> float:
+        """Return the window in seconds where so much time elapsed since the oldest sample."""
+        return max(elapsed, self._sample_seconds)
 
     def _advance(self, now: float) -> _Sample:
         self._current = (self._current + 1) % self._slots
@@ -99,3 +103,22 @@ class SimpleRate:
         else:
             self._samples[self._current].reset(now)
         return self._samples[self._current]
+
+
+class Rate(SimpleRate):
+    """Kafka's `Rate`, behind its client quotas: the window is all samples but one and a part of the last, also where
+    less time has elapsed. So what a new client sends at once counts as sent over ten seconds."""
+
+    __slots__ = ()
+
+    def throttle_seconds(self, bytes_per_second: float, now: float, *, more: float = 0.0) -> float:
+        """Return for how long a client is throttled, by `QuotaUtils.throttleTime`: (O - T) / T * W. `more`: bytes that
+        are not recorded, and count for this question alone."""
+        total, window = self._window(now)
+        excess = (total + more) / window - bytes_per_second
+        return max(excess / bytes_per_second * window, 0.0)
+
+    def _counted(self, elapsed: float) -> float:
+        least = self._expiry_seconds - self._sample_seconds
+        missing = least // self._sample_seconds - elapsed // self._sample_seconds
+        return elapsed + max(missing, 0.0) * self._sample_seconds

@@ -14,7 +14,7 @@ import pytest
 from construct import Int8sb, Int16sb, Int32sb, Int64sb
 
 from lab.brokers.jars import kafka_jars
-from protocol import client_requests, metadata
+from protocol import client_requests, metadata, produce
 from protocol.fetch import tables as fetch
 from protocol.wire import headers
 from protocol.wire.apis import API_FETCH, API_LIST_PARTITION_REASSIGNMENTS, API_METADATA, is_flexible
@@ -128,6 +128,7 @@ MESSAGES = {
         client_requests.REASSIGNMENTS_RESPONSE,
         client_requests.REASSIGNMENT_VERSIONS,
     ),
+    "ProduceResponse": (produce.RESPONSE, produce.SUPPORTED_PRODUCE_VERSIONS),
     "RequestHeader": (headers.REQUEST_HEADER, range(3)),
     "ResponseHeader": (headers.RESPONSE_HEADER, range(2)),
 }

@@ -1,0 +1,101 @@
+"""A consumer's Fetch as far as a client quota needs it: its limits, its session, and whether it lists anything.
+
+Read at fixed places, without walking the request. From v15 on the replica id is in a tagged field at the end, so all
+of the request has to be there. Must not know quotas. Invariant: a replica's Fetch is never taken for a consumer's.
+"""
+
+from __future__ import annotations
+
+import functools
+import struct
+from typing import TYPE_CHECKING, NamedTuple
+
+from ..wire.apis import API_FETCH, is_flexible
+from ..wire.layout import offset_bytes
+from .request import LAST_VERSION_WITH_REPLICA_ID, SessionAt, find_replica_id, parse_fetch_request, peek_session
+from .tables import FINAL_EPOCH, FIRST_VERSION_WITH_SESSIONS, NO_SESSION_ID, request_layout
+
+if TYPE_CHECKING:
+    from ..wire.framing import Bytes
+    from ..wire.headers import RequestHead
+
+FIRST_VERSION_WITH_MAX_BYTES = 3  # KIP-74
+_INT32 = struct.Struct(">i")
+
+
+class ConsumerFetch(NamedTuple):
+    """Positions are positions in the buffer; None where the version has no such field."""
+
+    min_bytes_at: int
+    max_bytes_at: int | None
+    session: SessionAt
+    """Before v7: no session, and the epoch of a request that is full."""
+    epoch_at: int | None
+    lists_nothing: bool
+    """No topics, and no forgotten topics: in a session, nothing has changed since the last request."""
+
+
+class _Places(NamedTuple):
+    min_bytes: int
+    max_bytes: int | None
+    epoch: int | None
+    topics: int
+    nothing: bytes
+    """How a request without topics, and from v7 on without forgotten topics, goes on from `topics`."""
+
+
+@functools.cache
+def _places(version: int) -> _Places:
+    body = request_layout(version)
+    empty = b"\x01" if is_flexible(API_FETCH, version) else bytes(4)
+    sessions = version >= FIRST_VERSION_WITH_SESSIONS
+    return _Places(
+        min_bytes=offset_bytes(body, "min_bytes"),
+        max_bytes=offset_bytes(body, "max_bytes") if version >= FIRST_VERSION_WITH_MAX_BYTES else None,
+        epoch=offset_bytes(body, "session_epoch") if sessions else None,
+        topics=offset_bytes(body, "topics"),
+        nothing=empty * (2 if sessions else 1),
+    )
+
+
+def bytes_to_peek(head: RequestHead, at: int, total: int) -> int:
+    """Return how many bytes of the frame of ``total`` bytes at ``at`` `peek_consumer_fetch` needs."""
+    if head.api_version > LAST_VERSION_WITH_REPLICA_ID:
+        return total
+    places = _places(head.api_version)
+    return min(head.body_at - at + places.topics + len(places.nothing), total)
+
+
+def peek_consumer_fetch(head: RequestHead, buffer: Bytes, start: int, end: int) -> ConsumerFetch | None:
+    """Return what the Fetch that begins at ``start``, after its length prefix, says; None if it is a replica's.
+
+    `bytes_to_peek` of it are before ``end``. Raises ProtocolError if it is malformed.
+    """
+    if head.api_version > LAST_VERSION_WITH_REPLICA_ID:
+        replica_id = find_replica_id(head, buffer, end)
+        if replica_id is None or replica_id < 0:  # a glance may be wrong about that
+            replica_id = parse_fetch_request(bytes(buffer[start:end])).replica_id
+    else:
+        replica_id = find_replica_id(head, buffer, end)
+    if replica_id is None or replica_id >= 0:
+        return None
+    places, at = _places(head.api_version), head.body_at
+    topics = at + places.topics
+    return ConsumerFetch(
+        at + places.min_bytes,
+        None if places.max_bytes is None else at + places.max_bytes,
+        peek_session(head, buffer, end) or SessionAt(NO_SESSION_ID, FINAL_EPOCH),
+        None if places.epoch is None else at + places.epoch,
+        bytes(buffer[topics : min(topics + len(places.nothing), end)]) == places.nothing,
+    )
+
+
+def lower_limits(fetch: ConsumerFetch, buffer: bytearray | memoryview, most_bytes: int) -> None:
+    """Ask for at most so many bytes, as a broker does that has a client quota: `max_bytes` is never raised, and
+    `min_bytes` is no more than it. Before v3 a request has no such limit, and stays as it is."""
+    if fetch.max_bytes_at is None:
+        return
+    most = min(max(most_bytes, 1), _INT32.unpack_from(buffer, fetch.max_bytes_at)[0])
+    _INT32.pack_into(buffer, fetch.max_bytes_at, most)
+    if _INT32.unpack_from(buffer, fetch.min_bytes_at)[0] > most:
+        _INT32.pack_into(buffer, fetch.min_bytes_at, most)

@@ -1,0 +1,58 @@
+"""Where the throttle time of a Produce response stands, held to Kafka's own serializer."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from protocol.errors import ProtocolError
+from protocol.produce import SUPPORTED_PRODUCE_VERSIONS, response_layout, throttle_time_at
+from protocol.wire.apis import API_PRODUCE
+from protocol.wire.headers import response_header_version
+
+from .frames import golden_lines
+
+LINES = list(golden_lines("produce.jsonl"))
+THROTTLED_MS = 0x01020304
+
+
+def body_at(version: int) -> int:
+    return 4 + response_header_version(API_PRODUCE, version)
+
+
+def test_there_are_frames_of_every_version() -> None:
+    assert {line["apiVersion"] for line in LINES} == set(SUPPORTED_PRODUCE_VERSIONS)
+
+
+@pytest.mark.parametrize("line", LINES, ids=lambda line: line["name"])
+def test_a_patched_frame_is_what_kafka_writes_with_that_throttle_time(line: dict[str, Any]) -> None:
+    version, frame = line["apiVersion"], bytearray(base64.b64decode(line["frame"]))
+    at = throttle_time_at(version, frame, body_at(version), len(frame))
+    assert (at is None) == (version == 0)
+    if at is not None:
+        frame[at : at + 4] = THROTTLED_MS.to_bytes(4)
+    assert bytes(frame) == base64.b64decode(line["throttled"])
+
+
+@given(st.sampled_from(LINES), st.data())
+def test_a_damaged_body_is_refused_or_its_place_lies_inside(line: dict[str, Any], data: st.DataObject) -> None:
+    version, frame = line["apiVersion"], bytearray(base64.b64decode(line["frame"]))
+    at = data.draw(st.integers(body_at(version), len(frame) - 1))
+    frame[at] = data.draw(st.integers(0, 255))
+    end = data.draw(st.integers(body_at(version), len(frame)))
+    try:
+        found = throttle_time_at(version, frame, body_at(version), end)
+    except ProtocolError:
+        return
+    assert found is None or body_at(version) <= found <= end - 4
+
+
+def test_a_later_version_is_refused() -> None:
+    with pytest.raises(ProtocolError, match="Produce v14 is not supported"):
+        throttle_time_at(14, bytes(100), 0, 100)
+    with pytest.raises(ProtocolError, match="Produce v14"):
+        response_layout(14)
