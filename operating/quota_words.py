@@ -10,10 +10,13 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from proxy.errors import InvalidValueError
-from proxy.quotas import shown
+from proxy.quotas import format_rate, shown
+from proxy.quotas.sections import ClientTraffic
 from proxy.roles import Role
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from proxy.quotas import Quotas, RateSource
 
 _FIRST_YEAR, _LAST_YEAR = 1970, 9990
@@ -52,11 +55,21 @@ def differences(before: Quotas, after: Quotas) -> list[str]:
                 told.append(f"{role.value} {entity} {before_} -> {after_}")
         if old.listed() != new.listed():
             told.append(f"{role.value} replicas {_listed(old.listed())} -> {_listed(new.listed())}")
+    told += _client_differences(before, after)
     if before.priorities != after.priorities:
         told.append(f"first {', '.join(before.priorities.entries())} -> {', '.join(after.priorities.entries())}")
     if before.enforce != after.enforce:
         told.append(f"{_mode(before)} -> {_mode(after)}")
     return told
+
+
+def _client_differences(before: Quotas, after: Quotas) -> Iterator[str]:
+    for traffic in ClientTraffic:
+        old, new = dict(before.clients.of(traffic).said()), dict(after.clients.of(traffic).said())
+        for name in old | new:
+            was, will_be = (format_rate(rates.get(name, math.inf)) for rates in (old, new))
+            if was != will_be:
+                yield f"client {name} {traffic.key} {was} -> {will_be}"
 
 
 def _listed(listed: dict[str, str]) -> str:

@@ -62,6 +62,7 @@ RULES = (
     Rule("proxy", {"operating", "lab", "benchmarks", "pipeline"}),
     Rule("operating", {"lab", "benchmarks", "pipeline"}),
     Rule("proxy/throttle", {"trio", "time", "socket", "logging", "structlog", "prometheus_client", "random"}),
+    Rule("proxy/clients", {"trio", "time", "socket", "logging", "structlog", "prometheus_client", "random"}),
     Rule("proxy/quotas", {"trio", "time", "socket", "logging", "structlog", "prometheus_client"}),
     Rule("proxy/relay", {"prometheus_client", "structlog", "msgspec", "click"}),
     Rule("lab", {"benchmarks", "fuzz"}),

@@ -24,6 +24,7 @@ from proxy.quota_files.quota_file import kept_starts
 from proxy.quotas import QuotaFile, RoleQuota, advise, changes_ahead, effective, format_bytes, format_rate
 from proxy.quotas.override import active, layers_of, said
 from proxy.quotas.priorities import DEFAULT_PRIORITIES
+from proxy.quotas.sections import DEFAULT, ClientTraffic
 from proxy.roles import Role
 from proxy.throttle.role_throttle import AUTO_GATE_SECONDS
 
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-    from proxy.quotas import RateSource
+    from proxy.quotas import Quotas, RateSource
     from proxy.quotas.override import Override
     from proxy.tls.contexts import Loaded
 
@@ -84,6 +85,7 @@ def report_on(
             }
             for role in Role
         },
+        "clients": _clients(quota_file, quotas, settings.broker.id, now),
         "tls": keys_report(keys),
         "warnings": [
             *advise(quota_file, settings.broker.id, now, roles=served),
@@ -91,6 +93,20 @@ def report_on(
             *_about_open_files(settings),
         ],
     }
+
+
+def _clients(quota_file: QuotaFile, quotas: Quotas, broker_id: int, now: datetime) -> list[Json]:
+    """Return the quotas of clients, each with its layer."""
+    return [
+        {
+            "client": name,
+            "key": traffic.key,
+            "quota_bytes_per_second": None if math.isinf(rate) else rate,
+            "layer": layer_report(quota_file, broker_id, now, f"clients.{name}", traffic.key),
+        }
+        for traffic in ClientTraffic
+        for name, rate in quotas.clients.of(traffic).said()
+    ]
 
 
 def _about_open_files(settings: Settings) -> Iterator[str]:
@@ -156,6 +172,7 @@ def report_lines(report: Json) -> list[str]:
         lines.append(f"first of what is behind: {', '.join(report['priorities']['order']) or 'nothing'}")
     for name, role in report["roles"].items():
         lines += ["", *_role_lines(name, role, report["at"])]
+    lines += _client_lines(report["clients"], report["at"])
     lines += keys_lines(report["tls"])
     if report["changes"]:
         lines += ["", f"next changes, from {format_time(report['at'])}:"]
@@ -165,6 +182,18 @@ def report_lines(report: Json) -> list[str]:
     if report["warnings"]:
         lines += ["", *(f"warning: {warning}" for warning in report["warnings"])]
     return lines
+
+
+def _client_lines(clients: list[Json], now: datetime) -> list[str]:
+    rows = {}
+    for each in clients:
+        name = "each other client id" if each["client"] == DEFAULT else each["client"]
+        rate = each["quota_bytes_per_second"]
+        rows[f"{name}  {each['key']}"] = (
+            f"{format_rate(math.inf if rate is None else rate)}  {layer_words(each['layer'], now)}"
+        )
+    width = max(map(len, rows), default=0)
+    return [*(["", "clients:"] if rows else []), *(f"  {name:{width}}  {told}" for name, told in rows.items())]
 
 
 def _role_lines(name: str, role: Json, now: datetime) -> list[str]:

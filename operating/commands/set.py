@@ -22,6 +22,7 @@ from proxy.quotas import RATE_KEYS, REPLICAS_KEYS, parse_rate, parse_span, shown
 from proxy.quotas.advice import about_tiny_rate
 from proxy.quotas.override import BROKER, MODE, Override, PlacedValue, added, new_id, validated
 from proxy.quotas.rate_source import LEAST_RATE
+from proxy.quotas.sections import CLIENT_KEYS
 
 from ..configuration import state_of
 from ..fleet.members import Member, at_all, author, get, local_settings, local_url, post
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     from .options import Where
 
 ENFORCE = "mode.enforce"
-KEYS = (*RATE_KEYS, *REPLICAS_KEYS, ENFORCE)
+KEYS = (*RATE_KEYS, *REPLICAS_KEYS, *CLIENT_KEYS, ENFORCE)
 _NEXT_PAIR = re.compile(r",(?=[^,=\[\]]*=)(?![^\[]*\])(?![^{]*\})")
 
 
@@ -55,6 +56,7 @@ def complete_key(ctx: click.Context, param: click.Parameter, incomplete: str) ->
 @click.option("--topic", metavar="NAME", help="Of this topic, or of a glob like 'clicks-*'.")
 @click.option("--peer", metavar="N", help="A rate for the traffic with broker N, inside the broker's own rate.")
 @click.option("--rack", metavar="NAME", help="The same for the traffic with all brokers of this rack.")
+@click.option("--client", metavar="ID", help="Of this client id, of a glob like 'etl-*', or 'default': every other.")
 @click.option(
     "--for",
     "--until",
@@ -78,6 +80,7 @@ def command(
     topic: str | None,
     peer: str | None,
     rack: str | None,
+    client: str | None,
     ends: tuple[str, ...],
     label: str | None,
     reason: str | None,
@@ -93,6 +96,7 @@ def command(
     follower.replication.throttled.rate          catch-up), or '{ auto = true, min = "…", max = "…" }'
     leader.replication.throttled.replicas      '*', '' (none), or with --topic 0:101,1:101
     follower.replication.throttled.replicas      (partition:broker)
+    producer_byte_rate, consumer_byte_rate     a rate, with --client (docs/client-quotas.md)
     mode.enforce                               true, false (observe only)
 
     or KEY=VALUE[,KEY=VALUE] as kafka-configs takes it. The file stays as it is; the newest override wins over it, key
@@ -108,7 +112,8 @@ def command(
         raise ConfigurationError(f"--for and --until: expected one end, found {' and '.join(ends)}")
     now = datetime.now(UTC).replace(microsecond=0)
     try:
-        asked, until = changes(key, text, topic=topic, peer=peer, rack=rack), end_of(ends[0] if ends else None, now)
+        asked = changes(key, text, topic=topic, peer=peer, rack=rack, client=client)
+        until = end_of(ends[0] if ends else None, now)
     except InvalidValueError as error:
         raise ConfigurationError(str(error)) from error
     new = {"id": new_id(), "label": label, "by": author(), "until": until, "reason": reason, "changes": asked}
@@ -120,9 +125,7 @@ def command(
     reverted = [] if complete or not all_or_none else _revert(replies, str(new["id"]))
     say("\n".join([*result_lines(replies, now), *_warnings(asked)]))
     if reverted:
-        left = [reply for reply in reverted if reply.error is not None and not reply.refused]
-        again = f"; {whom(left)}: no answer, it may be in force there" if left else ""
-        say(f"undone again where it was made{again}")
+        say(_undone_words(reverted))
     elif any(reply.error is None for reply in replies):
         say(f"undo: throttle-sidecar undo {new['id']}{where}")
     if not complete:
@@ -143,6 +146,12 @@ def _revert(replies: Sequence[Reply], override: str) -> list[Reply]:
     return at_all(made, partial(post, page=UNDO_PATH, body={"id": override, "by": author()}))
 
 
+def _undone_words(reverted: Sequence[Reply]) -> str:
+    left = [reply for reply in reverted if reply.error is not None and not reply.refused]
+    again = f"; {whom(left)}: no answer, it may be in force there" if left else ""
+    return f"undone again where it was made{again}"
+
+
 def _stored(new: dict[str, Any], asked: list[PlacedValue], now: datetime) -> str:
     """Store an override for the next start of this host's sidecar. Raises ConfigurationError."""
     settings = local_settings()
@@ -159,14 +168,23 @@ def _stored(new: dict[str, Any], asked: list[PlacedValue], now: datetime) -> str
     )
 
 
-def changes(key: str, text: str | None, *, topic: str | None, peer: str | None, rack: str | None) -> list[PlacedValue]:
+def changes(
+    key: str,
+    text: str | None,
+    *,
+    topic: str | None = None,
+    peer: str | None = None,
+    rack: str | None = None,
+    client: str | None = None,
+) -> list[PlacedValue]:
     """Return what ``KEY VALUE``, or ``KEY=VALUE[,KEY=VALUE]`` as kafka-configs takes it, asks for.
 
     Raises InvalidValueError. Whether a name or a value is good is for the sidecar to say.
     """
-    named = [(kind, name) for kind, name in (("topics", topic), ("peers", peer), ("racks", rack)) if name is not None]
+    options = (("topics", topic), ("peers", peer), ("racks", rack), ("clients", client))
+    named = [(kind, name) for kind, name in options if name is not None]
     if len(named) > 1:
-        raise InvalidValueError("--topic, --peer and --rack: expected one of them: each has rates of its own")
+        raise InvalidValueError("--topic, --peer, --rack and --client: expected one of them: each has rates of its own")
     place = ".".join(named[0]) if named else BROKER
     return [_change(key, text, place) for key, text in _pairs(key, text)]
 
@@ -174,10 +192,12 @@ def changes(key: str, text: str | None, *, topic: str | None, peer: str | None, 
 def _change(key: str, text: str, place: str) -> PlacedValue:
     if key not in KEYS:
         raise InvalidValueError(f"{key}: unknown key; expected one of {', '.join(KEYS)}{did_you_mean(key, KEYS)}")
+    if key in CLIENT_KEYS and not place.startswith("clients."):
+        raise InvalidValueError(f"{key}: is of clients: expected --client ID, a glob, or --client default")
     if key != ENFORCE:
         return PlacedValue(place, key, _value(key, text))
     if place != BROKER:
-        raise InvalidValueError(f"{key}: holds for the whole sidecar: leave out --topic, --peer and --rack")
+        raise InvalidValueError(f"{key}: holds for the whole sidecar: leave out --topic, --peer, --rack and --client")
     if text not in ("true", "false"):
         raise InvalidValueError(f"{key}: expected true or false, found {shown(text)}")
     return PlacedValue(MODE, "enforce", text == "true")

@@ -60,6 +60,8 @@ def holding(pages: Sequence[Page], now: datetime) -> list[str]:
         same.setdefault((page.policy, page.quotas.hash, page.version, _are_kept(page)), []).append(page)
         for line in (*_overrides(page, now), *_ahead(page, now)):
             lines.setdefault(line, []).append(page.broker)
+        for line in _clients(page):
+            lines.setdefault(line, []).append(page.broker)
     told = [_facts(group, now) for group in same.values()]
     told += [f"{whom(brokers)}{line}" for line, brokers in lines.items()]
     return [*told, REVERT] if any(page.quotas.overrides for page in pages) else told
@@ -131,6 +133,17 @@ def _ahead(page: Page, now: datetime) -> Iterator[str]:
     if change is not None and told:
         when = f"{format_time(change.at)} ({format_distance(change.at, now)})"
         yield f": next change {when}: {', '.join(told)}"
+
+
+def _clients(page: Page) -> Iterator[str]:
+    """Yield the quotas of clients, those that move most bytes first."""
+    for state in page.clients[:MOST_NAMED]:
+        quota = format_rate_in_brief(state.quota_bytes_per_second)
+        has = "" if state.rate_bytes_per_second is None else f"{format_rate_in_brief(state.rate_bytes_per_second)} of "
+        name = "each other client id" if state.entity == "default" else f"client {state.entity}"
+        yield f", {name} as a {state.kind}: {has}{quota}"
+    if len(page.clients) > MOST_NAMED:
+        yield f": {len(page.clients) - MOST_NAMED} more quotas of clients"
 
 
 def _bounds(role: RoleState) -> Iterator[str]:

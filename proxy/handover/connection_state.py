@@ -14,7 +14,7 @@ from ..relay.in_flight import HANDING, Undecoded
 from ..relay.tls_socket import TlsSocket
 from ..relay.transport import END, READ
 from .link_state import link_message, restore_link
-from .messages import ConnectionState
+from .messages import ClientMessage, ConnectionState
 
 if TYPE_CHECKING:
     from ..relay.connection import Connection
@@ -72,6 +72,7 @@ def take(connection: Connection, now: float) -> ConnectionState:
         frames=exchange.frames,
         replica_fetches=exchange.replica_fetches,
         link=link_message(link, now),
+        clients=None if exchange.clients is None else ClientMessage(*exchange.clients.state(now)),
         source=follower.source() if isinstance(follower, TlsSocket) else connection.source,
     )
 
@@ -88,6 +89,9 @@ def restore(connection: Connection, state: ConnectionState, now: float) -> None:
     exchange.frames = state.frames
     exchange.replica_fetches = state.replica_fetches
     restore_link(exchange.link, state.link, now)
+    if exchange.clients is not None and state.clients is not None:
+        muted = state.clients
+        exchange.clients.restore(now + muted.muted_seconds, muted.session_id, muted.answered)
     connection.request_reader.has_begun = state.has_begun
     if state.request_bytes:
         window = connection.request_direction.transfer.window

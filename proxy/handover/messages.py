@@ -97,6 +97,15 @@ class LinkMessage(msgspec.Struct, frozen=True):
     """In how many seconds it has brought records (`proxy.throttle.peer_latencies.LinkTimings`)."""
 
 
+class ClientMessage(msgspec.Struct, frozen=True, array_like=True):
+    """What client quotas have done to a connection; what its entity has used is forgotten."""
+
+    muted_seconds: float
+    session_id: int
+    answered: int
+    """How far the client's epoch in this fetch session is ahead of the broker's."""
+
+
 class ConnectionState(msgspec.Struct, frozen=True, tag="connection"):
     """Two sockets come beside it: the follower's, then the leader's. In place of a TLS socket, one end of a pair
     comes."""
@@ -115,6 +124,8 @@ class ConnectionState(msgspec.Struct, frozen=True, tag="connection"):
     link: LinkMessage
     source: str | None = None
     """The follower's address, where its socket is one end of a pair, which has none. None: its own socket tells it."""
+    clients: ClientMessage | None = None
+    """None: no client has a quota, or the other process is older."""
     opaque_reason: str = "framing"
     """Why frames cannot be told apart, if they cannot, `proxy.relay.in_flight.Undecoded`. An older process does not
     say."""

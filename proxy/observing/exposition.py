@@ -22,6 +22,7 @@ from prometheus_client.platform_collector import PlatformCollector
 from prometheus_client.registry import Collector
 
 from ..statistics.counters import HOLD_BUCKETS_SECONDS, Histogram
+from .client_metrics import CLIENT_METRICS
 from .own_metrics import OVERLOAD_METRICS, OWN_METRICS, TLS_METRICS
 from .quota_metrics import BOUND_METRICS, QUOTA_METRICS, RATE_METRICS
 from .traffic_metrics import TRAFFIC_METRICS, partition_rates_of
@@ -43,6 +44,7 @@ METRICS = (
     *QUOTA_METRICS,
     *RATE_METRICS,
     *BOUND_METRICS,
+    *CLIENT_METRICS,
     *OVERLOAD_METRICS,
     *TLS_METRICS,
     *OWN_METRICS,

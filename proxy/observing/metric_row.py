@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from admission.turns import BudgetNode
 
+    from ..clients.throttle import ClientThrottle
     from ..diagnostics.partition_rates import PartitionRate
     from ..diagnostics.quota_diagnostics import QuotaWarning
     from ..diagnostics.replica_stats import ReplicaStats
@@ -85,6 +86,8 @@ class Sources:
     """The next change that the clock alone will make."""
     journal: JournalStatistics | None = None
     """Counters of the journal; None: no journal is kept, and its metrics have no sample."""
+    clients: ClientThrottle | None = None
+    """The client quotas; None in tests without a server."""
     tls: Legs | None = None
     """The encrypted legs; None: no leg is encrypted."""
     partition_rates: Callable[[Role], Iterable[PartitionRate]] | None = None

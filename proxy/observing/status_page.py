@@ -20,7 +20,9 @@ from ..config.settings_values import Address
 from ..diagnostics.replica_stats import ReplicaStats
 from ..diagnostics.role_rates import RoleRates
 from ..quota_files.effective_quotas import Source
+from ..quotas.sections import ClientTraffic
 from ..roles import Role
+from .client_metrics import client_states
 from .throttle_page import (
     BoundChangeState,
     BoundState,
@@ -41,6 +43,7 @@ from .throttle_page import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
+    from ..clients.throttle import ClientThrottle
     from ..config.settings import Settings
     from ..diagnostics.quota_diagnostics import QuotaWarning
     from ..journal.writer import JournalStatistics
@@ -77,6 +80,7 @@ class StatusPage:
         others: Callable[[], list[str]] = list,
         not_kept: Callable[[], str | None] = lambda: None,
         chosen: Callable[[Role], Choice | None] = lambda _: None,
+        clients: ClientThrottle | None = None,
     ) -> None:
         self._settings = settings
         self._watch = quota_watch
@@ -90,6 +94,7 @@ class StatusPage:
         """Further warnings, ready to print."""
         self._not_kept = not_kept
         self._chosen = chosen
+        self._clients = clients
 
     def throttle(self, now: float) -> Generator[None, None, Page]:
         """Return the page `status` shows; `now` is the monotonic clock of the throttles."""
@@ -104,6 +109,7 @@ class StatusPage:
             quotas=self._reloads(next_change, overrides),
             journal=None if self._journal is None else JournalState(self._journal.lines, self._journal.dropped),
             roles={role.value: self._role(role, throttle, now) for role, throttle in self._throttles.items()},
+            clients=() if self._clients is None else tuple(client_states(self._clients, now)),
         )
 
     def _role(self, role: Role, throttle: RoleThrottle, now: float) -> RoleState:
@@ -169,6 +175,10 @@ class StatusPage:
                         "replicas": replicas[role],
                     }
                     for role in Role
+                },
+                "clients": {
+                    traffic.key: {name: _finite(rate) for name, rate in quotas.clients.of(traffic).said()}
+                    for traffic in ClientTraffic
                 },
             },
         }

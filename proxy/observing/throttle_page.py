@@ -65,6 +65,19 @@ class BoundState(msgspec.Struct, frozen=True):
     throttled_bytes_total: int
 
 
+class ClientState(msgspec.Struct, frozen=True):
+    """A quota of clients, and what they use of it."""
+
+    kind: str
+    """"producer" or "consumer"."""
+    entity: str
+    """A client id, or a glob whose clients share the quota; ``default``: each client id without a section."""
+    quota_bytes_per_second: float | None
+    """None: exempt."""
+    rate_bytes_per_second: float | None = None
+    """None: no such client has shown itself."""
+
+
 class RoleState(msgspec.Struct, frozen=True):
     quota_bytes_per_second: float | None
     """The quota; None: unlimited. Of a rate that sets itself the one chosen last."""
@@ -190,3 +203,5 @@ class Page(msgspec.Struct, frozen=True):
     roles: dict[str, RoleState]
     version: str | None = None
     journal: JournalState | None = None
+    clients: tuple[ClientState, ...] = ()
+    """Empty: no client has a quota, or an older sidecar."""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ..errors import ConfigurationError
 from ..files.reading import answers, no_answer, refuse_silent
 from ..quotas import Change, Layer, QuotaFile, Quotas, changes_ahead, effective
+from ..quotas.sections import ClientTraffic
 from ..roles import Role
 from .quota_file import kept_starts, load_last_good, read_quotas_file
 
@@ -87,7 +88,8 @@ def _differences(before: Quotas, now: Quotas) -> dict[str, tuple[object, object]
 def _facts(quotas: Quotas) -> dict[str, object]:
     listed = {f"{role.value}_replicas": quotas.of(role).listed() for role in Role}
     sources = {f"{role.value}_rate_source": _source(quotas, role) for role in Role}
-    return {**_rates(quotas), **sources, **listed, "enforce": quotas.enforce, "hash": quotas.hash}
+    clients = {traffic.key: dict(quotas.clients.of(traffic).said()) for traffic in ClientTraffic}
+    return {**_rates(quotas), **sources, **listed, **clients, "enforce": quotas.enforce, "hash": quotas.hash}
 
 
 def _source(quotas: Quotas, role: Role) -> str | None:

@@ -38,6 +38,8 @@ def advise(quota_file: QuotaFile, broker_id: int, now: datetime, *, roles: Colle
         warnings += _about_section(section, broker_id, now)
     if METADATA_TOPIC in quota_file.base.topics:
         warnings.append(f"{quota_file.base.topics[METADATA_TOPIC].path}: the metadata log is never throttled")
+    if quotas.clients and Role.LEADER not in roles:
+        warnings.append("clients: quotas are set, but proxy.toml has no [ingress]: they bound nothing here")
     for role in Role:
         warnings += _about_role(role, quotas.of(role), broker_id, served=role in roles)
         warnings += _about_finer(role, quotas.of(role))

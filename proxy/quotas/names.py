@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
 
+_WILDCARDS = re.compile(r"\[[^\]]*\]|[*?]")
 _WILDCARD = re.compile(r"[?\[]")
 _TRANSLATED = re.compile(r"\(\?s:(.*)\)\\[zZ]", re.DOTALL)
 _MOST_CACHED = 4096
@@ -31,6 +32,8 @@ _BROKER = re.compile(r"0|[1-9][0-9]{0,9}", re.ASCII)
 RACK = re.compile(r"[^\x00-\x1f\x7f\"\\]{1,249}")
 """broker.rack is any text; one with quotes, backslashes or control characters is refused, for the sake of messages and
 labels, which show it as it is."""
+CLIENT = RACK
+"""A client id is any text as well (`client.id`); or a glob of client ids."""
 SET_TWICE = "set twice, as a dotted key and as a quoted one"
 _BARE = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)
 
@@ -108,6 +111,11 @@ class Glob:
 def glob_of(text: str) -> Glob:
     """Return the glob of a text, from a cache: quotas are worked out anew more often than globs are written."""
     return Glob(text)
+
+
+def specificity(glob: str) -> tuple[int, str]:
+    """Return the sort key of a glob: the longest first, by the number of literal characters, then by name."""
+    return -len(_WILDCARDS.sub("", glob)), glob
 
 
 def _part(text: str) -> _Part:

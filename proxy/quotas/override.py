@@ -6,6 +6,7 @@ A place is written like a section of quotas.toml:
     peers.102         its traffic with broker 102
     racks.eu-1b       its traffic with a rack
     topics.orders     a topic; topics.clicks-* is a glob
+    clients.etl       a client id or glob; clients.default every other client id
     mode              with the key `enforce`
 
 `said` finds the layer of an effective value, and the values that it hides. Pure; time is an argument. Invariants: the
@@ -24,20 +25,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from ..errors import ConfigurationError
-from .names import GLOB_WILDCARD, glob_of
+from .names import GLOB_WILDCARD, glob_of, specificity
 from .reading import parse_layer
-from .rules import specificity
-from .sections import RATE_KEYS, REPLICAS_KEYS
+from .sections import CLIENT_KEYS, DEFAULT, RATE_KEYS, REPLICAS_KEYS
 from .units import UNLIMITED, format_rate, shown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from .sections import Layer, QuotaFile, Section
 
 
 BROKER, MODE = "broker", "mode"
-_NAMED = ("peers", "racks", "topics")
+_NAMED = ("peers", "racks", "topics", "clients")
 MOST_CHANGES = 10_000
 MOST_LABEL_CHARACTERS, MOST_TEXT_CHARACTERS = 100, 500
 _ID = re.compile(r"[0-9a-f]{4,16}")
@@ -153,7 +153,7 @@ def _table_of(place: str, broker_id: int, document: dict[str, Any]) -> dict[str,
         table: dict[str, Any] = document.setdefault(MODE, {})
         return table
     elif kind not in _NAMED or not name:
-        expected = f"expected {BROKER}, {MODE}, peers.ID, racks.NAME or topics.NAME"
+        expected = f"expected {BROKER}, {MODE}, peers.ID, racks.NAME, topics.NAME or clients.NAME"
         raise ConfigurationError(f"place: {expected}, found {shown(place)}")
     section: dict[str, Any] = document.setdefault(kind, {}).setdefault(name, {})
     return section
@@ -254,23 +254,28 @@ def _sections(layer: Layer, broker_id: int, place: str, key: str) -> Iterator[Se
         "peers": lambda: layer.peers.get(int(name)),
         "racks": lambda: layer.racks.get(name),
         "topics": lambda: layer.topics.get(name),
+        "clients": lambda: layer.client_default if name == DEFAULT else layer.clients.get(name),
     }
     if kind in own and (section := own[kind]()) is not None:
         yield section
     if kind == "topics":
-        yield from _matching(layer, name)
+        yield from _matching(layer.globs, name)
+    if kind == "clients" and name != DEFAULT:
+        yield from _matching(layer.client_globs, name)
+        if layer.client_default is not None:
+            yield layer.client_default
     if kind == "broker" or (kind == "topics" and key in REPLICAS_KEYS):
         yield from (each for each in (layer.brokers.get(broker_id), layer.broker_default) if each is not None)
 
 
-def _matching(layer: Layer, name: str) -> Iterator[Section]:
+def _matching(globs: Mapping[str, Section], name: str) -> Iterator[Section]:
     if GLOB_WILDCARD.search(name):
-        if name in layer.globs:
-            yield layer.globs[name]
+        if name in globs:
+            yield globs[name]
         return
-    for glob in sorted(layer.globs, key=specificity):
+    for glob in sorted(globs, key=specificity):
         if glob_of(glob).matches(name):
-            yield layer.globs[glob]
+            yield globs[glob]
 
 
 def _says(section: Section, key: str) -> bool:
@@ -278,6 +283,8 @@ def _says(section: Section, key: str) -> bool:
         return RATE_KEYS[key] in section.rates
     if key in REPLICAS_KEYS:
         return REPLICAS_KEYS[key] in section.replicas
+    if key in CLIENT_KEYS:
+        return CLIENT_KEYS[key] in section.client_rates
     return section.enforce is not None
 
 
@@ -288,10 +295,14 @@ def _in_words(section: Section, key: str, broker_id: int) -> str:
     if key in REPLICAS_KEYS:
         listed = str(section.replicas[REPLICAS_KEYS[key]].partitions_on(broker_id)) or "none"
         return listed if len(listed) <= MOST_CHARACTERS else f"{listed[:MOST_CHARACTERS]}…"
+    if key in CLIENT_KEYS:
+        return format_rate(section.client_rates[CLIENT_KEYS[key]])
     return str(section.enforce).lower()
 
 
 def _default(place: str, key: str) -> str:
     if key in RATE_KEYS:
         return UNLIMITED if place == "broker" else "no rate of its own"
+    if key in CLIENT_KEYS:
+        return UNLIMITED
     return "none" if key in REPLICAS_KEYS else "true"

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import ConfigurationError, InvalidValueError, beginning
 from ..files.toml_reading import KeyLines, did_you_mean, parse_toml
-from .names import GLOB_WILDCARD, RACK, TOPIC_OR_GLOB, flattened, is_broker_id, quoted
+from .names import CLIENT, GLOB_WILDCARD, RACK, TOPIC_OR_GLOB, flattened, is_broker_id, quoted
 from .priorities import parse_priorities
-from .sections import DEFAULT, RATE_KEYS, UNTIL, Draft, Layer, Of, QuotaFile, Section, parse_until
+from .sections import CLIENT_KEYS, DEFAULT, RATE_KEYS, UNTIL, Draft, Layer, Of, QuotaFile, Section, parse_until
 from .units import shown
 
 if TYPE_CHECKING:
@@ -33,7 +33,9 @@ MOST_GLOBS = 500
 MOST_RATES = 100
 """The most topics and globs, the most peers, and the most racks that may have a rate of their own in one layer: a fetch
 of replicas that are behind looks at the budget of each of its topics."""
-_LAYER_KEYS = ("brokers", "peers", "racks", "topics", "mode")
+MOST_CLIENTS = 500
+"""The most client ids and globs of one layer."""
+_LAYER_KEYS = ("brokers", "peers", "racks", "topics", "clients", "mode")
 PRIORITIES = "priorities"
 _FILE_KEYS = (*_LAYER_KEYS, PRIORITIES)
 _REMOVED = {
@@ -94,7 +96,7 @@ class _Reader:
 
     def _read(self, document: Toml, content: bytes) -> QuotaFile:
         for key in document.keys() - set(_FILE_KEYS):
-            expected = "brokers, peers, racks, topics, mode or priorities"
+            expected = "brokers, peers, racks, topics, clients, mode or priorities"
             unknown = f"unknown key; expected {expected}{did_you_mean(key, _FILE_KEYS)}"
             self._refuse(key, _REMOVED.get(key, unknown))
         base = self._layer(document)
@@ -140,10 +142,14 @@ class _Reader:
         self._peers(self._table(table, "peers", f"{prefix}peers"), found)
         self._racks(self._table(table, "racks", f"{prefix}racks"), found)
         self._topics(self._table(table, "topics", f"{prefix}topics"), found)
+        self._clients(self._table(table, "clients", f"{prefix}clients"), found)
         mode = None
         if "mode" in table:
             mode = self._mode(self._table(table, "mode", f"{prefix}mode"), f"{prefix}mode", until)
-        return Layer(found.brokers, found.default, found.topics, found.globs, mode, found.peers, found.racks)
+        return Layer(
+            found.brokers, found.default, found.topics, found.globs, mode, found.peers, found.racks,
+            clients=found.clients, client_globs=found.client_globs, client_default=found.client_default,
+        )  # fmt: skip
 
     def _mode(self, table: Toml, path: str, until: datetime | None) -> Section:
         for key in table.keys() - {"enforce", UNTIL}:
@@ -202,15 +208,30 @@ class _Reader:
             self._refuse(f"{found.prefix}topics", f"{expected} (a list of exact names may be as long as it likes)")
         self._bound_rates(f"{found.prefix}topics", [*found.topics.values(), *found.globs.values()])
 
+    def _clients(self, table: Toml, found: _Found) -> None:
+        for name in table:
+            path = f"{found.prefix}clients.{quoted(name)}"
+            if not CLIENT.fullmatch(name):
+                expected = "expected a client id or glob without quotes and backslashes"
+                self._refuse(path, f"{expected} and control characters, of 1 to 249 characters, found {shown(name)}")
+            section = self._section(path, self._table(table, name, path), found, Of.CLIENT)
+            if name == DEFAULT:
+                found.client_default = section
+            else:
+                (found.client_globs if GLOB_WILDCARD.search(name) else found.clients)[name] = section
+        if len(found.clients) + len(found.client_globs) > MOST_CLIENTS:
+            expected = f"expected at most {MOST_CLIENTS} clients, found {len(found.clients) + len(found.client_globs)}"
+            self._refuse(f"{found.prefix}clients", expected)
+
     def _section(self, path: str, table: Toml, found: _Found, of: Of) -> Section:
         draft = Draft(of, found.since)
-        for key, value in flattened(table, whole=RATE_KEYS):
+        for key, value in flattened(table, whole=(*RATE_KEYS, *CLIENT_KEYS)):
             try:
                 draft.set(key, value, path=path)
             except InvalidValueError as error:
                 self._refuse(f"{path}.{key}", str(error))
         until = _earlier(draft.until, found.until)
-        return Section(path, draft.rates, draft.sources, draft.replicas, until=until)
+        return Section(path, draft.rates, draft.sources, draft.replicas, until=until, client_rates=draft.client_rates)
 
 
 @dataclass(slots=True)
@@ -226,6 +247,9 @@ class _Found:
     globs: dict[str, Section] = field(default_factory=dict)
     peers: dict[int, Section] = field(default_factory=dict)
     racks: dict[str, Section] = field(default_factory=dict)
+    clients: dict[str, Section] = field(default_factory=dict)
+    client_globs: dict[str, Section] = field(default_factory=dict)
+    client_default: Section | None = None
 
 
 def _earlier(one: datetime | None, other: datetime | None) -> datetime | None:

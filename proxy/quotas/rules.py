@@ -10,13 +10,13 @@ are those that traffic meets: the end of a section that hides nothing is not one
 from __future__ import annotations
 
 import math
-import re
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from ..roles import Role
+from .client_rates import NO_CLIENT_RATES, ClientRates, client_rates
 from .finer_rates import NO_FINER_RATES, FinerRates
-from .names import glob_of
+from .names import glob_of, specificity
 from .priorities import DEFAULT_PRIORITIES, Priorities
 from .replicas import EVERY_PARTITION, NO_PARTITION, Partitions
 from .units import format_rate
@@ -38,7 +38,6 @@ METADATA_TOPIC = "__cluster_metadata"
 METADATA_TOPIC_ID = bytes(15) + b"\x01"
 """Uuid.METADATA_TOPIC_ID."""
 _Name = TypeVar("_Name", int, str)
-_GLOB_WILDCARDS = re.compile(r"\[[^\]]*\]|[*?]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +158,8 @@ class Quotas:
     """The time to work this out again: the earliest `until` ahead."""
     priorities: Priorities = DEFAULT_PRIORITIES
     """The order in which replicas that are behind go."""
+    clients: ClientRates = NO_CLIENT_RATES
+    """The rates of clients of the ingress."""
     until: Mapping[Role, datetime] = field(default_factory=dict)
     """When something that a role's quota is made of ends by an `until`; no entry if nothing does."""
 
@@ -167,7 +168,9 @@ class Quotas:
 
     def means_the_same_as(self, other: Quotas) -> bool:
         """Return True if traffic is treated alike under both."""
-        mine, others = ((each.leader, each.follower, each.enforce, each.priorities) for each in (self, other))
+        mine, others = (
+            (each.leader, each.follower, each.enforce, each.priorities, each.clients) for each in (self, other)
+        )
         return mine == others
 
 
@@ -182,6 +185,7 @@ def effective(quota_file: QuotaFile, broker_id: int, now: datetime) -> Quotas:
         enforce=mode is None or mode.enforce is not False,
         hash=quota_file.hash,
         priorities=quota_file.priorities,
+        clients=client_rates(quota_file.layers, now),
         next_change=min(_changes(quota_file, broker_id, now), default=None),
         until={role: end for role, end in ends.items() if end is not None},
     )
@@ -287,11 +291,6 @@ def _by_topic(
         for name in sorted(found, key=specificity):
             globs.setdefault(name, found[name])
     return topics, globs
-
-
-def specificity(glob: str) -> tuple[int, str]:
-    """Return the sort key of a glob: the longest first, by the number of literal characters, then by name."""
-    return -len(_GLOB_WILDCARDS.sub("", glob)), glob
 
 
 MOST_MOMENTS = 100

@@ -37,9 +37,25 @@ _SECTION_KEYS = (*RATE_KEYS, *REPLICAS_KEYS, UNTIL)
 _KEY_OF = {role: key for key, role in RATE_KEYS.items()}
 
 
+class ClientTraffic(enum.Enum):
+    """What a client quota bounds: bytes of Produce requests, or of Fetch responses; the value is the metrics' label."""
+
+    PRODUCER = "producer"
+    CONSUMER = "consumer"
+
+    @property
+    def key(self) -> str:
+        return f"{self.value}_byte_rate"
+
+
+CLIENT_KEYS = {traffic.key: traffic for traffic in ClientTraffic}
+_CLIENT_SECTION_KEYS = (*CLIENT_KEYS, UNTIL)
+
+
 @dataclass(frozen=True, slots=True)
 class Section:
-    """One ``[brokers.…]``, ``[peers.…]``, ``[racks.…]``, ``[topics.…]`` or ``[mode]``: only the keys that it sets."""
+    """A ``[brokers.…]``, ``[peers.…]``, ``[racks.…]``, ``[topics.…]``, ``[clients.…]`` or ``[mode]``: only the keys
+    that it sets."""
 
     path: str
     """The section's name as it is written in the file: ``topics."clicks-*"``."""
@@ -50,6 +66,8 @@ class Section:
     replicas: Mapping[Role, ReplicaList] = field(default_factory=dict)
     enforce: bool | None = None
     """Whether quotas are enforced; ``[mode]`` alone sets it."""
+    client_rates: Mapping[ClientTraffic, float] = field(default_factory=dict)
+    """Bytes per second; ``[clients.…]`` alone sets them."""
     until: datetime | None = None
     """The end, which in an override is no later than the override; None: it does not end."""
 
@@ -75,6 +93,10 @@ class Layer:
     """Rates of the traffic with another broker, by its id."""
     racks: Mapping[str, Section] = field(default_factory=dict)
     """Rates of the traffic with all brokers of another rack, by its name."""
+    clients: Mapping[str, Section] = field(default_factory=dict)
+    """Rates of clients, by exact client id."""
+    client_globs: Mapping[str, Section] = field(default_factory=dict)
+    client_default: Section | None = None
     override: str = ""
     """Id of the override that it is; empty: of the file."""
 
@@ -88,6 +110,12 @@ class Layer:
             yield self.brokers[broker_id]
         yield from self._of_every_broker()
 
+    def client_sections(self) -> Iterator[Section]:
+        yield from self.clients.values()
+        yield from self.client_globs.values()
+        if self.client_default is not None:
+            yield self.client_default
+
     def _of_every_broker(self) -> Iterator[Section]:
         if self.broker_default is not None:
             yield self.broker_default
@@ -95,6 +123,7 @@ class Layer:
         yield from self.racks.values()
         yield from self.topics.values()
         yield from self.globs.values()
+        yield from self.client_sections()
         if self.mode is not None:
             yield self.mode
 
@@ -134,20 +163,23 @@ class QuotaFile:
 
 
 class Of(enum.Enum):
-    """The subject of a section: a broker, a peer, a rack or a topic."""
+    """The subject of a section: a broker, a peer, a rack, a topic or a client."""
 
     BROKER = "brokers"
     PEER = "peers"
     RACK = "racks"
     TOPIC = "topics"
+    CLIENT = "clients"
 
     @property
     def keys(self) -> tuple[str, ...]:
         """Those that it may have."""
+        if self is Of.CLIENT:
+            return _CLIENT_SECTION_KEYS
         return (*RATE_KEYS, UNTIL) if self in (Of.PEER, Of.RACK) else _SECTION_KEYS
 
 
-_NAMED = {Of.TOPIC: "topic", Of.RACK: "rack"}
+_NAMED = {Of.TOPIC: "topic", Of.RACK: "rack", Of.CLIENT: "client"}
 """The kinds of section whose names may have dots, in words."""
 
 
@@ -162,6 +194,7 @@ class Draft:
     rates: dict[Role, float] = field(default_factory=dict)
     sources: dict[Role, RateSource] = field(default_factory=dict)
     replicas: dict[Role, ReplicaList] = field(default_factory=dict)
+    client_rates: dict[ClientTraffic, float] = field(default_factory=dict)
     until: datetime | None = None
     keys: set[str] = field(default_factory=set)
 
@@ -176,6 +209,8 @@ class Draft:
             self._set_rate(RATE_KEYS[key], value, path)
         elif key in REPLICAS_KEYS:
             self.replicas[REPLICAS_KEYS[key]] = _parse_list(value, of_broker=self.of is Of.BROKER)
+        elif key in CLIENT_KEYS:
+            self.client_rates[CLIENT_KEYS[key]] = _parse_client_rate(value)
         else:
             self.until = parse_until(value)
 
@@ -203,6 +238,15 @@ def parse_until(value: object) -> datetime:
     raise InvalidValueError(f"expected a date and time with an offset, like 2026-12-01T06:00:00Z, found {shown(value)}")
 
 
+def _parse_client_rate(value: object) -> float:
+    if isinstance(value, dict):
+        raise InvalidValueError(f'expected a rate like "10MiB/s", found {shown(value)}')
+    rate = parse_rate(value)
+    if rate <= 0:
+        raise InvalidValueError(f"expected a rate above 0, as Kafka does, found {shown(value)}")
+    return rate
+
+
 def _parse_list(value: object, *, of_broker: bool) -> ReplicaList:
     replicas = parse_replicas(value)
     if of_broker and replicas.entries:
@@ -213,10 +257,11 @@ def _parse_list(value: object, *, of_broker: bool) -> ReplicaList:
 
 
 def _unknown(path: str, key: str, value: object, of: Of) -> str:
-    if key in REPLICAS_KEYS:
+    if key in REPLICAS_KEYS and of is not Of.CLIENT:
         return "a list of replicas belongs to a topic or a broker: set it in [topics.…] or [brokers.…]"
     known = of.keys
-    rest = next((key.removesuffix(f".{known}") for known in _SECTION_KEYS if key.endswith(f".{known}")), None)
+    ends = _CLIENT_SECTION_KEYS if of is Of.CLIENT else _SECTION_KEYS
+    rest = next((key.removesuffix(f".{known}") for known in ends if key.endswith(f".{known}")), None)
     if isinstance(value, dict):
         rest = key
     if rest is None or of not in _NAMED:

@@ -93,18 +93,21 @@ async def relay(
     dial: Dial = connect,
     reaper: Reaper | None = None,
     restore: Callable[[Connection], object] | None = None,
+    clients: Callable[[InFlightRequests, float], Callable[[], None]] | None = None,
 ) -> None:
     """Relay `follower` to `upstream` until either ends or a drain closes it. Never raises but Cancelled.
 
     `poller` wakes the two directions; None: Trio does, wherever there is no epoll. `ended` is called when the
     connection has ended, with the seconds that it lasted. `reaper` ends the connection if it stalls or is idle for
     too long. `restore` is called before the connection runs, to give it the state that it had in another process.
+    `clients` lets client quotas take part in the connection, and returns the way to end that.
     """
     exchange = InFlightRequests(Link(throttle, peer, leader=upstream), changes, log)
     if reaper is not None:
         exchange.buffers = reaper.buffers
     throttle.statistics.connections += 1
     began = trio.current_time()
+    detach = None if clients is None else clients(exchange, began)
     ends, connection = [follower], None
     try:
         leader = await dial(upstream, timeout_seconds=limits.connect_timeout_seconds)
@@ -121,6 +124,8 @@ async def relay(
         for end in ends:
             if connection is None or end not in connection.left:
                 end.close()
+        if detach is not None:
+            detach()
         exchange.close(trio.current_time())
         throttle.statistics.connections -= 1
         throttle.statistics.ended[(exchange.cause or Cause.DRAINED).value] += 1

@@ -143,6 +143,10 @@ class FetchHandler:
         exchange.sent_whole(correlation_id, decision.pending)
         return total if decision.frame is None else Replace(total, with_length(decision.frame))
 
+    def answer(self, answer: Answer, total: int) -> Step:
+        """Have the next request of the window, of `total` bytes, answered here in its turn."""
+        return self._hold(Held(None, answer, self._exchange.changes.count), total)
+
     def answered(self) -> None:
         """Note that the held request has been dealt with: the next one may come."""
         self.held = None

@@ -62,6 +62,9 @@ class HoldWaits:
         if held is not None and isinstance(held.decision, Hold) and not self._decision.due:
             self._held.set()
             return True
+        if held is None and self._is_muted:
+            self._held.set()
+            return True
         self.for_answers = True
         self.look()
         return False
@@ -107,12 +110,26 @@ class HoldWaits:
             await self._held.wait()
             self._held = trio.Event()
             held = self._decision.held
+            if held is None:
+                await self._wait_unmuted()
+                self._later(self._requests)
             if held is not None and isinstance(held.decision, Hold):
                 with trio.move_on_at(held.decision.until):
                     while changes.count == held.changes:
                         await changes.wait()
                 self._decision.due = True
                 self._later(self._requests)
+
+    @property
+    def _is_muted(self) -> bool:
+        clients = self._exchange.clients
+        return clients is not None and clients.muted_until > trio.current_time()
+
+    async def _wait_unmuted(self) -> None:
+        """Wait until a client's throttle time is over (KIP-219). Quotas that change may shorten it."""
+        while (clients := self._exchange.clients) is not None and self._is_muted:
+            with trio.move_on_at(clients.muted_until):
+                await self._exchange.changes.wait()
 
 
 def _to_nobody(direction: Direction) -> None:

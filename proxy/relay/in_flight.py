@@ -9,7 +9,7 @@ from __future__ import annotations
 import enum
 from collections import deque
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from protocol.wire.correlation import Correlator
 
@@ -20,10 +20,12 @@ if TYPE_CHECKING:
 
     from ..logs.log import Log
     from ..statistics.counters import RoleStatistics
+    from ..throttle.decision import Answer
     from ..throttle.link import Link
     from ..throttle.pending_fetch import PendingFetch
     from ..topology.racks import Relayed
-    from .direction import Cause
+    from .direction import Cause, Step
+    from .transfer import Window
 
 
 MAX_FRAME_BYTES = 2**31 - 1
@@ -131,6 +133,22 @@ class Buffers:
         self.held -= size
 
 
+class ClientQuotas(Protocol):
+    """Looks at each frame before its reader does; `clients.frames` says what it returns."""
+
+    @property
+    def muted_until(self) -> float:
+        """Until then, by Trio's clock, nothing is read from the client."""
+
+    def request(self, window: Window, now: float) -> Step | Answer | None: ...
+
+    def response(self, window: Window, now: float) -> Step | None: ...
+
+    def state(self, now: float) -> tuple[float, int, int]: ...
+
+    def restore(self, muted_until: float, session_id: int, answered: int) -> None: ...
+
+
 class Service(enum.Enum):
     """The service that a connection still gets."""
 
@@ -190,6 +208,8 @@ class InFlightRequests:
     relayed: Relayed = field(init=False)
     buffers: Buffers = field(default_factory=Buffers)
     """What all connections hold of frames that have to be whole."""
+    clients: ClientQuotas | None = None
+    """The client quotas' part in the connection; None: none can bound it, or it is of the egress."""
     reading: int = 0
     """The number, from 1, of the request that has to be whole before anything is done with it, and is not yet; 0: there
     is none. A number that stays the same for too long is a request that stalls."""

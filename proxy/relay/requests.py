@@ -30,6 +30,7 @@ from protocol.wire.correlation import MAX_PLAUSIBLE_VERSION, State, expects_resp
 from protocol.wire.framing import LENGTH_PREFIX_BYTES, frame_size, whole_request
 from protocol.wire.headers import RequestHead, peek_request
 
+from ..throttle.decision import Answer
 from ..throttle.work_in_steps import run_through
 from .direction import MOST_FRAMES, rest
 from .fetch_handling import FetchHandler
@@ -72,11 +73,12 @@ KAFKA = State.KAFKA
 class RequestReader:
     """Reads what one connection's follower sends. `clock` tells Trio's time."""
 
-    __slots__ = ("_exchange", "_limits", "_reserved", "_untouched", "decision", "has_begun")
+    __slots__ = ("_clock", "_exchange", "_limits", "_reserved", "_untouched", "decision", "has_begun")
 
     def __init__(self, exchange: InFlightRequests, limits: LimitSettings, clock: Callable[[], float]) -> None:
         self._exchange = exchange
         self._limits = limits
+        self._clock = clock
         self.has_begun = False
         """The follower's first bytes have been looked at, which tell whether it speaks TLS."""
         self._reserved = 0
@@ -85,7 +87,7 @@ class RequestReader:
         """Why the requests of the connection's fetch session pass untouched; None: they are decided."""
         self.decision = FetchHandler(exchange, clock)
 
-    def read(self, window: Window) -> Step:
+    def read(self, window: Window) -> Step:  # noqa: C901 - every frame goes through here, and each call costs
         """Return what to do next. Raises ProtocolError if a request must not go on, or is none."""
         exchange = self._exchange
         if exchange.request is not NO_REQUEST and (waiting := self.decision.go_on()) is not None:
@@ -101,6 +103,13 @@ class RequestReader:
             exchange.waits_for_room()
             return HELD
         step: Step | None = None
+        if exchange.clients is not None:
+            room = 1  # each request is looked at
+            found = exchange.clients.request(window, self._clock())
+            if isinstance(found, Answer):
+                found = self.decision.answer(found, LENGTH_PREFIX_BYTES + _size(window, exchange.correlator))
+            if found is not None:
+                return self._noted(found)
         if exchange.link.throttle.is_idle:
             self._untouched = None  # another session may begin meanwhile, and pass unseen
         elif exchange.correlator.state is KAFKA:
@@ -158,12 +167,14 @@ class RequestReader:
 
     def _frame(self, window: Window, total: int) -> Step:
         """Read the frame at the window's start, which is not all there, or needs more than the fast path."""
-        exchange = self._exchange
-        step = self._by_header(window, total)
+        return self._noted(self._by_header(window, total))
+
+    def _noted(self, step: Step) -> Step:
+        """Note whether a request has to be whole that is not yet."""
         if not isinstance(step, Need):
             self._has_read()
-        elif not exchange.reading:
-            exchange.begins_reading()
+        elif not self._exchange.reading:
+            self._exchange.begins_reading()
         return step
 
     def _has_read(self) -> None:

@@ -53,7 +53,7 @@ class ResponseReader:
         self._passes = False
         """The bytes that were told to go on end with a response that passes as it is."""
 
-    def read(self, window: Window) -> Step:
+    def read(self, window: Window) -> Step:  # noqa: C901 - every frame goes through here, and each call costs
         """Return what to do next. Raises ProtocolError when an altered response cannot be finished; bad framing turns
         the connection opaque."""
         exchange = self._exchange
@@ -63,7 +63,13 @@ class ResponseReader:
             return self._answers.read(window)
         if exchange.opaque or window.end - window.start < LENGTH_PREFIX_BYTES:
             return rest(window, opaque=exchange.opaque is not None)
-        passable, whole = passable_responses(window, exchange)
+        most = MOST_FRAMES
+        if exchange.clients is not None:
+            most = 1  # each response is looked at
+            step = exchange.clients.response(window, self._clock())
+            if step is not None:
+                return step
+        passable, whole = passable_responses(window, exchange, most)
         if passable:
             self._passes = True
             return passable
@@ -110,11 +116,13 @@ class ResponseReader:
             self._answers.lost(now)
 
 
-def passable_responses(window: Window, exchange: InFlightRequests) -> tuple[int, tuple[int, int] | None]:
+def passable_responses(
+    window: Window, exchange: InFlightRequests, most: int = MOST_FRAMES
+) -> tuple[int, tuple[int, int] | None]:
     """Return how many bytes at the window's start may go on to the follower, and the response behind them if all of it
     is there: where it ends, and its correlation id. If any bytes may go on, `exchange.responded` is due."""
     buffer, at, end = window.buffer, window.start, window.end
-    for _ in range(MOST_FRAMES):
+    for _ in range(most):
         whole = whole_response(buffer, at, end)
         if whole is None or not exchange.received_whole(whole[1]):
             return at - window.start, whole

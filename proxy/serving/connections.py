@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import trio
 
+from ..clients.frames import attach_clients
 from ..handover.serving import go_on
 from ..process.supervision import Task
 from ..relay.connection import relay
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from ..changes import Changes
+    from ..clients.throttle import ClientThrottle
     from ..config.settings import LimitSettings
     from ..handover.serving import HandOver
     from ..journal.history import History
@@ -44,6 +46,7 @@ class Shared(NamedTuple):
     history: History
     reaper: Reaper
     log: Log
+    clients: ClientThrottle
 
 
 class Connections:
@@ -69,11 +72,11 @@ class Connections:
     async def accept(self, listeners: Sequence[tuple[Route, trio.SocketListener]]) -> None:
         """Serve every listener until a drain is over: at its deadline what is left is closed. Listeners stay open until
         a process that takes over is certain to serve them."""
-        limits, changes, draining, history, reaper, log = self._shared
+        limits, changes, draining, history, reaper, log, clients = self._shared
         async with open_poller(self.poller_failed) as poller, trio.open_nursery() as handlers:
             relayed = partial(
                 relay, limits=limits, changes=changes, draining=draining, poller=poller,
-                log=log, ended=history.connection_ended, reaper=reaper,
+                log=log, ended=history.connection_ended, reaper=reaper, clients=partial(attach_clients, clients),
             )  # fmt: skip
             async with AsyncExitStack() as opened:
                 for _, listener in listeners:

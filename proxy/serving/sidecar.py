@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import trio
 
 from ..changes import Changes
+from ..clients.throttle import ClientThrottle
 from ..cluster.broker_client import KnownBrokers
 from ..cluster.questions import RackQuestion, ReplicaCountQuestion, TopicNameQuestion
 from ..cluster.view import follow_cluster
@@ -100,6 +101,7 @@ class Sidecar:
             settings, self.legs, Redirected(), meet=self._brokers.meet, refused=statistics.follower, log=log
         )
         self._throttles = {role: self._throttle(role, statistics, now) for role in Role}
+        self._clients = ClientThrottle(settings.quotas, quota_watch.current, now)
         self._reaper = Reaper(limits, Buffers(limits.max_held_bytes), self._throttles.values(), log)
         self.accept_limiter = AcceptLimiter(limits, log, memory_is_short=lambda: self._reaper.stops_accepting)
         self._served = {route.role for route in routes(settings)}
@@ -117,7 +119,7 @@ class Sidecar:
         self.site = self._site(statistics, turn)
         self.handover = HandOver(settings, self._throttles, self._draining, manager=manager, log=log)
         self.connections = Connections(
-            Shared(limits, self._changes, self._draining, self.history, self._reaper, log),
+            Shared(limits, self._changes, self._draining, self.history, self._reaper, log, self._clients),
             self._throttles,
             accept_limiter=self.accept_limiter,
             connection_setup=connection_setup,
@@ -172,6 +174,7 @@ class Sidecar:
             not_kept=lambda: self._keeper.error,
             replica_stats=lambda role, _: self._replica_stats_task.last(role),
             chosen=self._rate_controller.choice,
+            clients=self._clients,
             others=self._warnings,
         )
         return Site(
@@ -216,6 +219,7 @@ class Sidecar:
             overload=Overload(self.accept_limiter, self._reaper),
             remembered_replicas=lambda role: self._throttles[role].remembered.count,
             http=self.http,
+            clients=self._clients,
             tls=self.legs,
             journal=None if self.journal is None else self.journal.statistics,
         )
@@ -259,6 +263,7 @@ class Sidecar:
 
     def _quota_holds(self, role: Role, reason: str) -> None:
         """Put another quota in force, for requests that wait as well."""
+        self._clients.apply(self._watch.current, trio.current_time())
         self._changes.notify()
         self.history.quota(self._throttles[role], reason)
 

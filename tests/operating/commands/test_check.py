@@ -174,6 +174,30 @@ def test_rates_inside_the_roles_are_shown(config: Path, sidecar: Sidecar) -> Non
     assert report["warnings"] == []
 
 
+def test_quotas_of_clients_are_shown_with_their_layers(config: Path, sidecar: Sidecar) -> None:
+    (config.parent / "quotas.toml").write_text(
+        "[clients.default]\nproducer_byte_rate = 1048576\n"
+        '[clients."etl-*"]\nproducer_byte_rate = "2MiB/s"\nuntil = 2100-01-01T00:00:00Z\n'
+        '[clients.free]\nconsumer_byte_rate = "unlimited"\n'
+    )
+    result = sidecar("check", "--config", config)
+    assert (
+        "\nclients:\n"
+        '  etl-*  producer_byte_rate                 2.00 MiB/s (2097152 B/s)  (clients."etl-*", until 2100-01-01 '
+    ) in result.output
+    assert (
+        "\n  each other client id  producer_byte_rate  1.00 MiB/s (1048576 B/s)  (clients.default)\n" in result.output
+    )
+    assert "\n  free  consumer_byte_rate                  unlimited  (clients.free)\n" in result.output
+    assert ": client etl-* producer_byte_rate 2.00 MiB/s (2097152 B/s) -> unlimited\n" in result.output
+    report = json.loads(sidecar("check", "--config", config, "--json").output)
+    assert [(each["client"], each["key"], each["quota_bytes_per_second"]) for each in report["clients"]] == [
+        ("etl-*", "producer_byte_rate", 2 * 2**20),
+        ("default", "producer_byte_rate", 2**20),
+        ("free", "consumer_byte_rate", None),
+    ]
+
+
 def test_who_goes_first_is_shown_if_it_was_said(config: Path, sidecar: Sidecar) -> None:
     quotas = config.parent / "quotas.toml"
     quotas.write_text('[priorities]\norder = ["topic:payments", "under-min-isr"]\nmin.insync.replicas = 3\n')

@@ -189,6 +189,11 @@ def test_the_newest_wins_and_the_one_below_is_said_to_be_hidden(sidecars: dict[i
         ((RATE, "1", "--for", "2h", "--until", "9000-01-01T00:00:00Z"), "expected one end, found 2h and 9000"),
         ((RATE, "1", "--peer", "x"), "peers.x: expected the other broker's id"),
         ((RATE, "1", "--peer", "102", "--rack", "a"), "expected one of them"),
+        (("producer_byte_rate", "1"), "is of clients: expected --client ID"),
+        (("producer_byte_rate", "1", "--topic", "x"), "is of clients: expected --client ID"),
+        (("producer_byte_rate", "0", "--client", "x"), "expected a rate above 0"),
+        ((RATE, "1", "--client", "x"), "unknown key; expected one of producer_byte_rate"),
+        ((RATE, "1", "--client", "x", "--peer", "102"), "expected one of them"),
         (("mode.enforce", "no"), "expected true or false"),
         (("mode.enforce", "true", "--topic", "x"), "leave out --topic"),
         ((RATE, "{ auto = true"), "inline table"),
@@ -199,6 +204,18 @@ def test_what_is_refused(sidecars: dict[int, OneSidecar], arguments: tuple[str, 
     done = call("set", *arguments, "--url", sidecars[101].url)
     assert (done.exit_code, said in done.output) == (1, True), done.output
     assert sidecars[101].keeper.current == ()
+
+
+def test_a_quota_of_a_client(sidecars: dict[int, OneSidecar]) -> None:
+    url = sidecars[101].url
+    done = call("set", "producer_byte_rate=3,consumer_byte_rate=4", "--client", "etl.1-*", "--url", url)
+    clients = sidecars[101].watch.current.clients
+    assert (done.exit_code, clients.producer.globs, clients.consumer.globs) == (
+        0, (("etl.1-*", 3.0),), (("etl.1-*", 4.0),),
+    )  # fmt: skip
+    assert "clients.etl.1-*: producer_byte_rate" in done.output
+    assert call("undo", "--last", "--url", url).exit_code == 0
+    assert not sidecars[101].watch.current.clients
 
 
 def test_pairs_as_kafka_configs_takes_them(sidecars: dict[int, OneSidecar]) -> None:

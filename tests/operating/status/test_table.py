@@ -16,6 +16,7 @@ from proxy.observing.throttle_page import (
     BoundChangeState,
     BoundState,
     ChangeState,
+    ClientState,
     JournalState,
     Page,
     QuotasState,
@@ -75,6 +76,23 @@ def test_rates_inside_the_roles_are_told_those_used_most_first() -> None:
     many = tuple(BoundState("peer", str(each), 1.0, 0.0, 0) for each in range(100))
     lines = shown(page(RoleState(2.0**22, 1.0, bounds=many)))
     assert lines[-1] == "broker 101, follower: 88 more rates of racks, peers and topics"
+
+
+def test_quotas_of_clients_are_told() -> None:
+    role = RoleState(2.0**22, 1.0)
+    clients = (
+        ClientState("producer", "etl-*", 2.0**21, 2.0**20),
+        ClientState("consumer", "default", 2.0**20),
+        ClientState("consumer", "free", None),
+    )
+    lines = shown(msgspec.structs.replace(page(role), clients=clients))
+    assert lines[-3:] == [
+        "broker 101, client etl-* as a producer: 1.00 MiB/s of 2.00 MiB/s",
+        "broker 101, each other client id as a consumer: 1.00 MiB/s",
+        "broker 101, client free as a consumer: unlimited",
+    ]
+    many = tuple(ClientState("producer", str(each), 1.0) for each in range(50))
+    assert shown(msgspec.structs.replace(page(role), clients=many))[-1] == "broker 101: 38 more quotas of clients"
 
 
 def test_what_goes_first_is_told_if_there_is_something() -> None:

@@ -10,6 +10,8 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 
 from admission.budget import Kip73Budget
+from proxy.clients.connection import ClientConnection
+from proxy.clients.throttle import ClientThrottle
 from proxy.diagnostics.quota_diagnostics import QuotaWarning, Reason
 from proxy.diagnostics.replica_stats import ReplicaStats
 from proxy.observing.exposition import Exposition
@@ -18,13 +20,15 @@ from proxy.observing.site import lists_openmetrics
 from proxy.process.supervision import Task
 from proxy.quota_files.reload import ReloadResult, ReloadStatistics
 from proxy.quotas import Change, Deadline, Quotas, RateSource, RoleQuota
+from proxy.quotas.client_rates import ClientRates, TrafficRates
 from proxy.quotas.finer_rates import Entity
+from proxy.quotas.sections import ClientTraffic
 from proxy.rates.choice import Choice, HeldBy, Observed
 from proxy.rates.role_rate import RoleRate
 from proxy.rates.signals import Signal
 from proxy.roles import Role
 from proxy.statistics.counters import RoleStatistics, Statistics
-from tests.proxy.conversation import MIB
+from tests.proxy.conversation import MIB, settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -80,12 +84,23 @@ def sources(*, partition_rates: list[PartitionRate] | None = None) -> Sources:
         quota_warnings=lambda role: [QuotaWarning(Reason.UNKNOWN_REPLICAS, 4, "x")] if role is Role.LEADER else [],
         rate_bytes_per_second=RATES.__getitem__,
         replica_stats=SURVEYS.__getitem__,
+        clients=client_of_1000_bytes_per_second(),
         version=lambda: "1.2.3",
         task_restarts=Counter({Task.JOURNAL: 3}),
         partition_rates=None
         if partition_rates is None
         else lambda role: partition_rates if role is Role.FOLLOWER else [],
     )
+
+
+def client_of_1000_bytes_per_second() -> ClientThrottle:
+    """Its producer has sent a second's worth and the burst."""
+    clients = ClientThrottle(settings(), Quotas(clients=ClientRates(TrafficRates({"app": 1000.0}))), 0.0)
+    connection = ClientConnection(clients)
+    entity = connection.entity("app", ClientTraffic.PRODUCER, 0.0)
+    assert entity is not None
+    connection.charge(entity, 1250, 0.0)
+    return clients
 
 
 BOUND = Kip73Budget(bytes_per_second=9.0, entity=Entity("peer", "102"))
@@ -127,6 +142,8 @@ PREFIX = "replication_throttle_"
         (PREFIX + "bound_limit_bytes_per_second", {"role": "leader", "kind": "peer", "name": "102"}, 9.0),
         (PREFIX + "bound_throttled_bytes_total", {"role": "leader", "kind": "peer", "name": "102"}, 77),
         (PREFIX + "replicas_in_need", {"role": "leader", "need": "under-min-isr"}, 1),
+        (PREFIX + "client_bytes_total", {"entity": "app", "kind": "producer"}, 1250),
+        (PREFIX + "client_throttle_time_seconds_total", {"entity": "app", "kind": "producer"}, 1.0),
         (PREFIX + "replicas_in_need", {"role": "follower", "need": "under-replicated"}, 0),
         (PREFIX + "deadline_timestamp_seconds", {"role": "leader"}, SOON.timestamp()),
         (PREFIX + "deadline_needed_bytes_per_second", {"role": "leader"}, 5000),

@@ -1,4 +1,4 @@
-"""docs/quotas.md and examples/quotas.toml: what is shown there is taken as it is told."""
+"""docs/quotas.md, docs/client-quotas.md and examples/quotas.toml: what is shown there is taken as it is told."""
 
 from __future__ import annotations
 
@@ -11,7 +11,11 @@ import pytest
 from proxy.quotas import advise, effective, parse_quotas
 
 ROOT = Path(__file__).parents[3]
-SHOWN = re.findall(r"^```toml\n(.*?)^```", (ROOT / "docs" / "quotas.md").read_text(), re.DOTALL | re.MULTILINE)
+SHOWN = [
+    found
+    for page in ("quotas.md", "client-quotas.md")
+    for found in re.findall(r"^```toml\n(.*?)^```", (ROOT / "docs" / page).read_text(), re.DOTALL | re.MULTILINE)
+]
 
 
 @pytest.mark.parametrize("shown", SHOWN)

@@ -10,6 +10,7 @@ import contextlib
 import socket
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 import trio
@@ -19,6 +20,7 @@ from admission.budget import StrictBudget
 from protocol.fetch.tables import response_layout
 from protocol.wire.framing import with_length
 from proxy.changes import Changes
+from proxy.clients.frames import attach_clients
 from proxy.config.settings import Address, LimitSettings
 from proxy.relay.connection import Draining, relay
 from proxy.relay.poller import open_poller
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping, Sequence
     from typing import Any
 
+    from proxy.clients.throttle import ClientThrottle
     from proxy.relay.connection import Connection
     from proxy.relay.reaper import Reaper
     from proxy.throttle.role_throttle import RoleThrottle
@@ -129,6 +132,7 @@ async def relayed(
     by_trio: bool = False,
     reaper: Reaper | None = None,
     restore: Callable[[Connection], object] | None = None,
+    clients: ClientThrottle | None = None,
     **changed: float,
 ) -> AsyncIterator[Wire]:
     """A relayed connection. However the block leaves it, it ends, once, and gives back what it had.
@@ -155,6 +159,7 @@ async def relayed(
                 await relay(
                     PlainSocket(theirs), address, peer="102", throttle=of, limits=limits(**changed), changes=changes,
                     draining=draining, poller=poller, log=log, reaper=reaper, restore=restore,
+                    clients=None if clients is None else partial(attach_clients, clients),
                 )  # fmt: skip
                 finished.set()
 

@@ -1,0 +1,113 @@
+"""The budgets of client quotas: how many bytes an entity has used, and for how long it is to be throttled.
+
+Bytes are charged when they are known, and never refused: what is too much becomes throttle time. Pure: time is an
+argument, in seconds. Invariant, by `ByDebt`: over any span of t seconds the bytes charged are at most
+rate * (t + burst), plus what was charged last of each connection.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from admission.simple_rate import Rate
+
+from ..config.settings import Policy
+
+if TYPE_CHECKING:
+    from ..config.settings import QuotaSettings
+
+LARGEST_RESPONSE_SECONDS = 1.0
+"""Policy `strict`: how much of its quota one response may bring a consumer, in seconds of the quota."""
+MOST_RESPONSE_SECONDS = 10.0
+"""What a broker allows with its default window: a consumer is muted for no longer after one response."""
+LEAST_LARGEST_BYTES = 2**20
+"""But no less than `max.partition.fetch.bytes` by default: where a response is cut off, its last batch comes in part,
+and once more with the next one."""
+
+
+class ClientBudget(Protocol):
+    """The bytes that one entity may move, of one kind of traffic."""
+
+    bytes_per_second: float
+
+    def change_rate(self, bytes_per_second: float, now: float) -> None:
+        """Go on with another rate; what was used stays used."""
+
+    def charge(self, size: int, now: float) -> None: ...
+
+    def throttle_seconds(self, now: float, *, more: int = 0) -> float:
+        """Return for how long the entity is to be throttled now; 0: it is not over its quota. `more`: bytes that count
+        for this question alone."""
+
+    @property
+    def largest_response_bytes(self) -> int:
+        """The most that a consumer is to be sent at once."""
+
+
+class ByDebt:
+    """Policy `strict`: a token bucket that goes into debt, and is throttled until the debt is paid.
+
+    Unlike `admission.token_bucket` it grants nothing and reserves nothing, and has no least size.
+    """
+
+    __slots__ = ("_burst_seconds", "_tokens", "_updated", "bytes_per_second")
+
+    def __init__(self, bytes_per_second: float, *, burst_seconds: float, now: float) -> None:
+        self.bytes_per_second = bytes_per_second
+        self._burst_seconds = burst_seconds
+        self._tokens = bytes_per_second * burst_seconds
+        self._updated = now
+
+    def change_rate(self, bytes_per_second: float, now: float) -> None:
+        self._refill(now)
+        self.bytes_per_second = bytes_per_second
+
+    def charge(self, size: int, now: float) -> None:
+        self._refill(now)
+        self._tokens -= size
+
+    def throttle_seconds(self, now: float, *, more: int = 0) -> float:
+        self._refill(now)
+        return max((more - self._tokens) / self.bytes_per_second, 0.0)
+
+    @property
+    def largest_response_bytes(self) -> int:
+        seconds = max(LARGEST_RESPONSE_SECONDS, min(LEAST_LARGEST_BYTES / self.bytes_per_second, MOST_RESPONSE_SECONDS))
+        return int(self.bytes_per_second * seconds)
+
+    def _refill(self, now: float) -> None:
+        gained = self.bytes_per_second * max(now - self._updated, 0.0)
+        self._tokens = min(self._tokens + gained, self.bytes_per_second * self._burst_seconds)
+        self._updated = max(now, self._updated)
+
+
+class ByRate:
+    """Policy `kip73`: the broker's arithmetic, `Rate` over 11 samples of a second (`quota.window.num`)."""
+
+    __slots__ = ("_largest_response_seconds", "_rate", "bytes_per_second")
+
+    def __init__(self, bytes_per_second: float, *, samples: int, sample_seconds: float) -> None:
+        self.bytes_per_second = bytes_per_second
+        self._rate = Rate(samples=samples, sample_seconds=sample_seconds)
+        self._largest_response_seconds = (samples - 1) * sample_seconds
+
+    def change_rate(self, bytes_per_second: float, now: float) -> None:  # noqa: ARG002 - the same for both policies
+        self.bytes_per_second = bytes_per_second
+
+    def charge(self, size: int, now: float) -> None:
+        self._rate.record(size, now)
+
+    def throttle_seconds(self, now: float, *, more: int = 0) -> float:
+        return self._rate.throttle_seconds(self.bytes_per_second, now, more=more)
+
+    @property
+    def largest_response_bytes(self) -> int:
+        """As in KafkaApis: what the quota lets through in all samples but one."""
+        return int(self.bytes_per_second * self._largest_response_seconds)
+
+
+def client_budget(settings: QuotaSettings, bytes_per_second: float, now: float) -> ClientBudget:
+    """Return a new budget by the policy of proxy.toml."""
+    if settings.policy is Policy.STRICT:
+        return ByDebt(bytes_per_second, burst_seconds=settings.burst_seconds, now=now)
+    return ByRate(bytes_per_second, samples=settings.window_num, sample_seconds=settings.window_size_seconds)

@@ -1,0 +1,99 @@
+"""What client quotas mean for one connection: which entities it is of, and until when it is muted (KIP-219).
+
+    Produce ── charged when it goes on ──┐
+    Fetch ──── charged when its answer   ├─▶ over quota: muted for the throttle time, of which the answers in
+               begins to go on ──────────┘    flight tell what is left (`throttle_time_ms`)
+    Fetch, while its entity is over quota ──▶ answered here, where that is right; nothing is charged
+
+Nothing is read from a muted connection; answers to what was read before go on. A broker reads the next request after
+it has answered the last one, and begins to mute then. Here several may be in flight, so the mute begins when the bytes
+are charged. Pure: time is an argument. Invariant: the mute of a connection ends no later than its entities' debts.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from .session_epochs import SessionEpochs
+
+if TYPE_CHECKING:
+    from ..quotas.sections import ClientTraffic
+    from .throttle import ClientThrottle, Entity
+
+MAX_THROTTLE_TIME_MS = 2**31 - 1
+LEAST_THROTTLE_SECONDS = 0.001
+"""What is less is no throttle time: the field counts milliseconds."""
+
+
+class ClientConnection:
+    """The state of one connection of the listener."""
+
+    __slots__ = ("_client_id", "_entities", "_generation", "_throttle", "epochs", "last_response_bytes", "muted_until")
+
+    def __init__(self, throttle: ClientThrottle) -> None:
+        self._throttle = throttle
+        self._client_id: str | None = None
+        self._entities: dict[ClientTraffic, Entity | None] = {}
+        """What `_client_id` is of, as far as it was asked for; of `_generation`."""
+        self._generation = throttle.generation
+        self.epochs = SessionEpochs()
+        self.last_response_bytes = 0
+        """Size of the last answer to a Fetch: what the next one would probably bring."""
+        self.muted_until = -math.inf
+        """When requests are read again."""
+
+    def entity(self, client_id: str | None, traffic: ClientTraffic, now: float) -> Entity | None:
+        """Return the entity that a request of this client is charged to; None: it has no quota."""
+        if client_id != self._client_id or self._generation != self._throttle.generation:
+            self._client_id, self._generation = client_id, self._throttle.generation
+            self._entities.clear()
+        elif traffic in self._entities:
+            return self._entities[traffic]
+        entity = self._entities[traffic] = self._throttle.entity(client_id, traffic, now)
+        return entity
+
+    def charge(self, entity: Entity, size: int, now: float) -> None:
+        """Charge bytes that go on, and mute the connection for as long as its entity is over quota."""
+        self._throttle.count(entity, size, now)
+        if self._throttle.enforce:
+            self._mute(entity, entity.budget.throttle_seconds(now), now)
+
+    def answer_session(
+        self, entity: Entity, session_id: int, epoch: int, *, lists_nothing: bool, now: float
+    ) -> int | None:
+        """Return the session id with which a consumer's Fetch is to be answered here, without records, because its
+        entity is over quota; None: it is to go on.
+
+        If it is answered, the connection is muted as if the answer were as large as the last one.
+        """
+        budget = entity.budget
+        if not self._throttle.enforce or budget.throttle_seconds(now) < LEAST_THROTTLE_SECONDS:
+            return None
+        answered = self.epochs.answers_here(session_id, epoch, lists_nothing=lists_nothing)
+        if answered is not None:
+            self._mute(entity, budget.throttle_seconds(now, more=self.last_response_bytes), now)
+        return answered
+
+    def throttle_time_ms(self, now: float) -> int:
+        """Return how long the connection is still muted, as an answer tells it."""
+        if self.muted_until <= now:
+            return 0
+        return min(math.ceil((self.muted_until - now) * 1000), MAX_THROTTLE_TIME_MS)
+
+    def quotas_changed(self, now: float) -> None:
+        """Mute the connection no longer than the quotas in force now ask for."""
+        if self.muted_until <= now:
+            return
+        seconds = 0.0
+        if self._throttle.enforce:
+            entities = [self.entity(self._client_id, traffic, now) for traffic in tuple(self._entities)]
+            seconds = max((each.budget.throttle_seconds(now) for each in entities if each is not None), default=0.0)
+        self.muted_until = min(self.muted_until, now + seconds)
+
+    def _mute(self, entity: Entity, seconds: float, now: float) -> None:
+        until = now + seconds
+        if seconds < LEAST_THROTTLE_SECONDS or until <= self.muted_until:
+            return
+        self._throttle.throttle_seconds[entity.label, entity.traffic] += until - max(self.muted_until, now)
+        self.muted_until = until

@@ -1,0 +1,274 @@
+"""Where client quotas meet the frames of a relayed connection: `InFlightRequests.clients`, None where no client has a
+quota.
+
+Both readers show it the frame at the start of the window before they look at it themselves:
+
+    requests ──request──▶ None: read on · a step: the frame goes on, or waits · Answer: it is answered here
+    responses ─response─▶ None: read on, the throttle time is in the window now · a step: more of it is needed
+
+Frames change in place, in the window; their sizes stay. Pure: no I/O, no waiting. Invariant: in any doubt a frame goes
+on as it came, is counted as undecoded and logged once; but a Fetch that is larger than the window (consumers of some
+thousand partitions send one at their start) is not counted, as it may be a replica's.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections import deque
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+from protocol.errors import ProtocolError
+from protocol.fetch.consumer import bytes_to_peek, lower_limits, peek_consumer_fetch
+from protocol.fetch.response import empty_fetch_response
+from protocol.fetch.tables import SUPPORTED_FETCH_VERSIONS
+from protocol.produce import SUPPORTED_PRODUCE_VERSIONS, throttle_time_at
+from protocol.wire.apis import API_FETCH, API_PRODUCE
+from protocol.wire.correlation import expects_response
+from protocol.wire.framing import (
+    LENGTH_PREFIX_BYTES,
+    REQUEST_START,
+    REQUEST_START_BYTES,
+    RESPONSE_START,
+    RESPONSE_START_BYTES,
+    frame_size,
+)
+from protocol.wire.headers import peek_request, peek_response, response_header_version
+
+from ..quotas.sections import ClientTraffic
+from ..relay.direction import Replace
+from ..relay.in_flight import MAX_FRAME_BYTES, Undecoded
+from ..relay.transfer import Need
+from ..relay.transport import HELD
+from ..roles import Role
+from ..throttle.decision import Answer
+from .connection import ClientConnection
+from .session_epochs import SessionEpochs
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from protocol.fetch.consumer import ConsumerFetch
+    from protocol.wire.headers import RequestHead
+
+    from ..relay.direction import Step
+    from ..relay.in_flight import InFlightRequests
+    from ..relay.transfer import Window
+    from .throttle import ClientThrottle, Entity
+
+INT32 = struct.Struct(">i")
+TRAFFIC = {API_PRODUCE: ClientTraffic.PRODUCER, API_FETCH: ClientTraffic.CONSUMER}
+FIRST_FETCH_VERSION_WITH_THROTTLE_TIME = 1  # KIP-13
+MOST_HEADER_BYTES = 64
+"""How much of a response its header and a Fetch's throttle time take at most, without tagged fields, of which Kafka has
+none in headers."""
+
+
+def attach_clients(throttle: ClientThrottle, exchange: InFlightRequests, now: float) -> Callable[[], None]:
+    """Let client quotas take part in a connection of the ingress, and return the way to end that. The egress carries
+    what brokers ask of each other."""
+    if exchange.link.throttle.role is not Role.LEADER:
+        return _nothing
+    frames = ClientFrames(exchange, throttle)
+    throttle.attach(frames, now)
+    return partial(throttle.detach, frames)
+
+
+def _nothing() -> None:
+    """End nothing: no client quotas take part."""
+
+
+class _Awaited(NamedTuple):
+    """A request in flight whose response may be told a throttle time."""
+
+    number: int
+    """Its number among the connection's requests."""
+    api_key: int
+    version: int
+    entity: Entity
+
+
+class ClientFrames:
+    """The client quotas' part in one connection of the ingress."""
+
+    def __init__(self, exchange: InFlightRequests, throttle: ClientThrottle) -> None:
+        self.client = ClientConnection(throttle)
+        self._exchange = exchange
+        self._throttle = throttle
+        self._awaited: deque[_Awaited] = deque()
+        self._exempt: tuple[int, bytes, int] | None = None
+        """API key and client id of the last request whose client has no quota, in the quotas of that generation."""
+
+    @property
+    def muted_until(self) -> float:
+        """When requests are read again, by Trio's clock."""
+        return self.client.muted_until
+
+    def quotas_changed(self, now: float) -> None:
+        """Take part in the connection if any client has a quota, or a session's epochs have to be translated on."""
+        self.client.quotas_changed(now)
+        self._exchange.clients = self if self._throttle.is_needed or self.client.epochs.answered else None
+
+    def state(self, now: float) -> tuple[float, int, int]:
+        """Return for how many seconds the connection is still muted, and the session id and the number of requests that
+        were answered here, for another process to go on from."""
+        epochs = self.client.epochs
+        return max(self.client.muted_until - now, 0.0), epochs.session_id, epochs.answered
+
+    def restore(self, muted_until: float, session_id: int, answered: int) -> None:
+        """Go on from what `state` returned in another process."""
+        self.client.muted_until = muted_until
+        self.client.epochs = SessionEpochs(session_id, answered)
+
+    def request(self, window: Window, now: float) -> Step | Answer | None:
+        """Charge the request at the window's start, if its client has a quota, or have it answered here."""
+        if self.client.muted_until > now:
+            return HELD
+        if window.size < REQUEST_START_BYTES:
+            return None
+        _, api_key, _, _, client_id_bytes = REQUEST_START.unpack_from(window.buffer, window.start)
+        if api_key not in TRAFFIC:
+            return None
+        client_id_at = window.start + REQUEST_START_BYTES
+        client_id = window.buffer[client_id_at : client_id_at + max(client_id_bytes, 0)]
+        exempt = api_key, client_id, self._throttle.generation
+        if exempt == self._exempt:
+            return None
+        try:
+            return self._of_client(window, TRAFFIC[api_key], exempt, now)
+        except ProtocolError:
+            return None  # the reader counts what cannot be read
+
+    def _of_client(
+        self, window: Window, traffic: ClientTraffic, exempt: tuple[int, bytes, int], now: float
+    ) -> Step | Answer | None:
+        total = LENGTH_PREFIX_BYTES + frame_size(window.buffer, window.start, maximum=MAX_FRAME_BYTES)
+        end = min(window.end, window.start + total)
+        head = peek_request(window.buffer, window.start + LENGTH_PREFIX_BYTES, end)
+        if head is None or self._exchange.correlator.is_token(head):
+            return None
+        entity = self.client.entity(head.client_id, traffic, now)
+        if traffic is ClientTraffic.CONSUMER and (entity is not None or self.client.epochs.answered):
+            return self._fetch(window, head, total, entity, now)
+        if entity is not None:
+            return self._produce(window, head, total, entity, now)
+        self._exempt = exempt
+        return None
+
+    def _produce(self, window: Window, head: RequestHead, total: int, entity: Entity, now: float) -> Step | None:
+        end = min(window.end, window.start + total)
+        expects = expects_response(head, window.buffer, end)
+        if expects is None:
+            return None
+        self._exchange.sent(head, expects_response=expects)
+        if expects:
+            self._awaited.append(_Awaited(self._exchange.frames, API_PRODUCE, head.api_version, entity))
+        self.client.charge(entity, total - LENGTH_PREFIX_BYTES, now)
+        return total
+
+    def _fetch(
+        self, window: Window, head: RequestHead, total: int, entity: Entity | None, now: float
+    ) -> Step | Answer | None:
+        if head.api_version not in SUPPORTED_FETCH_VERSIONS:
+            self._count_unless_reader_does(Undecoded.UNSUPPORTED_VERSION)
+            return None
+        is_held_whole = total <= window.capacity
+        needed = total if is_held_whole else bytes_to_peek(head, window.start, total)
+        if needed > window.capacity:
+            return None  # from v15 on only its end tells whether it is a replica's: the reader looks at it
+        if window.size < needed:
+            return None if window.ended else Need(needed, total - window.size)
+        fetch = peek_consumer_fetch(head, window.buffer, window.start + LENGTH_PREFIX_BYTES, window.start + needed)
+        if fetch is None:
+            return None
+        if entity is not None and is_held_whole:
+            session_id = self.client.answer_session(entity, *fetch.session, lists_nothing=fetch.lists_nothing, now=now)
+            if session_id is not None:
+                return Answer(self._empty_response(head, session_id, now))
+        self._forward(window, head, fetch, entity)
+        return total
+
+    def _forward(self, window: Window, head: RequestHead, fetch: ConsumerFetch, entity: Entity | None) -> None:
+        if fetch.epoch_at is not None:
+            INT32.pack_into(window.buffer, fetch.epoch_at, self.client.epochs.forwarded(*fetch.session))
+        self._exchange.sent(head, expects_response=True)
+        if entity is None:
+            return
+        if self._throttle.enforce:
+            lower_limits(fetch, window.memory, entity.budget.largest_response_bytes)
+        self._awaited.append(_Awaited(self._exchange.frames, API_FETCH, head.api_version, entity))
+
+    def _empty_response(self, head: RequestHead, session_id: int, now: float) -> bytes:
+        version = head.api_version
+        frame = bytearray(empty_fetch_response(version, head.correlation_id, (), session_id=session_id))
+        found = peek_response(frame, 0, len(frame), response_header_version(API_FETCH, version))
+        if version >= FIRST_FETCH_VERSION_WITH_THROTTLE_TIME and found is not None:
+            INT32.pack_into(frame, found.body_at, self.client.throttle_time_ms(now))
+        return bytes(frame)
+
+    def response(self, window: Window, now: float) -> Step | None:
+        """Charge the response at the window's start if it is a consumer's, and write the throttle time into it."""
+        if not self._awaited or window.size < RESPONSE_START_BYTES:
+            return Need(RESPONSE_START_BYTES) if self._awaited and not window.ended else None
+        size, correlation_id = RESPONSE_START.unpack_from(window.buffer, window.start)
+        awaited, total = self._answered_by(correlation_id), LENGTH_PREFIX_BYTES + size
+        if awaited is None or size < 0:
+            return None
+        # Of a Produce response the end is needed, behind all partitions, if there is a time to tell.
+        is_fetch = awaited.api_key == API_FETCH
+        needed = min(total, MOST_HEADER_BYTES) if is_fetch else total if self.client.muted_until > now else 0
+        if needed > window.capacity:
+            self._exchange.pass_undecoded(Undecoded.RESPONSE_TOO_LARGE)
+            self._awaited.popleft()
+            return None
+        if window.size < needed and not window.ended:
+            return Need(needed, total - window.size)
+        if window.is_peeked:
+            return Replace(0, b"")  # reads what the window has only a copy of: it will be written to
+        self._awaited.popleft()
+        if is_fetch:
+            self.client.last_response_bytes = total
+            self.client.charge(awaited.entity, total - LENGTH_PREFIX_BYTES, now)
+        self._tell(window, awaited, needed, now)
+        return None
+
+    def _answered_by(self, correlation_id: int) -> _Awaited | None:
+        """Return the request that this response answers, if it is awaited here and the oldest in flight."""
+        pending = self._exchange.correlator.pending
+        expected, request = pending[0] if pending else (None, None)
+        if request is None or expected != correlation_id:
+            return None
+        while self._awaited and self._awaited[0].number < request[0]:
+            self._awaited.popleft()  # never answered
+        return self._awaited[0] if self._awaited and self._awaited[0].number == request[0] else None
+
+    def _tell(self, window: Window, awaited: _Awaited, needed: int, now: float) -> None:
+        """Write the throttle time into the response, unless the broker tells a longer one."""
+        throttle_time_ms, end = self.client.throttle_time_ms(now), min(window.start + needed, window.end)
+        if not throttle_time_ms:
+            return
+        api_key, version = awaited.api_key, awaited.version
+        try:
+            head = peek_response(
+                window.buffer, window.start + LENGTH_PREFIX_BYTES, end, response_header_version(api_key, version)
+            )
+            at = None if head is None else _throttle_time_at(api_key, version, window, head.body_at, end)
+        except ProtocolError:
+            is_known = api_key == API_FETCH or version in SUPPORTED_PRODUCE_VERSIONS
+            reason = Undecoded.MALFORMED_RESPONSE if is_known else Undecoded.UNSUPPORTED_VERSION
+            self._exchange.pass_undecoded(reason)
+            return
+        if at is not None and at + INT32.size <= end:
+            (told,) = INT32.unpack_from(window.buffer, at)
+            INT32.pack_into(window.buffer, at, max(told, throttle_time_ms))
+
+    def _count_unless_reader_does(self, reason: Undecoded) -> None:
+        if self._exchange.link.throttle.is_idle:
+            self._exchange.pass_undecoded(reason)
+
+
+def _throttle_time_at(api_key: int, version: int, window: Window, body_at: int, end: int) -> int | None:
+    """Return where the throttle time stands; None if the version has none. Raises ProtocolError."""
+    if api_key == API_PRODUCE:
+        return throttle_time_at(version, window.buffer, body_at, end)
+    return body_at if version >= FIRST_FETCH_VERSION_WITH_THROTTLE_TIME else None

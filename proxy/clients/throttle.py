@@ -1,0 +1,174 @@
+"""The client quotas in force, the budget of each entity that has shown itself, and what was counted of it.
+
+Pure: time is an argument. Knows no frames. Invariants: all connections of an entity share one budget; however many
+client ids peers make up, a bounded number of entities is remembered and counted by name.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from admission.simple_rate import SimpleRate
+
+from ..quotas.sections import ClientTraffic
+from .budgets import client_budget
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ..config.settings import QuotaSettings
+    from ..quotas.rules import Quotas
+    from .budgets import ClientBudget
+
+MOST_ENTITIES = 2000
+"""The most client ids that have a budget of their own under ``[clients.default]``; beyond that, they share one."""
+MOST_COUNTED = 50
+"""The most client ids under ``[clients.default]`` that metrics name; the others are counted as `OTHER`."""
+MOST_NAME_CHARACTERS = 249
+"""What is longer is cut off: such client ids share a quota where they begin alike."""
+OTHER = "other"
+_SWEEP_SECONDS = 1.0
+"""How often it is looked for entities to forget, where there are too many."""
+
+
+@dataclass(slots=True, eq=False)
+class Entity:
+    """A client id or glob with a quota for one kind of traffic."""
+
+    name: str
+    traffic: ClientTraffic
+    budget: ClientBudget
+    label: str
+    """What metrics call it: its name, or `OTHER`."""
+    rate: SimpleRate = field(default_factory=SimpleRate)
+    """The rate at which bytes passed, over KIP-73's window."""
+    is_named: bool = False
+    """A section of quotas.toml names it; otherwise it has the default."""
+
+
+class EntityState(NamedTuple):
+    """What an entity has used, for people and metrics."""
+
+    name: str
+    traffic: ClientTraffic
+    quota_bytes_per_second: float
+    rate_bytes_per_second: float
+
+
+class Attached(Protocol):
+    """A relayed connection of the listener."""
+
+    def quotas_changed(self, now: float) -> None: ...
+
+
+class ClientThrottle:
+    """One per process: clients dial the ingress alone."""
+
+    def __init__(self, settings: QuotaSettings, quotas: Quotas, now: float) -> None:
+        self._settings = settings
+        self._entities: dict[tuple[ClientTraffic, str], Entity] = {}
+        self._by_default: Counter[ClientTraffic] = Counter()
+        """How many of the entities have the default quota."""
+        self._swept_at = now - _SWEEP_SECONDS
+        self._counted: set[str] = set()
+        """The client ids under the default that metrics name: the first ones, since a counter must not fall."""
+        self._connections: set[Attached] = set()
+        self.generation = 0
+        """Changes whenever an entity that a connection remembers may have another budget, or none."""
+        self.passed_bytes: Counter[tuple[str, ClientTraffic]] = Counter()
+        self.throttle_seconds: dict[tuple[str, ClientTraffic], float] = defaultdict(float)
+        """By label: for how long connections were muted."""
+        self._rates, self.enforce = quotas.clients, quotas.enforce
+
+    @property
+    def is_needed(self) -> bool:
+        """Some client has a quota."""
+        return bool(self._rates)
+
+    def attach(self, connection: Attached, now: float) -> None:
+        """Let a connection know the quotas in force now, and every change until `detach`."""
+        self._connections.add(connection)
+        connection.quotas_changed(now)
+
+    def detach(self, connection: Attached) -> None:
+        self._connections.discard(connection)
+
+    def apply(self, quotas: Quotas, now: float) -> None:
+        """Put a new snapshot of the quotas in force."""
+        if (quotas.clients, quotas.enforce) == (self._rates, self.enforce):
+            return
+        self._rates, self.enforce = quotas.clients, quotas.enforce
+        self.generation += 1
+        for key, entity in tuple(self._entities.items()):
+            rates = self._rates.of(entity.traffic)
+            if rates.of(entity.name) is None or (entity.is_named and not rates.has_section(entity.name)):
+                self._forget(key)
+        for connection in tuple(self._connections):
+            connection.quotas_changed(now)
+
+    def entity(self, client_id: str | None, traffic: ClientTraffic, now: float) -> Entity | None:
+        """Return the entity whose quota bounds a client; None: none does. Without a client id it is the empty one."""
+        rates = self._rates.of(traffic)
+        quota = rates.of(client_id or "")
+        if quota is None:
+            return None
+        is_named = rates.has_section(quota.entity)
+        name = quota.entity if is_named else quota.entity[:MOST_NAME_CHARACTERS]
+        if not is_named and (traffic, name) not in self._entities and not self._has_room(traffic, now):
+            name = OTHER
+        entity = self._entities.get((traffic, name))
+        if entity is None:
+            budget = client_budget(self._settings, quota.bytes_per_second, now)
+            entity = Entity(name, traffic, budget, name if is_named else self._label(name), is_named=is_named)
+            self._entities[traffic, name] = entity
+            self._by_default[traffic] += not is_named
+            return entity
+        if entity.budget.bytes_per_second != quota.bytes_per_second:
+            entity.budget.change_rate(quota.bytes_per_second, now)
+        if entity.is_named != is_named:  # a section of its own has come or gone
+            self._by_default[traffic] += 1 if entity.is_named else -1
+            entity.is_named, entity.label = is_named, name if is_named else self._label(name)
+        return entity
+
+    def count(self, entity: Entity, size: int, now: float) -> None:
+        """Count bytes that passed, and take them from the budget if quotas are enforced."""
+        self.passed_bytes[entity.label, entity.traffic] += size
+        entity.rate.record(size, now)
+        if self.enforce:
+            entity.budget.charge(size, now)
+
+    def sections(self) -> Iterator[tuple[ClientTraffic, str, float]]:
+        """Yield what quotas.toml and overrides say: traffic, client id, glob or ``default``, bytes per second."""
+        for traffic in ClientTraffic:
+            for name, rate in self._rates.of(traffic).said():
+                yield traffic, name, rate
+
+    def states(self, now: float) -> list[EntityState]:
+        """Return the entities that have shown themselves, the busiest first."""
+        found = [
+            EntityState(each.name, each.traffic, each.budget.bytes_per_second, each.rate.measure(now))
+            for each in self._entities.values()
+        ]
+        return sorted(found, key=lambda state: (-state.rate_bytes_per_second, state.name, state.traffic.value))
+
+    def _label(self, name: str) -> str:
+        if name not in self._counted and len(self._counted) < MOST_COUNTED:
+            self._counted.add(name)
+        return name if name in self._counted else OTHER
+
+    def _has_room(self, traffic: ClientTraffic, now: float) -> bool:
+        """Return whether another client id may have a budget of its own; forget those that are within their quotas to
+        make room, which gives each of them a burst at most."""
+        if self._by_default[traffic] >= MOST_ENTITIES and now - self._swept_at >= _SWEEP_SECONDS:
+            self._swept_at = now
+            for key, entity in tuple(self._entities.items()):
+                if not entity.is_named and not entity.budget.throttle_seconds(now):
+                    self._forget(key)
+            self.generation += 1
+        return self._by_default[traffic] < MOST_ENTITIES
+
+    def _forget(self, key: tuple[ClientTraffic, str]) -> None:
+        entity = self._entities.pop(key)
+        self._by_default[entity.traffic] -= not entity.is_named

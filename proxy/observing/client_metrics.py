@@ -1,0 +1,61 @@
+"""The metrics of client quotas (KIP-219), and their part of `/throttle`.
+
+Invariant: the number of label values is bounded, whatever client ids peers make up
+(`clients.throttle`).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from .metric_row import counter
+from .throttle_page import ClientState
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ..clients.throttle import ClientThrottle
+    from .metric_row import Sample, Sources
+
+MOST_SHOWN = 50
+"""The most entities that `/throttle` shows, those that move most bytes first."""
+
+
+def client_states(clients: ClientThrottle, now: float) -> Iterator[ClientState]:
+    """Yield the quotas of clients that have shown themselves, and then the sections that bound nobody yet."""
+    shown = clients.states(now)[:MOST_SHOWN]
+    for state in shown:
+        yield ClientState(
+            state.traffic.value, state.name, state.quota_bytes_per_second, round(state.rate_bytes_per_second, 3)
+        )
+    named = {(state.traffic, state.name) for state in shown}
+    for traffic, name, rate in clients.sections():
+        if (traffic, name) not in named:
+            yield ClientState(traffic.value, name, None if math.isinf(rate) else rate)
+
+
+def _throttle_seconds(sources: Sources) -> Iterator[Sample]:
+    if sources.clients is not None:
+        for (entity, traffic), seconds in tuple(sources.clients.throttle_seconds.items()):
+            yield (entity, traffic.value), seconds
+
+
+def _passed_bytes(sources: Sources) -> Iterator[Sample]:
+    if sources.clients is not None:
+        for (entity, traffic), size in tuple(sources.clients.passed_bytes.items()):
+            yield (entity, traffic.value), size
+
+
+CLIENT_METRICS = (
+    counter(
+        "client_throttle_time_seconds_total{entity,kind}",
+        "How long connections of a client with a quota were muted.",
+        _throttle_seconds,
+    ),
+    counter(
+        "client_bytes_total{entity,kind}",
+        "Bytes of clients with a quota: of their Produce requests (kind producer) or Fetch responses (consumer).",
+        _passed_bytes,
+    ),
+)

@@ -1,0 +1,156 @@
+"""Which connections share a budget, what is counted by which name, and what a change of the quotas does."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from proxy.clients.connection import ClientConnection
+from proxy.clients.throttle import MOST_COUNTED, MOST_ENTITIES, OTHER, ClientThrottle
+from proxy.quotas.client_rates import ClientRates, TrafficRates
+from proxy.quotas.rules import Quotas
+from proxy.quotas.sections import ClientTraffic
+from tests.proxy.conversation import settings
+
+PRODUCER, CONSUMER = ClientTraffic
+
+
+def quotas(
+    default: float = math.inf, globs: dict[str, float] | None = None, *, enforce: bool = True, **named: float
+) -> Quotas:
+    rates = TrafficRates(named, tuple((globs or {}).items()), default)
+    return Quotas(clients=ClientRates(producer=rates), enforce=enforce)
+
+
+def throttle(of: Quotas) -> ClientThrottle:
+    return ClientThrottle(settings(), of, 0.0)
+
+
+def charged(of: ClientThrottle, client_id: str | None, size: int = 1000, now: float = 0.0) -> ClientConnection:
+    connection = ClientConnection(of)
+    entity = connection.entity(client_id, PRODUCER, now)
+    assert entity is not None
+    connection.charge(entity, size, now)
+    return connection
+
+
+@pytest.mark.parametrize(
+    ("of", "one", "other", "share"),
+    [
+        (quotas(a=1000), "a", "a", True),
+        (quotas(1000), "a", "a", True),
+        (quotas(1000), "a", "b", False),  # as in Kafka, the default is a quota for each client id
+        (quotas(globs={"a-*": 1000}), "a-1", "a-2", True),
+        (quotas(1000), None, "", True),
+    ],
+)
+def test_connections_of_an_entity_share_its_budget(of: Quotas, one: str | None, other: str | None, share: bool) -> None:
+    clients = throttle(of)
+    assert charged(clients, one).throttle_time_ms(0.0) == 750  # 1000 B/s, 250 B of burst
+    assert charged(clients, other).throttle_time_ms(0.0) == (1750 if share else 750)
+
+
+def test_both_kinds_of_traffic_have_budgets_of_their_own() -> None:
+    clients = throttle(Quotas(clients=ClientRates(TrafficRates({"a": 1000}), TrafficRates({"a": 2000}))))
+    connection = charged(clients, "a")
+    entity = connection.entity("a", CONSUMER, 0.0)
+    assert entity is not None
+    assert entity.budget.bytes_per_second == 2000
+    assert entity.budget.throttle_seconds(0.0) == 0
+
+
+def test_what_is_counted() -> None:
+    clients = throttle(quotas(a=1000))
+    for _ in range(2):
+        charged(clients, "a")
+    assert clients.passed_bytes == {("a", PRODUCER): 2000}
+    assert clients.throttle_seconds == {("a", PRODUCER): pytest.approx(0.75 + 1.75)}
+    assert [(state.name, state.rate_bytes_per_second) for state in clients.states(0.0)] == [("a", 2000.0)]
+
+
+def test_observed_only_counts_and_mutes_nobody() -> None:
+    clients = throttle(quotas(a=1000, enforce=False))
+    assert charged(clients, "a").throttle_time_ms(0.0) == 0
+    assert clients.passed_bytes == {("a", PRODUCER): 1000}
+    # What passed before is no debt when quotas are enforced.
+    clients.apply(quotas(a=1000), 0.0)
+    assert charged(clients, "a", size=100).throttle_time_ms(0.0) == 0
+
+
+def test_made_up_client_ids_are_counted_as_others_and_the_configured_by_name() -> None:
+    clients = throttle(quotas(1e9, zzz=1e9))
+    for number in range(MOST_COUNTED + 10):
+        charged(clients, f"id-{number}")
+    charged(clients, "zzz")
+    names = {name for name, _ in clients.passed_bytes}
+    assert len(names) == MOST_COUNTED + 2
+    assert clients.passed_bytes[OTHER, PRODUCER] == 10 * 1000
+    assert clients.passed_bytes["zzz", PRODUCER] == 1000
+
+
+def test_made_up_client_ids_share_a_budget_once_there_are_too_many() -> None:
+    clients = throttle(quotas(1000, zzz=1000))
+    for number in range(MOST_ENTITIES):
+        charged(clients, f"id-{number}")
+    assert charged(clients, "new").throttle_time_ms(0.0) == 750
+    assert charged(clients, "newer").throttle_time_ms(0.0) == 1750  # with "new"
+    assert charged(clients, "id-0").throttle_time_ms(0.0) == 1750  # its own
+    assert charged(clients, "zzz").throttle_time_ms(0.0) == 750
+    # Those that have paid make room.
+    assert charged(clients, "newest", now=100.0).throttle_time_ms(100.0) == 750
+    assert len(clients.states(100.0)) <= 2 + MOST_ENTITIES
+
+
+def test_a_connection_finds_the_new_budget_when_its_entity_was_forgotten() -> None:
+    clients = throttle(quotas(1000))
+    connection = charged(clients, "a", size=100)
+    for number in range(MOST_ENTITIES):
+        charged(clients, f"id-{number}", now=10.0)
+    entity = connection.entity("a", PRODUCER, 10.0)
+    assert entity is not None
+    assert entity is clients.entity("a", PRODUCER, 10.0)
+
+
+@pytest.mark.parametrize(
+    ("after", "left_ms"),
+    [
+        (quotas(a=10_000), 900),  # 9000 B of debt, at 10 kB/s
+        (quotas(a=100), 9000),  # no longer than it was told
+        (quotas(), 0),
+        (quotas(a=1000, enforce=False), 0),
+        (quotas(globs={"a*": 1000}), 0),  # another entity, which has used nothing
+        (quotas(1000), 0),
+    ],
+)
+def test_a_change_shortens_a_mute(after: Quotas, left_ms: int) -> None:
+    clients = throttle(quotas(a=1000))
+    connection = charged(clients, "a", size=9250)
+    assert connection.throttle_time_ms(0.0) == 9000
+    clients.attach(connection, 0.0)
+    clients.apply(after, 0.0)
+    assert connection.throttle_time_ms(0.0) == left_ms
+
+
+def test_a_section_of_its_own_names_a_client() -> None:
+    clients = throttle(quotas(1000))
+    for number in range(MOST_COUNTED + 1):
+        charged(clients, f"id-{number}", size=1)
+    clients.apply(quotas(1000, **{f"id-{MOST_COUNTED}": 5000}), 0.0)
+    charged(clients, f"id-{MOST_COUNTED}", size=7)
+    assert clients.passed_bytes[f"id-{MOST_COUNTED}", PRODUCER] == 7
+
+
+def test_a_section_that_is_gone_is_shown_no_more() -> None:
+    clients = throttle(quotas(1000, {"a-*": 1000}, b=1000))
+    charged(clients, "a-1")
+    charged(clients, "b")
+    charged(clients, "c")
+    clients.apply(quotas(2000), 0.0)
+    assert [state.name for state in clients.states(0.0)] == ["c"]
+
+
+def test_without_quotas_nothing_is_needed() -> None:
+    assert not throttle(Quotas()).is_needed
+    assert not throttle(quotas(a=math.inf)).is_needed
+    assert throttle(quotas(a=1)).is_needed

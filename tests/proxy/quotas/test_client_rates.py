@@ -1,0 +1,129 @@
+"""Client quotas in quotas.toml and in overrides: which section says a client's rate, when, and what is refused."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from proxy.errors import ConfigurationError
+from proxy.quotas.client_rates import ClientQuota, ClientRates
+from proxy.quotas.override import Override, PlacedValue, layer_of, said, validated
+from proxy.quotas.reading import MOST_CLIENTS, parse_quotas
+from proxy.quotas.rules import effective
+from proxy.quotas.sections import ClientTraffic
+
+NOW = datetime(2026, 11, 1, 12, tzinfo=UTC)
+LATER = NOW + timedelta(hours=1)
+PRODUCER, CONSUMER = ClientTraffic
+FILE = f"""
+[clients.default]
+producer_byte_rate = "1MiB/s"
+consumer_byte_rate = 2000
+[clients.etl]
+producer_byte_rate = "10MiB/s"
+[clients."etl-*"]
+consumer_byte_rate = 3000
+[clients."etl-night-*"]
+consumer_byte_rate = 4000
+until = {LATER.isoformat()}
+[clients."web.1"]
+producer_byte_rate = "unlimited"
+consumer_byte_rate = "unlimited"
+"""
+
+
+def rates(now: datetime = NOW, text: str = FILE, *changes: tuple[str, str, Any]) -> ClientRates:
+    quota_file = parse_quotas(text.encode())
+    if changes:
+        override = Override(id="abcd", by="me", since=NOW, changes=tuple(PlacedValue(*change) for change in changes))
+        quota_file = replace(quota_file, overrides=(layer_of(validated(override, 101), 101),))
+    return effective(quota_file, 101, now).clients
+
+
+@pytest.mark.parametrize(
+    ("client_id", "traffic", "quota"),
+    [
+        ("etl", PRODUCER, ClientQuota("etl", 10 * 2**20)),
+        ("etl", CONSUMER, ClientQuota("etl", 2000)),  # its own section says no such rate
+        ("etl-1", PRODUCER, ClientQuota("etl-1", 2**20)),
+        ("etl-1", CONSUMER, ClientQuota("etl-*", 3000)),
+        ("etl-night-1", CONSUMER, ClientQuota("etl-night-*", 4000)),
+        ("web.1", PRODUCER, None),
+        ("web.1", CONSUMER, None),
+        ("other", CONSUMER, ClientQuota("other", 2000)),  # a quota for each client id, as in Kafka
+        ("", CONSUMER, ClientQuota("", 2000)),
+    ],
+)
+def test_the_most_specific_section_says_each_rate(
+    client_id: str, traffic: ClientTraffic, quota: ClientQuota | None
+) -> None:
+    assert rates().of(traffic).of(client_id) == quota
+
+
+def test_a_section_ends() -> None:
+    assert rates(LATER).consumer.of("etl-night-1") == ClientQuota("etl-*", 3000)
+    quotas = effective(parse_quotas(FILE.encode()), 101, NOW)
+    assert quotas.next_change == LATER
+    assert not quotas.means_the_same_as(effective(parse_quotas(FILE.encode()), 101, LATER))
+
+
+def test_without_sections_no_client_has_a_quota() -> None:
+    assert not rates(text="")
+    assert not rates(text='[clients.etl]\nproducer_byte_rate = "unlimited"')
+    assert rates(text="[clients.etl]\nproducer_byte_rate = 1")
+
+
+@pytest.mark.parametrize(
+    ("change", "client_id", "quota"),
+    [
+        (("clients.etl-1", "consumer_byte_rate", 7), "etl-1", ClientQuota("etl-1", 7)),
+        (("clients.etl-*", "consumer_byte_rate", "unlimited"), "etl-1", None),
+        # What an override says of a glob hides what the file says of the names that it matches.
+        (("clients.et*", "consumer_byte_rate", 7), "etl", ClientQuota("et*", 7)),
+        (("clients.default", "consumer_byte_rate", 7), "other", ClientQuota("other", 7)),
+        (("clients.default", "consumer_byte_rate", 7), "etl-1", ClientQuota("etl-*", 3000)),
+    ],
+)
+def test_overrides_go_before_the_file(change: tuple[str, str, Any], client_id: str, quota: ClientQuota | None) -> None:
+    assert rates(NOW, FILE, change).consumer.of(client_id) == quota
+
+
+@pytest.mark.parametrize(
+    ("place", "key", "layers"),
+    [
+        ("clients.etl", "producer_byte_rate", ["clients.etl", "default"]),
+        ("clients.etl-1", "consumer_byte_rate", ['clients."etl-*"', "default"]),
+        ("clients.other", "consumer_byte_rate", ["clients.default", "default"]),
+        ("clients.default", "producer_byte_rate", ["clients.default", "default"]),
+        ("clients.web.1", "producer_byte_rate", ['clients."web.1"', "default"]),
+    ],
+)
+def test_the_layer_of_each_value_is_told(place: str, key: str, layers: list[str]) -> None:
+    found = said(parse_quotas(FILE.encode()), 101, NOW, place, key)
+    assert [each.layer for each in found] == layers
+    assert found[-1].value == "unlimited"
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("[clients.a]\nproducer_byte_rate = 0", "clients.a.producer_byte_rate: expected a rate above 0, as Kafka does"),
+        ("[clients.a]\nrequest_percentage = 5", "unknown key; expected one of producer_byte_rate, consumer_byte_rate"),
+        ("[clients.a]\nconsumer_byte_rate = { auto = true }", "expected a rate like"),
+        ("[clients.web.1]\nconsumer_byte_rate = 1", 'a client name with dots needs quotes: [clients."web.1"]'),
+        ("[clients.'a\"b']\nconsumer_byte_rate = 1", "expected a client id or glob without quotes and backslashes"),
+        ("[topics.a]\nconsumer_byte_rate = 1", "unknown key; expected one of leader.replication"),
+        ("[clients.a]\nleader.replication.throttled.replicas = '*'", "unknown key"),
+        (
+            "".join(f"[clients.a{number}]\nconsumer_byte_rate = 1\n" for number in range(MOST_CLIENTS + 1)),
+            f"clients: expected at most {MOST_CLIENTS} clients, found {MOST_CLIENTS + 1}",
+        ),
+    ],
+)
+def test_what_is_refused(text: str, problem: str) -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        parse_quotas(text.encode())
+    assert problem in str(refused.value)

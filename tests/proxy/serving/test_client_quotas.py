@@ -1,0 +1,68 @@
+"""Client quotas in the sidecar as a process has it: from quotas.toml to the connection, and to the pages."""
+
+from __future__ import annotations
+
+import json
+import urllib.request
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import trio
+
+from lab.host.addresses import held_ports
+from protocol.wire.framing import with_length
+from tests.proxy.clients.frames import produce_request, produce_response, told_ms
+from tests.proxy.relay.wire import read_frame
+
+from .test_sidecar import TAKES_EFFECT_SECONDS, listener, port, running, settings
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def write(folder: Path, rate: str) -> None:
+    (folder / "new").write_text(f"[clients.default]\nproducer_byte_rate = {rate}\n")
+    (folder / "new").rename(folder / "quotas.toml")
+
+
+async def got(port_: int, page: str) -> bytes:
+    def ask() -> bytes:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port_}{page}", timeout=10) as answer:
+            content: bytes = answer.read()
+            return content
+
+    return await trio.to_thread.run_sync(ask)
+
+
+@pytest.mark.parametrize("rate", ['"100MB/s"', '"unlimited"'])
+async def test_a_new_file_ends_a_mute_in_time_and_pages_show_the_client(rate: str, tmp_path: Path) -> None:
+    write(tmp_path, "1000")
+    with held_ports(1) as (http,):
+        async with (
+            listener() as upstream,
+            running(settings(tmp_path, upstream=port(upstream), http=http)) as sidecar,
+            await sidecar.dial() as client,
+        ):
+            await client.send_all(with_length(produce_request(61_000)))
+            broker = await upstream.accept()
+            await read_frame(broker)
+            await broker.send_all(with_length(produce_response()))
+            assert 60_000 < told_ms(await read_frame(client)) < 61_000
+            page: dict[str, Any] = json.loads(await got(http, "/throttle"))
+            assert [(each["kind"], each["entity"], each["quota_bytes_per_second"]) for each in page["clients"]] == [
+                ("producer", "app", 1000.0),
+                ("producer", "default", 1000.0),
+            ]
+            config = json.loads(await got(http, "/config"))["effective_quotas"]["clients"]
+            assert config == {"producer_byte_rate": {"default": 1000.0}, "consumer_byte_rate": {}}
+            metrics = (await got(http, "/metrics")).decode()
+            name = 'replication_throttle_client_bytes_total{entity="app",kind="producer"} '
+            assert f"{name}61000.0" in metrics
+            await client.send_all(with_length(produce_request(1000)))
+            began = trio.current_time()
+            write(tmp_path, rate)
+            await read_frame(broker)
+            assert trio.current_time() - began < TAKES_EFFECT_SECONDS
+            await broker.aclose()
+    changed = [line for line in sidecar.log.lines if line["event"] == "quotas_reloaded"]
+    assert "producer_byte_rate" in changed[-1]["changed"]
