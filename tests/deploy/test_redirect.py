@@ -26,6 +26,7 @@ from lab.host.addresses import KAFKA_PORT, REDIRECT_PORT
 from lab.host.namespaces import Rooms, open_rooms
 from lab.host.processes import Process, wait_until
 from lab.sidecars.sidecars import throttle_sidecar_script
+from protocol.wire.framing import with_length
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -106,6 +107,10 @@ class Sidecar:
         return [line for line in lines if line["event"] == "connection_closed"]
 
 
+API_VERSIONS = with_length(b"\0\x12\0\0\0\0\0\x07\xff\xff")
+"""The first that a broker says to another."""
+
+
 @asynccontextmanager
 async def sidecar(rooms: Rooms, folder: Path) -> AsyncIterator[Sidecar]:
     made = Sidecar(rooms, folder)
@@ -165,7 +170,10 @@ async def test_rules_that_do_not_let_the_sidecar_through_cost_a_refusal_and_no_s
     rules("add", "--uid", uid)
     async with leader(rooms), sidecar(rooms, tmp_path) as made:
         as_nobody = ["setpriv", "--reuid=1001", "--clear-groups", "--"]
-        dial = f"import socket; s = socket.create_connection(({rooms.addresses.tap(LEADER)!r}, 9092)); print(s.recv(1))"
+        dial = (
+            f"import socket; s = socket.create_connection(({rooms.addresses.tap(LEADER)!r}, 9092)); "
+            f"s.sendall(bytes.fromhex('{API_VERSIONS.hex()}')); print(s.recv(1))"
+        )
         said = await trio.to_thread.run_sync(rooms.run, BROKER, *as_nobody, "/usr/bin/env", "python3", "-c", dial)
         assert said == "b''\n"
         metrics = made.get("/metrics")
