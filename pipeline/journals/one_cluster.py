@@ -12,6 +12,8 @@ import json
 import zlib
 from typing import TYPE_CHECKING
 
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 
 from ..errors import InputError
@@ -33,13 +35,15 @@ _OF_ITS_OWN = "Give each cluster journals and tables (--into) of its own; nothin
 def checked_copies(spark: SparkSession, copies: Sequence[Copy], *, taken: int) -> DataFrame | None:
     """Return the account of files that have the name of one that was read whole; None if there are none. Raises
     InputError if one is of another run."""
-    if not copies:
+    runs = _runs(spark, [copy.path for copy in copies])
+    if not runs:
         return None
-    files = spark.read.format("binaryFile").load([literal(copy.path) for copy in copies]).select("path", "content")
-    runs = dict(files.rdd.map(_run).collect())
     rows = []
+    # One that could not be read is looked at by the next run: of its lines none is missing.
     for copy in copies:
-        run = runs.get(copy.path)
+        if copy.path not in runs:
+            continue
+        run = runs[copy.path]
         _require_same(copy.path, run, copy.of, copy.run)
         rows.append((copy.source, copy.size_bytes, copy.path, run, taken))
     told = spark.createDataFrame(rows, "source string, size_bytes long, path string, run string, taken long")
@@ -80,6 +84,18 @@ def _require_same(path: str, run: str | None, of: str, expected: str | None) -> 
             f"{path}: expected lines of run {expected} as in {of}, found those of run {run}: two clusters, or two"
             f" sidecars with one broker id. {_OF_ITS_OWN}"
         )
+
+
+def _runs(spark: SparkSession, paths: Sequence[str]) -> dict[str, str | None]:
+    """Return the run of each file that can be read."""
+    if not paths:
+        return {}
+    try:
+        files = spark.read.format("binaryFile").load([literal(path) for path in paths]).select("path", "content")
+        return dict(files.rdd.map(_run).collect())
+    except (PySparkException, Py4JJavaError):
+        # One of these files cannot be read. Each is read alone to find out which.
+        return {} if len(paths) == 1 else {path: run for one in paths for path, run in _runs(spark, [one]).items()}
 
 
 def _run(file: Row) -> tuple[str, str | None]:

@@ -115,7 +115,8 @@ def submit(master: Master, code: Path, folder: Path, *arguments: str) -> str:
         "--conf", "spark.driver.host=127.0.0.1", "--conf", "spark.sql.shuffle.partitions=2", str(entry), *arguments,
     ]  # fmt: skip
     done = subprocess.run(command, capture_output=True, text=True, timeout=180, cwd=folder, env=environ())
-    assert done.returncode == 0, done.stderr[-3000:]
+    # spark-submit prints what Python says, errors too, on its own standard output.
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     return done.stdout
 
 
