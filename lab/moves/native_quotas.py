@@ -23,10 +23,11 @@ _POLL_SECONDS = 0.1
 _APPLIED_SECONDS = 10.0
 APPLIED = re.compile(
     r"Processing override for entityPath"
-    r"|DynamicConfigPublisher broker id=\d+\] Updating (?:topic|node|broker) \S+ with new configuration"
+    r"|(?:DynamicConfigPublisher broker|BrokerMetadataPublisher) id=\d+\] "
+    r"Updating (?:topic|node|broker) \S+ with new configuration"
 )
 """The log line by which a broker says that it has heard of changed configs: the first form in ZooKeeper mode, the
-second in KRaft."""
+others in KRaft, the last of them up to Kafka 3.3."""
 _RATES = {"leader": keys.LEADER_RATE, "follower": keys.FOLLOWER_RATE}
 _LISTS = {"leader": keys.LEADER_REPLICAS, "follower": keys.FOLLOWER_REPLICAS}
 
