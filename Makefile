@@ -10,6 +10,8 @@ export UV_SYSTEM_CERTS ?= 1
 export UV_PYTHON ?= $(PYTHON)
 # Where this is set, as container images do, each program that a test starts compiles every module again: 0.9 s of CPU instead of 0.4.
 unexport PYTHONDONTWRITEBYTECODE
+# Unit tests wait, for processes and sockets, half of their time.
+export PYTEST_XDIST_AUTO_NUM_WORKERS ?= $(shell expr 2 \* $$(nproc))
 
 RUN := $(VENV)/bin/
 STAMP := $(VENV)/.synced
