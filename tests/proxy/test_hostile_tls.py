@@ -102,8 +102,9 @@ def dribbles(_: Keys, to: Address) -> None:
             time.sleep(0.03)
 
 
-def is_silent(_: Keys, to: Address) -> None:
+def says_no_more(_: Keys, to: Address) -> None:
     with dial(to) as sock:
+        sock.sendall(hello()[:1])  # the handshake begins with the first byte (`network.silent_peers`)
         waits(sock)
 
 
@@ -154,7 +155,7 @@ ON_LISTENERS = {
     "a truncated handshake": Attack(breaks_off, {"closed"}),
     "a handshake that is reset": Attack(resets, {"closed"}),
     "a slow handshake": Attack(dribbles, {"timeout"}),
-    "silence": Attack(is_silent, {"timeout"}),
+    "silence after one byte": Attack(says_no_more, {"timeout"}),
     "hundreds half done": Attack(hundreds_half_done, {"timeout"}, AT_ONCE * TIMES),
     "another authority": Attack(presents(lambda keys: keys.of_a_stranger), {"unknown_authority"}),
     "expired": Attack(presents(lambda keys: keys.expired), {"expired"}),
