@@ -25,10 +25,11 @@ class Storage:
     """File operations below `root`, a path that Hadoop understands."""
 
     def __init__(self, spark: SparkSession, root: str) -> None:
-        self.root = root.rstrip("/")
         # Spark's own way to the file system that a path names; PySpark has no public one.
         jvm: Any = spark._jvm
         self._path = jvm.org.apache.hadoop.fs.Path
+        # As Hadoop writes it: to Delta Lake file:///lake and file:/lake are two places.
+        self.root = str(self._path(root).toString())
         context: Any = spark._jsc
         self._configuration = context.hadoopConfiguration()
         self._files = self._path(self.root).getFileSystem(self._configuration)

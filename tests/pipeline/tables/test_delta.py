@@ -87,6 +87,14 @@ def test_a_conflict_is_tried_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
         delta._retried(str(tmp_path / "t"), attempt)
 
 
+def test_a_local_path_may_be_a_uri(spark: SparkSession, tmp_path: Path) -> None:
+    """With three slashes Delta Lake said that there were two locations."""
+    tables = Tables(spark, f"file://{tmp_path}/t/")
+    delta.create(spark, tables.path("numbers"), NUMBERS, ())
+    insert(spark, tables.path("numbers"), 1)
+    assert numbers(delta.read(spark, tables.storage, str(tmp_path / "t" / "numbers"))) == [1]
+
+
 def test_a_reader_sees_one_version_to_its_end(spark: SparkSession, place: str) -> None:
     """Beside a writer, beside what puts small files together, and beside what removes old ones."""
     storage = Storage(spark, place)
