@@ -45,13 +45,15 @@ class Victim:
 
     async def fetch(self, sidecar: Running, leader: trio.SocketListener) -> None:
         request, response = fetch_frame(TWO), answer([entry(0), entry(1)])
-        async with await sidecar.dial() as follower, await leader.accept() as ours:
-            while True:
-                await follower.send_all(with_length(request))
-                assert await read_frame(ours) == request
-                await ours.send_all(with_length(response))
-                assert await read_frame(follower) == response
-                self.answers += 1
+        async with await sidecar.dial() as follower:
+            await follower.send_all(with_length(request))  # nobody is dialled for a peer that has not spoken
+            async with await leader.accept() as ours:
+                while True:
+                    assert await read_frame(ours) == request
+                    await ours.send_all(with_length(response))
+                    assert await read_frame(follower) == response
+                    self.answers += 1
+                    await follower.send_all(with_length(request))
 
 
 @asynccontextmanager
