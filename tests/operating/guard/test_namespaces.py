@@ -278,7 +278,7 @@ async def test_who_waits_for_a_sidecar_that_stands_still_is_reset(rooms: Rooms, 
         await made.until("both are reset", lambda: all("reset at" in log.read_text() for log in logs))
         waited = [float(log.read_text().split()[-1]) - stopped for log in logs]
         assert max(waited) < AFTER_SECONDS + 1.0, waited
-        assert made.has("guard_reset_connections")
+        await made.until("the guard says so", lambda: made.has("guard_reset_connections"))
         made.sidecar.signal(signal.SIGCONT)
 
 
