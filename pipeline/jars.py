@@ -1,8 +1,8 @@
 """Delta Lake's jars, which PySpark does not bring: fetched once into a cache, found there ever after.
 
 Run as a program (`python -m pipeline.jars`, a part of `make setup`) it fetches them, by Spark's own client of Maven
-repositories, and makes the archive of classes; a session then starts without network. Invariant: a folder under the
-final name is complete, because it appears there by one rename.
+repositories; a session then starts without network. Invariant: a folder under the final name is complete, because it
+appears there by one rename.
 """
 
 from __future__ import annotations
@@ -29,13 +29,9 @@ def folder() -> Path | None:
     named = os.environ.get(FOLDER_VARIABLE)
     if named is not None:
         return Path(named) if named else None
-    return cache() / f"delta-{version('delta-spark')}-spark-{_spark()}"
-
-
-def cache() -> Path:
-    """Return the folder of what is fetched or made once."""
     root = os.environ.get("XDG_CACHE_HOME")
-    return (Path(root) if root else Path.home() / ".cache") / "kafka-throttle-sidecar"
+    cache = Path(root) if root else Path.home() / ".cache"
+    return cache / "kafka-throttle-sidecar" / f"delta-{version('delta-spark')}-spark-{_spark()}"
 
 
 def jars() -> list[str]:
@@ -96,12 +92,7 @@ spark.stop()
 """In a process of its own: the session that is wanted gets its jars when its JVM starts."""
 
 if __name__ == "__main__":
-    from . import class_archive
-
     try:
         jars()
     except InputError as error:
         sys.exit(f"error: {error}")
-    why = class_archive.make()
-    if why:
-        sys.stderr.write(f"warning: {why}\n")

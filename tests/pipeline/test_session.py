@@ -79,7 +79,7 @@ def test_classes_come_from_the_archive_if_there_is_one(monkeypatch: pytest.Monke
     monkeypatch.setattr(session.SparkSession, "builder", Builder())
     monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
     monkeypatch.setattr(session, "jars", lambda: ["/j/one.jar", "/j/two.jar"])
-    monkeypatch.setattr(class_archive, "cache", lambda: tmp_path)
+    monkeypatch.setattr(sys, "prefix", str(tmp_path))
     said = []
     for master in ("local[2]", "local[2]", "spark://there:7077"):
         builder = Builder()
