@@ -29,11 +29,9 @@ TOPIC_OR_GLOB = re.compile(r"[A-Za-z0-9._*?\[\]!-]{1,249}", re.ASCII)
 GLOB_WILDCARD = re.compile(r"[*?\[]")
 MOST_BROKER_ID = 2**31 - 1
 _BROKER = re.compile(r"0|[1-9][0-9]{0,9}", re.ASCII)
-RACK = re.compile(r"[^\x00-\x1f\x7f\"\\]{1,249}")
-"""broker.rack is any text; one with quotes, backslashes or control characters is refused, for the sake of messages and
-labels, which show it as it is."""
-CLIENT = RACK
-"""A client id is any text as well (`client.id`); or a glob of client ids."""
+PLAIN_TEXT = re.compile(r"[^\x00-\x1f\x7f\"\\]{1,249}")
+"""broker.rack and client.id are any text; one with quotes, backslashes or control characters is refused, for the sake
+of messages and labels, which show it as it is."""
 SET_TWICE = "set twice, as a dotted key and as a quoted one"
 _BARE = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)
 

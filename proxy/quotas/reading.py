@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import ConfigurationError, InvalidValueError, beginning
 from ..files.toml_reading import KeyLines, did_you_mean, parse_toml
-from .names import CLIENT, GLOB_WILDCARD, RACK, TOPIC_OR_GLOB, flattened, is_broker_id, quoted
+from .names import GLOB_WILDCARD, PLAIN_TEXT, TOPIC_OR_GLOB, flattened, is_broker_id, quoted
 from .priorities import parse_priorities
 from .sections import CLIENT_KEYS, DEFAULT, RATE_KEYS, UNTIL, Draft, Layer, Of, QuotaFile, Section, parse_until
 from .units import shown
@@ -185,11 +185,14 @@ class _Reader:
     def _racks(self, table: Toml, found: _Found) -> None:
         for name in table:
             path = f"{found.prefix}racks.{quoted(name)}"
-            if not RACK.fullmatch(name):
-                expected = "expected a rack (broker.rack) without quotes and backslashes"
-                self._refuse(path, f"{expected} and control characters, of 1 to 249 characters, found {shown(name)}")
+            self._plain_text(path, name, "rack (broker.rack)")
             found.racks[name] = self._section(path, self._table(table, name, path), found, Of.RACK)
         self._bound_rates(f"{found.prefix}racks", found.racks.values())
+
+    def _plain_text(self, path: str, name: str, what: str) -> None:
+        if not PLAIN_TEXT.fullmatch(name):
+            expected = f"expected a {what} without quotes and backslashes and control characters"
+            self._refuse(path, f"{expected}, of 1 to 249 characters, found {shown(name)}")
 
     def _bound_rates(self, path: str, sections: Collection[Section]) -> None:
         with_rates = sum(1 for section in sections if section.rates)
@@ -211,9 +214,7 @@ class _Reader:
     def _clients(self, table: Toml, found: _Found) -> None:
         for name in table:
             path = f"{found.prefix}clients.{quoted(name)}"
-            if not CLIENT.fullmatch(name):
-                expected = "expected a client id or glob without quotes and backslashes"
-                self._refuse(path, f"{expected} and control characters, of 1 to 249 characters, found {shown(name)}")
+            self._plain_text(path, name, "client id or glob")
             section = self._section(path, self._table(table, name, path), found, Of.CLIENT)
             if name == DEFAULT:
                 found.client_default = section

@@ -113,7 +113,7 @@ class HoldWaits:
             if held is None:
                 await self._wait_unmuted()
                 self._later(self._requests)
-            if held is not None and isinstance(held.decision, Hold):
+            elif isinstance(held.decision, Hold):
                 with trio.move_on_at(held.decision.until):
                     while changes.count == held.changes:
                         await changes.wait()
