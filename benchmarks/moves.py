@@ -46,6 +46,7 @@ VERSION_COLUMNS = (
     ("acks=all p95, ms", "live_p95_ms", 0),
     ("worst, ms", "live_worst_ms", 0),
 )
+SECURED_COLUMNS = tuple(each for each in VERSION_COLUMNS if not each[0].startswith(("st. dev.", "fetches")))
 SIDES = ("leader", "follower", "both")
 SECURITIES = {
     "mtls": "mTLS on both legs",
@@ -140,14 +141,14 @@ def table_of_secured(rows: list[Row]) -> str:
     for row in rows:
         version = max(int(version) for version in row["fetch_versions"])
         by_cluster[version, row["kafka"], row["security"]][row["side"]] = row
-    lines = _head("Fetch", "Kafka", "security", *(title for title, _, _ in VERSION_COLUMNS))
+    lines = _head("Fetch", "Kafka", "security", *(title for title, _, _ in SECURED_COLUMNS))
     clusters = sorted(by_cluster, key=lambda cluster: (*cluster[:2], list(SECURITIES).index(cluster[2])))
     for version, kafka, security in clusters:
         found = by_cluster[version, kafka, security]
         protocol = next(iter(found.values()))["protocol"]
         cells = (
             ", ".join(_number(found[side].get(key), digits) if side in found else "" for side in SIDES)
-            for _, key, digits in VERSION_COLUMNS
+            for _, key, digits in SECURED_COLUMNS
         )
         lines.append(f"| v{version} | {protocol} on {kafka} | {SECURITIES[security]} | {' | '.join(cells)} |")
     return "\n".join(lines)

@@ -67,7 +67,7 @@ def test_a_secured_cluster_has_a_row_with_the_three_sides_in_each_cell() -> None
     ]
     made = table_of_secured(rows).splitlines()[2:]
     assert [line.split(" | ")[2] for line in made] == ["mTLS on both legs", "SASL_SSL, SCRAM-SHA-512"]
-    assert made[0].startswith("| v18 | 4.3 on 4.3.0 | mTLS on both legs | 1.01, , 1.03 | 1.25, , 1.25 | 0.03, , 0.03 |")
+    assert made[0] == "| v18 | 4.3 on 4.3.0 | mTLS on both legs | 1.01, , 1.03 | 1.25, , 1.25 | -, , - | -, , - |"
 
 
 @pytest.mark.parametrize("both", [True, False], ids=["both measured", "one measured"])
