@@ -166,7 +166,8 @@ class Kip73Budget(BudgetNode):
     ) -> None:
         super().__init__(bytes_per_second, samples, sample_seconds, entity)
         self._charged = SimpleRate(samples=samples, sample_seconds=sample_seconds)
-        """What counts against the quota: from when it begins to go on, and not what is only observed."""
+        """The rate of the bytes that count against the quota, from when their records begin to go on; bytes that are
+        only observed are not in it."""
 
     def change_rate(self, bytes_per_second: float, now: float) -> None:
         """Swap the bound; the samples survive, as they do in the broker."""

@@ -41,7 +41,7 @@ class BudgetPath:
         self._asked: tuple[Claim, ...] = ()
         """The branches of the last wishes."""
         self._only_branches = False
-        """Each of the last wishes was of a branch: then at least one of these must have room."""
+        """True if each of the last wishes was of a branch: then at least one branch must have room."""
         self._has_left = False
 
     def branch(self, node: BudgetNode) -> Claim | None:

@@ -27,10 +27,10 @@ REST_SECONDS = 0.12
 """A little more than a default gate: after it, a sidecar or a quota at the other end may let the next grant pass. The
 bucket does not fill up in that time."""
 DISTRUST_SECONDS = 10.0
-"""For so long after a grant that was answered late, or with nothing, the next ones are expected to end like that."""
+"""How long after a grant that was answered late, or with nothing, the next ones are expected to end like that."""
 MAX_GRANT_GROWTH = 4
-"""After a late answer a connection is granted at most so many times what that answer brought. So it is back at a burst
-within a few fetches, once its leader brings more."""
+"""The most that a grant after a late answer may be, as a multiple of what that answer brought: a connection is back at
+a burst within a few fetches once its leader brings more."""
 
 
 class Request(enum.Enum):
@@ -53,7 +53,7 @@ class Fetcher:
     def __init__(self) -> None:
         self.request = Request.HERE
         self.due = 0.0
-        """When it is expected to ask again."""
+        """The time at which it is expected to ask again."""
         self.asked_at = -math.inf
         self.absence_seconds = 0.0
         """How soon it may be back from a fetch: the shortest of the last times that it was away, forgotten slowly."""
@@ -69,7 +69,7 @@ class Fetcher:
         """The most bytes that are kept for it where it had less than others: what all its budgets let it have at
         once."""
         self.rests_until = -math.inf
-        """Earliest time of its next grant."""
+        """The earliest time of its next grant."""
         self.is_trusted = True
         """True if the answers before its last grant came in time, with records: the grant counts as part of the
         burst."""
@@ -79,7 +79,7 @@ class Fetcher:
         self._granted_bytes = 0.0
         self._brought_bytes = 0.0
         self._uses_grants = True
-        """At least half of the last grant but one came; the last grant may still be on its way."""
+        """True if at least half of the last grant but one came; the last grant may still be on its way."""
 
     @property
     def is_waited_for(self) -> bool:

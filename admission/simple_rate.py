@@ -13,9 +13,9 @@ import math
 from dataclasses import dataclass
 
 QUOTA_WINDOW_NUM = 11
-"""replication.quota.window.num, Kafka's default."""
+"""The default of Kafka's replication.quota.window.num."""
 QUOTA_WINDOW_SIZE_SECONDS = 1.0
-"""replication.quota.window.size.seconds, Kafka's default."""
+"""The default of Kafka's replication.quota.window.size.seconds."""
 
 
 @dataclass(slots=True)

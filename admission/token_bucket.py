@@ -16,7 +16,8 @@ LEAST_GATE_BYTES = 64 * 1024
 """A grant of less could be too small for an ordinary producer batch of 16 KiB and its neighbours."""
 
 LOOK_AGAIN_SECONDS = 0.01
-"""When to ask again while the bucket is shut only because of what is on its way, which may settle at any moment."""
+"""The time between two questions while the bucket is shut only because of bytes in flight, which may settle at any
+moment."""
 
 SPARED = 0.75
 """The share of what a bucket holds beyond its gate that is kept for urgent connections (`spared_bytes`). If all of it
@@ -53,9 +54,9 @@ class TokenBucket:
         self.burst_bytes = max(rate * self._burst_seconds, self.gate_bytes)
         flight_bytes = 0.0 if self._is_unlimited else rate * self._burst_seconds / 2
         self._max_in_flight_bytes = max(self.gate_bytes + flight_bytes, self.burst_bytes)
-        """While half of a burst is on its way, the other half can be asked for, so an answer that takes no longer than
-        half a burst costs no throughput. At low rates the burst is no larger than the gate; then as many bytes may be
-        on their way in addition to it."""
+        """The most bytes in flight. While half of a burst is in flight the other half can be asked for, so an answer
+        that takes no longer than half a burst costs no throughput. At low rates the burst is no larger than the gate;
+        then as many bytes again may be in flight."""
         self.piece_bytes = max(self.gate_bytes / 2, LEAST_GATE_BYTES)
         """Half a gate: what a fetch takes that does not wait for the gate. Less means more fetches for the same bytes
         (100 a second instead of 70 beside 50 records a second) and no shorter latencies (measured)."""
@@ -86,7 +87,7 @@ class TokenBucket:
         return self._tokens - self._reserved
 
     def begin_with(self, tokens: float, now: float) -> None:
-        """Go on with no more than so many tokens, or with a debt: what another process has left of the same budget."""
+        """Start with at most `tokens`, which may be a debt: what another process left of the same budget."""
         self._tokens = min(self.available(now), tokens)
 
     def holds(self, wanted_bytes: float, now: float) -> bool:

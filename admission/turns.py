@@ -96,9 +96,9 @@ class Turns:
         """The most that any claim had attained when it was served, so it only grows."""
         self._last_grant_bytes = 0.0
         self.has_priorities = False
-        """Some claim is of a priority above 0; otherwise all are alike."""
+        """True if some claim has a priority above 0."""
         self.is_one = True
-        """There are no two claims: nobody goes before another, and nothing is kept for anybody."""
+        """True if there is at most one claim: no other goes before it, and nothing is kept for another."""
 
     def join(self, claim: Claim) -> None:
         self._claims.append(claim)
@@ -133,7 +133,7 @@ class Turns:
         return waiting[claim.fetcher.priority] / share
 
     def reset_service(self) -> None:
-        """Have all connections start level: the rate was lowered, and one grant at the old rate may be worth seconds at
+        """Make all connections start level: the rate was lowered, and one grant at the old rate may be worth seconds at
         the new one. Those that had less must not catch up on that."""
         self._level = max([self._level, *(claim.attained_service for claim in self._claims)])
         self._last_grant_bytes = 0.0
@@ -241,7 +241,7 @@ class BudgetNode(ABC):
 
     def __init__(self, bytes_per_second: float, samples: int, sample_seconds: float, entity: tuple[str, str]) -> None:
         self.entity = entity
-        """What has this rate: a kind (role, rack, peer, topic) and a name."""
+        """The kind (role, rack, peer, topic) and the name of what has this rate."""
         self.bytes_per_second = bytes_per_second
         self.turns = Turns()
         self.rate = SimpleRate(samples=samples, sample_seconds=sample_seconds)

@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from .turns import Claim
 
 LIMIT = itemgetter(0)
-"""Returns the most that a wish can use."""
+"""A function that returns the most that a wish can use."""
 MOST_SHARED = 500
-"""Where not every replica of one fetch can have all it wishes for, at most this many are granted something: working out
-that many grants takes half a millisecond, and no other connection has its turn meanwhile. The other replicas go first
-at the next fetch."""
+"""The most replicas of one fetch that are granted something where the budget is too small for all: that many grants
+take half a millisecond to work out, and no other connection has its turn meanwhile. The other replicas go first at the
+next fetch."""
 WASTED_SHARE = 1 / 25
 """The part of the bytes that may come in vain because grants end within batches. Where a batch is no larger than this
 part of a grant, it makes no difference where the grant ends: 1 kB batches one at a time were 1000 fetches a second."""
@@ -108,7 +108,7 @@ class _Sharing:
         self._room = dict(room)
         self._has_begun = False
         self._begun: set[Claim] = set()
-        """The branches that something was granted of."""
+        """The branches of which something was granted."""
 
     def share(self, wishes: Sequence[Wish], branches: Sequence[Claim | None]) -> list[int]:
         """Grant each wish what it is likely to bring. The first of all, and of each branch, gets what it needs even if

@@ -87,7 +87,7 @@ class Row:
     victim: Times = field(default_factory=Times)
     control: Times = field(default_factory=Times)
     sent: int = 0
-    """So often a greedy connection sent its load meanwhile."""
+    """How often a greedy connection sent its load meanwhile."""
     seconds: float = 0.0
 
 

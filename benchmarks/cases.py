@@ -115,7 +115,7 @@ CASES = (
 VERSION_SIDES: tuple[Side, ...] = ("leader", "follower")
 VERSION_BOUNDS = Bounds(least_mean=0.93)
 SHORT_BOUNDS = replace(VERSION_BOUNDS, start_seconds=2.0)
-"""For moves of some seconds. A move's clock starts with the request, and it may take half a second until the
+"""The bounds for moves of some seconds. A move's clock starts with the request, and it may take half a second until the
 controller's word has become a fetch."""
 
 

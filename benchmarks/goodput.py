@@ -61,7 +61,7 @@ class Batches(NamedTuple):
     records: tuple[int, ...]
     partitions: int = 4
     codec: str | None = None
-    """What brokers compress them with (`compression.type`)."""
+    """The compression of brokers (`compression.type`)."""
 
     def move(self, way: Way) -> Move:
         shape, *others = (Shape(batch_records=count, message_format="v2") for count in self.records)

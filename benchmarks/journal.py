@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 PARTITIONS = 100
 TOPICS = 10
 ENTRY_BYTES = 18
-"""Of Fetch v3; later versions have more."""
+"""The size of an entry of Fetch v3; later versions have more."""
 MIB = 1 << 20
 HOUR_SECONDS = 3600
 MB = 1_000_000

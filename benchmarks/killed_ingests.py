@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 LINES = 40
 """Lines of a journal file."""
 BEGUN = b"reading"
-"""What an ingest prints when it has found its files."""
+"""The line that an ingest prints when it has found its files."""
 
 
 def write_journal(folder: Path, number: int) -> dict[tuple[int, int], int]:

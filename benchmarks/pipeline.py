@@ -33,7 +33,7 @@ ROWS = (1_000_000, 5_000_000, 10_000_000)
 """A row is a second of a partition, at one end."""
 PARTITIONS_PER_BROKER = 10
 SECONDS = 5000
-"""Of traffic, at every size: there are more brokers, not more hours."""
+"""The seconds of traffic, at every size: there are more brokers, not more hours."""
 ROWS_PER_BROKER = 2 * PARTITIONS_PER_BROKER * SECONDS
 MB = 1_000_000
 KIB = 1024
@@ -46,7 +46,7 @@ class Tasks(NamedTuple):
     """The sums over all tasks in Spark's event log."""
 
     read_bytes: int
-    """Of files."""
+    """The bytes of the files."""
     shuffled_bytes: int
     spilled_bytes: int
 
@@ -55,7 +55,7 @@ class Machine(NamedTuple):
     """The resources that the driver's JVM used, which in local mode is the only one."""
 
     cpu_seconds: float
-    """Of all its threads: whatever else the machine does meanwhile is not in it."""
+    """The CPU time of all its threads; whatever else the machine does meanwhile is not in it."""
     peak_bytes: int
     """Resident."""
 
@@ -66,7 +66,7 @@ class Cost:
     rows: int
     lines: int
     seconds: float
-    """From start to end, with the JVM's."""
+    """The time from start to end, with the JVM's."""
     machine: Machine
     tasks: Tasks
 

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
 PAGES = ("/healthz", "/metrics", "/throttle", "/config")
 TOPICS = 50
-"""Of a connection's partitions, that many topics."""
+"""The number of topics of a connection's partitions."""
 PART = DocumentPart("scrapes")
 PROXY = '[broker]\nid = 101\n[ingress]\nlisten = "127.0.0.1:0"\nupstream = "127.0.0.1:1"\n'
 QUOTAS = (

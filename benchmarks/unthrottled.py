@@ -62,7 +62,7 @@ HAPROXY_OPTIONS: dict[Way, str] = {"haproxy": "", "haproxy-splice": SPLICE}
 class Run(NamedTuple):
     bytes_per_second: float
     cpu_seconds_per_gib: float
-    """Of all that stands in between, together; 0 where nothing does."""
+    """The CPU time of all that stands in between, together; 0 where nothing does."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,7 +46,7 @@ LABEL = "kafka-throttle-sidecar/inject"
 PORT = 8443
 CONNECTIONS = 8
 TURNS = 5
-"""Of each kind of pod, so that both find the machine in the same states."""
+"""The turns of each kind of pod, so that both find the machine in the same states."""
 START_SECONDS = 30.0
 NAME = "kafka-0.kafka"
 BROKERS = [

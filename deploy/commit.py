@@ -9,7 +9,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 UV = ROOT / ".tools" / "bin" / "uv"
-"""As `make setup` fetches it."""
+"""The path of uv, as `make setup` fetches it."""
 
 
 def version() -> str:

@@ -35,7 +35,7 @@ MOST_BREACHES = 6
 MOST_TRIED = 60
 TRY_STALL_SECONDS = 1.0
 NARROWED = (Broken.DIED, Broken.STALLED, Broken.CUT_OFF, Broken.WRONG_BYTES, Broken.DEFECT, Broken.HEALTHZ)
-"""What one case may do by itself; memory and slowness are the work of many."""
+"""The breaches that one case may cause by itself; memory and slowness are the work of many."""
 
 
 @dataclass(slots=True)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from .invariant import Breach
 
     Kept = tuple[str, Sequence[Case]]
-    """What a corpus file holds: the mode, and the cases."""
+    """The content of a corpus file: the mode, and the cases."""
 
 FORMAT = 1
 
@@ -34,13 +34,13 @@ class Finding:
     seed: int
     breach: Breach
     cases: tuple[Case, ...]
-    """Those that show it by themselves; or else all that were under suspicion."""
+    """The cases that show it by themselves; or else all that were under suspicion."""
     shown_again: bool
     """Whether one case alone did it again on a fresh sidecar."""
     after_frames: int
     after_seconds: float
     doing: str = ""
-    """What was done besides, in the words of who did it."""
+    """The activity besides, in words."""
     times: int = 1
 
     def as_json(self) -> dict[str, Any]:

@@ -62,7 +62,7 @@ class Breach:
     how: Broken
     detail: str
     seconds_ago: float = 0.0
-    """Since when, before it was seen."""
+    """The time since when, before it was seen."""
 
     @property
     def signature(self) -> str:

@@ -22,7 +22,7 @@ WORST = (
     "victim_p50_ms", "victim_p99_ms", "victim_worst_ms", "control_p99_ms", "control_worst_ms", "healthz_worst_ms",
     "first_bytes", "peak_bytes", "last_bytes",
 )  # fmt: skip
-"""Of percentiles, too: the worst mode's."""
+"""The figures of which a table has the worst mode's, percentiles too."""
 
 
 def table(results: Sequence[Result]) -> str:

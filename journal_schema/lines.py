@@ -22,7 +22,7 @@ class FieldType(enum.Enum):
     """JSON types, narrowed to what a table can hold."""
 
     INTEGER = "integer"
-    """64 bits, signed."""
+    """A signed integer of 64 bits."""
     NUMBER = "number"
     BOOLEAN = "boolean"
     STRING = "string"
@@ -36,7 +36,7 @@ class Field(NamedTuple):
     name: str
     type: FieldType
     meaning: str
-    """For docs/journal.md; with its unit, if the name does not say it."""
+    """The text for docs/journal.md; with its unit, if the name does not say it."""
     required: bool = True
     """Whether every line of the kind has it, and not as null."""
     since: int = 1
@@ -44,8 +44,8 @@ class Field(NamedTuple):
 
 
 VERSION = 2
-"""Version of the schema. Readers set lines of other versions aside. Version 1 had one traffic line for each second and
-partition, which took five times the space."""
+"""The version of the schema. Readers set lines of other versions aside. Version 1 had one traffic line for each second
+and partition, which took five times the space."""
 LINE_SECONDS = 15
 """The most seconds that one traffic line is about, and therefore what is lost when the sidecar is killed."""
 SHAPE_SILENT = "#"
@@ -102,7 +102,8 @@ SECONDS = (
     Field("second_fetches", _INTEGERS, "Of each second: entries forwarded, with or without records."),
     Field("second_omitted", _INTEGERS, "Of each second: how often a partition was kept out by the quota."),
 )
-"""Lists with one element for each second of the line. Each element is the exact sum over the line's partitions."""
+"""The fields that are lists with one element for each second of the line, each the exact sum over the line's
+partitions."""
 
 REPLICAS = (
     Field("topics", _STRINGS, "Of each partition: its topic's name."),
@@ -122,7 +123,7 @@ REPLICAS = (
     Field("high_watermark", _INTEGERS, "Leader's high watermark, as answered last; -1 if unknown."),
     Field("log_start_offset", _INTEGERS, "Leader's log start offset, as answered last; -1 if unknown."),
 )
-"""Lists with one element for each partition of the line."""
+"""The fields that are lists with one element for each partition of the line."""
 
 KINDS: dict[Kind, tuple[Field, ...]] = {
     Kind.TRAFFIC: (
@@ -203,7 +204,7 @@ KINDS: dict[Kind, tuple[Field, ...]] = {
 }
 
 TRAFFIC_IDENTITY = ("broker", "run", "tick", "role", "peer", "throttled", "in_sync")
-"""Two traffic lines that agree in these fields are one and the same line, read twice."""
+"""The fields that identify a traffic line: two that agree in them are the same line, read twice."""
 
 
 def all_fields() -> tuple[Field, ...]:

@@ -34,7 +34,7 @@ CERTIFICATE_FILE = "THROTTLE_CERTIFICATE_FILE"
 """Names a PEM file with the certificate to show a sidecar, and its key unless `KEY_FILE` names another."""
 KEY_FILE = "THROTTLE_KEY_FILE"
 AUTHORITIES_FILE = "SSL_CERT_FILE"
-"""OpenSSL's own: names a PEM file with the authorities whose certificates are believed."""
+"""The variable of OpenSSL that names a PEM file with the trusted authorities."""
 _MAX_BYTES = 16 * 2**20
 _MAX_REFUSAL_BYTES = 64 * 1024
 

@@ -126,7 +126,7 @@ def _load(plugin: EntryPoint) -> click.Command:
 
 
 def _unavailable(plugin: EntryPoint, reason: str) -> click.Command:
-    """Stands in for a command whose package is not all there, so that ``--help`` still lists it.
+    """Return a stand-in for a command whose package is not complete, so that ``--help`` still lists it.
 
     By our convention a plugin's top-level package is also the name of the extra that it needs.
     """
@@ -148,11 +148,11 @@ def _unavailable(plugin: EntryPoint, reason: str) -> click.Command:
 @click.group(cls=LazyCommands, help=_HELP, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name=DISTRIBUTION, prog_name="throttle-sidecar")
 def cli() -> None:
-    """The group itself does nothing."""
+    """Do nothing: the group only holds its commands."""
 
 
 def main() -> None:
-    """The console script."""
+    """Run the console script."""
     mend_standard_streams()
     sys.exit(cli(prog_name="throttle-sidecar"))
 

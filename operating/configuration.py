@@ -22,7 +22,7 @@ DEFAULT_CONFIG = Path("proxy.toml")
 PACKAGED = Path("/etc/kafka-throttle-sidecar/proxy.toml")
 """The place of proxy.toml in the .deb and the .rpm."""
 UNIT_STATE = Path("/var/lib/kafka-throttle-sidecar")
-"""StateDirectory= of the packages' unit."""
+"""The StateDirectory= of the packages' unit."""
 _LOOPBACK = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 
 

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 UNIX = "unix:"
-"""Begins the URL of a sidecar on this host, by the directory of its private sockets: unix:/run/…/101."""
+"""The beginning of the URL of a sidecar on this host, before the directory of its private sockets: unix:/run/…/101."""
 MOST_TIMEOUTS = 5
-"""An answer that goes on and on is given up after as long as so many time-outs take."""
+"""The number of time-outs after which an answer that goes on and on is given up."""
 
 
 def connection_to(

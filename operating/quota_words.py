@@ -20,16 +20,16 @@ if TYPE_CHECKING:
     from proxy.quotas import Quotas, RateSource
 
 _FIRST_YEAR, _LAST_YEAR = 1970, 9990
-"""Far enough, and far from where a datetime overflows."""
+"""The years accepted: far enough ahead, and far from where a datetime overflows."""
 
 _HOURS_TOLD = 48
-"""Longer durations are written in days."""
+"""The number of hours above which durations are written in days."""
 _LONGEST_ETA_SECONDS = 99 * 86400.0
 _RATE_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 _NEXT_UNIT = 1023.5
-"""Larger numbers are written in the next unit: 1024 would be one of it."""
+"""The number from which on the next unit is written: 1024 would be one of it."""
 _DIGITS_TOLD = 8
-"""Counts with more digits are written in millions, or what comes after them."""
+"""The most digits of a count; a longer one is written in millions, or the next unit."""
 _MULTIPLES = ((10**18, "E"), (10**15, "P"), (10**12, "T"), (10**9, "G"), (10**6, "M"))
 
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from rich.console import ConsoleOptions, RenderableType
 
 PLAIN_WIDTH = 180
-"""Into a file or a pipe: a column cut to rich's 80 characters would be lost."""
+"""The width of output into a file or a pipe: a column cut to rich's 80 characters would be lost."""
 
 
 class Console(rich.console.Console):

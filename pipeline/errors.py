@@ -38,7 +38,7 @@ _MISTAKES = frozenset(
 _STOOD_STILL = re.compile(
     r"heartbeat timed out|SparkContext (?:was|has been) (?:shut down|stopped)|stopped SparkContext"
 )
-"""What Spark says when it has given up an executor, or itself, because it was silent for too long or was ended."""
+"""The messages with which Spark gives up an executor, or itself, because it was silent for too long or was ended."""
 
 
 def jvm_ended(error: Py4JNetworkError | ConnectionError) -> str:

@@ -89,7 +89,8 @@ for one in coordinates:
     spark.sql(f"ADD JAR 'ivy://{one}?transitive=false'")
 spark.stop()
 """
-"""In a process of its own: the session that is wanted gets its jars when its JVM starts."""
+"""The program that fetches them, in a process of its own: the session that is wanted gets its jars when its JVM
+starts."""
 
 if __name__ == "__main__":
     try:

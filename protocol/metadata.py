@@ -28,16 +28,16 @@ if TYPE_CHECKING:
     from .wire.topics import Topic
 
 SUPPORTED_METADATA_VERSIONS = range(10, 14)
-"""Versions whose topics have ids."""
+"""The versions whose topics have ids."""
 NAMED_METADATA_VERSIONS = range(4, 14)
-"""Versions that can ask for a topic by name without creating it (KIP-204); brokers know one since Kafka 0.11."""
+"""The versions that can ask for a topic by name without creating it (KIP-204); brokers know one since Kafka 0.11."""
 METADATA_VERSION = 12
 """The first version that can ask for a topic by id (KIP-516). Every broker that is sent Fetch v13 knows it."""
 METADATA_VERSIONS_BY_ID = range(METADATA_VERSION, SUPPORTED_METADATA_VERSIONS.stop)
 
 NO_ID = bytes(16)
 _NO_SUCH_TOPIC = frozenset({3, 17})
-"""UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC_EXCEPTION."""
+"""The errors of a missing topic: UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC_EXCEPTION."""
 
 BOOL = FormatField(">", "?")
 REQUEST_TOPIC = (

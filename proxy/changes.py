@@ -14,7 +14,7 @@ class Changes:
     def __init__(self) -> None:
         self._awaited: trio.Event | None = None
         self.count = 0
-        """Changes so far."""
+        """The number of changes so far."""
 
     async def wait(self) -> None:
         if self._awaited is None:

@@ -34,5 +34,5 @@ class InvalidValueError(ValueError):
 
 
 def beginning(text: str, most: int) -> str:
-    """What a message tells of a text that may be as long as its file."""
+    """Shorten a text for a message: its first `most` characters, and how many more there are."""
     return text if len(text) <= most else f"{text[:most]}… and {len(text) - most} more characters"

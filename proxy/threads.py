@@ -22,7 +22,8 @@ _Arguments = TypeVarTuple("_Arguments")
 _Result = TypeVar("_Result")
 
 FILE_THREADS = trio.CapacityLimiter(4)
-"""For files: where quotas.toml is, what the host says of itself. What is read now and then has a thread of its own."""
+"""The threads for files: where quotas.toml is, what the host says of itself. A task that reads at intervals has a
+thread of its own."""
 
 
 async def in_thread(

@@ -44,7 +44,7 @@ class PartitionMove(NamedTuple):
 
 MoveMap = Mapping[TopicPartition, PartitionMove]
 Lists = Mapping[str, tuple[tuple[int, int], ...]]
-"""Sorted pairs (partition, broker) by topic."""
+"""The sorted pairs (partition, broker) by topic."""
 
 
 def move_map(proposed: Assignment, current: Assignment, ongoing: Mapping[TopicPartition, Ongoing]) -> MoveMap:

@@ -1,4 +1,5 @@
 """Docstrings begin with a complete sentence: in the imperative for functions, subject-first for modules and classes.
+Those of attributes and constants begin with a noun phrase.
 
 Folders that were converted are listed; of the docstrings of each, at most 5 % may begin with a fragment. A function's
 first word has to be one of `VERBS`, so that nothing passes by accident: whoever needs another verb adds it.
@@ -7,6 +8,7 @@ first word has to be one of `VERBS`, so that nothing passes by accident: whoever
 from __future__ import annotations
 
 import ast
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -115,6 +117,8 @@ _OPENERS = """
 """
 OPENERS = frozenset(_OPENERS.split())
 """Words with which no module's or class's docstring begins: a sentence that does has no subject yet, or hides it."""
+NOUN_OPENERS = frozenset({"any", "how", "whether"})
+"""Words of `OPENERS` with which an attribute's docstring may begin: "How many bytes ..."."""
 Documented = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
 
@@ -139,6 +143,25 @@ def is_attribute(node: ast.AST) -> bool:
     """True if a function is read as an attribute, whose docstring is a noun phrase."""
     decorators = [ast.unparse(each) for each in getattr(node, "decorator_list", ())]
     return any(each in ("property", "cached_property", "functools.cached_property") for each in decorators)
+
+
+def attribute_docstrings(source: str) -> Iterator[tuple[int, str]]:
+    """Yield the line and the text of each docstring that follows an assignment."""
+    for node in ast.walk(ast.parse(source)):
+        body = getattr(node, "body", None)
+        if isinstance(body, list):
+            for before, each in pairwise(body):
+                match each:
+                    case ast.Expr(value=ast.Constant(value=str() as text)) if isinstance(
+                        before, ast.Assign | ast.AnnAssign
+                    ):
+                        yield each.lineno, " ".join(text.split())
+
+
+def is_attribute_fragment(text: str) -> bool:
+    """True if an attribute's docstring begins with no noun phrase, by its first word and its last character."""
+    first = text.split()[0].strip("`'\"*,:;.").lower()
+    return first in OPENERS - NOUN_OPENERS or not text.endswith((".", ":", "!", "?"))
 
 
 def docstrings(source: str) -> Iterator[tuple[Documented, str]]:
@@ -169,6 +192,17 @@ def test_docstrings_begin_with_a_sentence(folder: str) -> None:
     assert len(found) <= MOST_FRAGMENTS * total, "\n".join(found)
 
 
+@pytest.mark.parametrize("folder", CONVERTED)
+def test_docstrings_of_attributes_begin_with_a_noun_phrase(folder: str) -> None:
+    found, total = [], 0
+    for path in sorted((ROOT / folder).rglob("*.py")):
+        for line, text in attribute_docstrings(path.read_text("utf-8")):
+            total += 1
+            if is_attribute_fragment(text):
+                found.append(f"{path.relative_to(ROOT)}:{line} {text}")
+    assert len(found) <= MOST_FRAGMENTS * total, "\n".join(found)
+
+
 FUNCTION = "def f():\n    '''{}'''\n"
 CLASS = "class C:\n    '''{}'''\n"
 
@@ -195,6 +229,23 @@ CLASS = "class C:\n    '''{}'''\n"
 def test_a_fragment_is_found(source: str, docstring: str, fragment: bool) -> None:
     ((node, found),) = docstrings(source.format(docstring))
     assert is_fragment(node, found) is fragment
+
+
+@pytest.mark.parametrize(
+    ("text", "fragment"),
+    [
+        ("Seconds since the last answer; None before the first.", False),
+        ("How many bytes the last request was granted.", False),
+        ("True if records have come.", False),
+        ("Of one process.", True),
+        ("What it is of.", True),
+        ("By broker id.", True),
+        ("The number of connections", True),
+    ],
+)
+def test_a_fragment_of_an_attribute_is_found(text: str, fragment: bool) -> None:
+    ((_, found),) = attribute_docstrings(f"class C:\n    x: int\n    '''{text}'''\n")
+    assert is_attribute_fragment(found) is fragment
 
 
 def test_a_property_is_an_attribute() -> None:

@@ -21,7 +21,7 @@ from dataclasses import asdict, dataclass
 from .loads import CORRELATION_ID_AT, PREFIX_BYTES, Load
 
 RECEIVE_BUFFER_BYTES = 64 * 1024
-"""replica.socket.receive.buffer.bytes"""
+"""The default of replica.socket.receive.buffer.bytes."""
 DISCARD_BYTES = 16 * 1024 * 1024
 """The size of the buffer to discard into: address space that is never touched."""
 HEAD_BYTES = PREFIX_BYTES + 4

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 LEADER_ID, REPLICA_ID = 101, 102
 PREFIX_BYTES = 4
 CORRELATION_ID_AT = PREFIX_BYTES + 4
-"""In a request, length prefix included: after api key and api version."""
+"""The offset in a request, length prefix included: after api key and api version."""
 REFERENCE_VERSION = 3
 MAX_WAIT_MS = 500
 HIGH_WATERMARK = 10**9
@@ -32,7 +32,7 @@ FULL = -1
 FETCH_OFFSET = 1000
 """An offset far behind. In the runs it stays the same: a follower whose offset went back would count as truncated."""
 KAFKA_BUFFERS = "kafka-buffers"
-"""In a client id: the leader is to use a broker's default socket.send.buffer.bytes on this connection."""
+"""The mark in a client id that makes the leader use a broker's default socket.send.buffer.bytes on this connection."""
 TOPIC = "bytes-"
 TOPIC_ID = 1 << 64
 """Topic ids are this and the bytes of records."""

@@ -41,7 +41,7 @@ class Result:
     pair: Usage
     memory: Memory
     others_cores: float
-    """What everything else on the machine kept busy meanwhile: in a fair run, next to nothing."""
+    """The cores that everything else on the machine kept busy meanwhile: in a fair run, next to nothing."""
 
     @property
     def gigabytes_per_second(self) -> float:
@@ -84,7 +84,7 @@ class Runs:
     suites: dict[str, list[Result]] = field(default_factory=dict)
     machines: list[Machine] = field(default_factory=list)
     memory: dict[str, list[tuple[float, Memory]]] = field(default_factory=dict)
-    """By what ran: seconds since its start, and what it held then."""
+    """The seconds since its start, and the memory held then, by what ran."""
 
 
 def this_machine(peers: Iterable[Peer]) -> Machine:

@@ -29,7 +29,7 @@ class Autothrottle:
     capacity: float
     least: float
     rate: float = 0.0
-    """What it set last; 0 before the first time."""
+    """The rate that it set last; 0 before the first time."""
 
     def next(self, carried: float) -> float | None:
         """Return the rate to set when the network carried so much on average; None if it stays as it is."""

@@ -40,7 +40,7 @@ MB = 1e6
 CARD_BURST_BYTES = 256 * 1024
 MOVED_BATCH_BYTES, REPLICAS, LIMIT_BYTES = 16_205, 8, 1024 * 1024
 APPEND_SECONDS = 0.001
-"""Of a leader, until a batch can be fetched."""
+"""The time that a leader takes until a batch can be fetched."""
 READ_SECONDS, RETURN_SECONDS, ACKNOWLEDGE_SECONDS = 0.0005, 0.0005, 0.0008
 LATE_SECONDS = 0.003
 """How much later a follower is back now and then, on average: the machine had something else to do."""

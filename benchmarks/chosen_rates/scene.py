@@ -39,7 +39,7 @@ BROKERS = (LEADER, FOLLOWER)
 MB = 1e6
 MOVED = range(8)
 PRODUCERS = range(16)
-"""Of each topic."""
+"""The number of producers of each topic."""
 _RECORD_BYTES = 1000
 _WARM_UP_SECONDS = 5.0
 

@@ -19,7 +19,7 @@ class Part(NamedTuple):
     """The load of one topic."""
 
     load: Callable[[float], float]
-    """Of the link."""
+    """The load of the link."""
     batch_bytes: int = 40_000
     connection: int = 0
     """The fetcher's connection that brings it. Only the simulation has more than one."""

@@ -19,7 +19,7 @@ from .shapes import LOADS, free_share
 
 LINKS = (5 * MB, 10 * MB, 20 * MB, 100 * MB)
 MOVED_SECONDS = 9.0
-"""What is moved would take the link so long without a load: 90 MB at 10 MB/s."""
+"""The time that the move would take the link without a load: 90 MB at 10 MB/s."""
 SEEDS = 3
 PART = DocumentPart("simulated rates")
 _HEAD = "| load | link, MB/s | used | done after, s | no move: p99, ms | p99, ms | met |"

@@ -60,7 +60,7 @@ def _report(folder: Path, _: str, truth: Truth) -> tuple[object, object]:
 
 
 ANSWERED = (0, 3)
-"""Of questions: a good answer, or a bad one."""
+"""The exit statuses of questions: a good answer, or a bad one."""
 JOBS = {
     "ingest": Job("ingest {folder}/journals --into {tables}"),
     "rates": Job("rates {tables} --out {folder}/rates --format csv", _rates),

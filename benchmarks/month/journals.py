@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from .outages import Replica
 
 TURN_BYTES = 1 << 20
-"""What a replica gets in one turn, while others wait."""
+"""The bytes that a replica gets in one turn, while others wait."""
 HAND_ON_SECONDS = 15
 LEAST_USED, MOST_USED = 0.97, 1.0
-"""Between which shares of its quota a role moves in a second."""
+"""The shares of its quota between which a role moves in a second."""
 VIOLATION = 3.5
 
 

@@ -54,11 +54,11 @@ class Outage:
     """Second of the month."""
     replicas: list[Replica]
     restarts: bool = False
-    """Its destination was away, sidecar and all, and comes back now."""
+    """True if its destination was away, sidecar and all, and comes back now."""
     starved: tuple[int, int] = (0, 0)
-    """From when until when it gets nothing, in seconds of the month."""
+    """The seconds of the month from which and until which it gets nothing."""
     violates_at: int = -1
-    """In this second much more than its share passes; -1: in none."""
+    """The second in which much more than its share passes; -1: in none."""
     turn: int = 0
     ended: int | None = None
     waiting: list[Replica] = field(default_factory=list)

@@ -15,7 +15,7 @@ _HEAD = (
 )
 
 _IN_WORDS = {"haproxy": "HAProxy with its defaults"}
-"""What is not installed is left out, so that any way can be the first."""
+"""The ways in words. One that is not installed is left out, so that any way can be the first."""
 
 
 def table(found: Mapping[str, Found], rounds: int) -> str:

@@ -42,7 +42,8 @@ _WIDTH, _HEIGHT = 12, 8
 _STAT_WIDTH, _STAT_HEIGHT = 4, 4
 _OPEN_ROWS = 2
 RUNBOOKS = "docs/runbooks.md"
-"""As the alerts' runbook_url; `make rules` and the chart's prometheusRule.runbookUrl put an address in its place."""
+"""The address of the runbooks, as the alerts' runbook_url; `make rules` and the chart's prometheusRule.runbookUrl put
+another in its place."""
 _EVERY = "60s"
 QUOTA_CHANGES = (
     f"changes({PREFIX}limit_bytes_per_second{{{ROLE}}}[{_EVERY}]) > 0"
@@ -50,7 +51,7 @@ QUOTA_CHANGES = (
     f" unless on (job, instance, role) {PREFIX}deadline_timestamp_seconds"
     f" or changes({PREFIX}enforcing{{{ONE}}}[{_EVERY}]) > 0"
 )
-"""Of people and of the clock; a rate that sets itself changes all the time."""
+"""The changes by people and by the clock; a rate that sets itself changes all the time."""
 BAD_WHEN_LOW = frozenset({"bool_yes_no"})
 
 

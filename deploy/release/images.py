@@ -32,10 +32,10 @@ class ImagePlan(NamedTuple):
     """The way images are built."""
 
     base: str
-    """What both are built on, by its digest or, where it is of this machine alone, by its name."""
+    """The image that both are built on, by its digest or, where it is of this machine alone, by its name."""
 
     options: tuple[str, ...] = ()
-    """More of `buildah build`: --platform=linux/amd64,linux/arm64, --volume."""
+    """Further options of `buildah build`: --platform=linux/amd64,linux/arm64, --volume."""
 
     builder: str = BY_HAND
     """The URI of who builds, for the provenance: a CI's, if it is to be trusted more than a person's machine."""
@@ -54,7 +54,7 @@ class Image(NamedTuple):
     name: str
     archive: Path
     digest: str
-    """Of its index, sha256:…: what a registry calls it once it is pushed."""
+    """The digest of its index, sha256:…: what a registry calls it once it is pushed."""
 
 
 def default_base() -> str:

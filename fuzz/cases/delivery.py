@@ -36,7 +36,7 @@ class Attack:
     def __init__(self, ports: Mapping[str, int]) -> None:
         self._ports = ports
         self._recent: deque[tuple[float, float, Case]] = deque(maxlen=REMEMBERED)
-        """When they began, when they ended, and what they were."""
+        """The cases that ended last, each with when it began and ended."""
         self._under_way: dict[int, tuple[float, Case]] = {}
         self.connections = self.frames = self.sent_bytes = self.refused = 0
         self.finished = trio.Event()

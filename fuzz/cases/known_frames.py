@@ -26,7 +26,7 @@ FIRST_OFFSET = 10**9
 STAMP_BYTES = 400
 MAX_WAIT_MS = 500
 CORRELATION_ID_IN_REQUEST = 8
-"""After the length prefix, the api key and the version."""
+"""The offset of the correlation id: after the length prefix, the api key and the version."""
 CORRELATION_ID_IN_ANSWER = 4
 _FULL = -1
 _MARK = 0x7A7A_7A7A_0000

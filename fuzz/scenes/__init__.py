@@ -33,6 +33,6 @@ SCENES: dict[str, type[Scene]] = {
         Crowd,
     )
 }  # fmt: skip
-"""By name, in the order they are played."""
+"""The scenes by name, in the order they are played."""
 
 __all__ = ["SCENES", "QuotaFiles", "Scene"]

@@ -22,7 +22,7 @@ NOTICED_SECONDS = 1.3
 """A watch looks at the way to the file each second."""
 GIBIBYTE = 2**30
 TRIES = 20
-"""To remove a directory in which the sidecar may be writing."""
+"""The attempts to remove a directory in which the sidecar may be writing."""
 
 
 class FileSystem(Scene):

@@ -20,7 +20,7 @@ class Scene(ABC):
 
     name: ClassVar[str]
     modes: ClassVar[tuple[str, ...]] = ("none",)
-    """Where it may do harm of its own kind."""
+    """The modes in which it may do harm of its own kind."""
     goes_on: ClassVar[bool] = False
     """Whether `run` may be called again after something broke, and then goes on after what broke it."""
 
@@ -31,7 +31,7 @@ class Scene(ABC):
         """How many it has thrown."""
         self.doing = "nothing yet"
         self.case: Case | None = None
-        """What was thrown last, if it can be thrown again."""
+        """The case that was thrown last, if it can be thrown again."""
 
     def scaled(self, usual: int, *, least: int = 1) -> int:
         """Return the number for this size where the usual size has `usual`."""

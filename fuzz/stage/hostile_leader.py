@@ -46,7 +46,7 @@ class StrangeLeader:
     def __init__(self) -> None:
         self._cases: dict[str, Case] = {}
         self.metadata_answers: Iterator[bytes] | None = None
-        """What it says when it is asked for Metadata, without the length prefix; None: it closes the connection."""
+        """The answers to Metadata requests, without the length prefix; None: it closes the connection."""
         self.answered = 0
 
     def expect(self, case: Case) -> None:

@@ -38,7 +38,7 @@ class Mode:
     policy: str = "strict"
     journal: bool = False
     versions: tuple[int, int] = (3, 12)
-    """Of the victim behind the ingress, and of the one behind the egress."""
+    """The versions of the victim behind the ingress, and of the one behind the egress."""
 
     def proxy_toml(self, ports: Mapping[str, int], leaders: Mapping[str, int], *, http: str = "") -> str:
         """Return the sidecar's settings.

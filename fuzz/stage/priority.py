@@ -22,9 +22,9 @@ REALTIME = "realtime"
 CORES = frozenset(os.sched_getaffinity(0))
 OWN_CORE = min(CORES)
 FIRST_NICE = -20
-"""Of a sidecar on its own core, where others may come: nothing is left of it to them. It has no real-time priority:
-Linux takes 50 ms of each second from who has one and never rests (`sched_rt_runtime_us`), and lets one thread of it
-wait for another for 100 ms (`sched_rr_timeslice_ms`)."""
+"""The niceness of a sidecar on its own core, where others may come: nothing is left of it to them. It has no real-time
+priority: Linux takes 50 ms of each second from who has one and never rests (`sched_rt_runtime_us`), and lets one thread
+of it wait for another for 100 ms (`sched_rr_timeslice_ms`)."""
 _FIRST = str(FIRST_NICE)
 _BEFORE_SESSIONS = (
     "sh",
@@ -32,7 +32,8 @@ _BEFORE_SESSIONS = (
     f'[ ! -e /proc/self/autogroup ] || echo {_FIRST} >/proc/self/autogroup; exec "$@"',
     "sh",
 )
-"""Where Linux shares cores by session first (`sched_autogroup_enabled`), a nice value counts within one alone."""
+"""A command that runs another with this niceness in its whole session: where Linux shares cores by session first
+(`sched_autogroup_enabled`), a nice value counts within one session alone."""
 
 
 def be_nice() -> None:

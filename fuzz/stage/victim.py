@@ -50,7 +50,7 @@ class Met:
     wrong: list[str] = field(default_factory=list)
     lost: list[str] = field(default_factory=list)
     asked_at: float | None = None
-    """When what is unanswered now was asked (time.monotonic)."""
+    """The time (time.monotonic) at which what is unanswered now was asked."""
 
     def told(self, now: float) -> dict[str, Any]:
         """Return its counts, and reset them."""

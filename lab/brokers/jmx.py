@@ -38,7 +38,7 @@ def jmx_options(address: str) -> tuple[str, ...]:
 
 class Reading(NamedTuple):
     t: float
-    """On CLOCK_MONOTONIC, as the taps'."""
+    """The time on CLOCK_MONOTONIC, as the taps'."""
     value: float
 
 

@@ -22,7 +22,7 @@ log4j.appender.file.File={file}
 log4j.appender.file.layout=org.apache.log4j.PatternLayout
 log4j.appender.file.layout.ConversionPattern=[%d{{ISO8601}}] %p %m (%c)%n
 """
-"""log4j.properties; `file` is the log file's path."""
+"""The text of log4j.properties; `file` is the log file's path."""
 
 
 def jvm_command(

@@ -16,9 +16,9 @@ BAD_LOG_LINES = re.compile(
     "invalid full fetch response|Non-monotonic update|marked as failed|Error due to|OffsetOutOfRange"
     "|Unexpected error occurred while processing data"
 )
-"""What a follower logs when its fetches were tampered with badly."""
+"""The lines that a follower logs when its fetches were tampered with badly."""
 RELEVANT = re.compile(f"{BAD_LOG_LINES.pattern}|has an older epoch")
-"""Bad lines, and the lines after which a bad line is noise."""
+"""The bad lines, and the lines after which a bad line is noise."""
 SHRINKS = re.compile("Shrinking ISR")
 
 
@@ -38,10 +38,10 @@ FENCED_BY_NEW_EPOCH = Noise(
     re.compile(r"Partition (?P<place>\S+) marked as failed"),
     after=re.compile(r"Partition (?P<place>\S+) has an older epoch \(\d+\) than the current leader"),
 )
-"""When a reassignment completes, the leader epoch rises, and followers hear of it one after the other."""
+"""The lines after the end of a reassignment: the leader epoch rises, and followers hear of it one after the other."""
 CREATED_BEFORE_THE_LOG = Noise(re.compile("Expected partition .* to exist, but it was missing"))
 NOT_YET_KNOWN = Noise(re.compile("UNKNOWN_TOPIC_ID"))
-"""When a topic is created or deleted in KRaft, each broker hears of it at its own time."""
+"""The lines after a topic was created or deleted in KRaft: each broker hears of it at its own time."""
 
 
 def complaints(lines: Iterable[str], noise: Iterable[Noise]) -> list[str]:

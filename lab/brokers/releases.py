@@ -82,7 +82,7 @@ RELEASES: tuple[Release, ...] = (
     Release("4.3.0", "4.3", 18, "kraft", metadata_level=30, noise=_KRAFT_NOISE),
     Release("4.4.0", "4.4", 18, "kraft", metadata_level=33, noise=_KRAFT_NOISE),
 )
-"""Oldest first; the first is the reference: Fetch v3, as KIP-73 met it."""
+"""The releases, oldest first; the first is the reference: Fetch v3, as KIP-73 met it."""
 OWN_BINARIES: tuple[Release, ...] = (
     Release("0.10.1.1", "0.10.1-IV2", 3, records="v1"),
     Release("1.0.2", "1.0", 5),
@@ -93,10 +93,10 @@ OWN_BINARIES: tuple[Release, ...] = (
     Release("3.5.2", "3.5", 15, "kraft", metadata_level=11, noise=_KRAFT_NOISE),
     Release("3.7.2", "3.7", 16, "kraft", metadata_level=19, noise=_KRAFT_NOISE),
 )
-"""Binaries as old as what they speak. Those before 1.1 have no fetch sessions (KIP-227) in their code, so they accept
-answers that a newer follower refuses, and refuse others that it accepts. Those before 3.0 know fewer versions of what a
-sidecar asks. They run on Java 17, although some were made for Java 8; 2.0 to 2.3 do not, because of their ZooKeeper
-client (ZOOKEEPER-3779)."""
+"""The releases that run as their own old binaries. Those before 1.1 have no fetch sessions (KIP-227) in their code, so
+they accept answers that a newer follower refuses, and refuse others that it accepts. Those before 3.0 know fewer
+versions of what a sidecar asks. They run on Java 17, although some were made for Java 8; 2.0 to 2.3 do not, because of
+their ZooKeeper client (ZOOKEEPER-3779)."""
 EVERY_RELEASE = RELEASES + OWN_BINARIES
 
 

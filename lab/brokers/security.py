@@ -44,13 +44,13 @@ class Security(enum.StrEnum):
 
     PLAINTEXT = "plaintext"
     MTLS = "mtls"
-    """SSL; both ends present a certificate of the cluster's authority, and hostnames are verified."""
+    """TLS in which both ends present a certificate of the cluster's authority, and hostnames are verified."""
     SASL_SSL = "sasl_ssl"
     """SCRAM-SHA-512 inside TLS."""
     SASL_PLAINTEXT = "sasl_plaintext"
     """PLAIN."""
     OAUTHBEARER = "oauthbearer"
-    """SASL_PLAINTEXT with tokens of 40 KB (KIP-255)."""
+    """The protocol SASL_PLAINTEXT with tokens of 40 KB (KIP-255)."""
     TLS_BETWEEN = "tls_between"
     """Brokers speak plaintext to the sidecars beside them, those speak TLS to each other, both with certificates."""
 
@@ -195,7 +195,7 @@ class Keys:
     home: Path
     addresses: Addresses
     _names: dict[str, list[str]] = field(default_factory=dict)
-    """By file that was issued, the names in its certificate."""
+    """The names in each issued certificate, by its file."""
 
     @cached_property
     def authority(self) -> Authority:

@@ -36,7 +36,7 @@ _AGREED_LOOKS = 5
 own time."""
 
 Assignment = Mapping[int, Sequence[int]]
-"""Partition -> broker ids, the preferred leader first."""
+"""The broker ids of each partition, the preferred leader first."""
 
 
 @dataclass(frozen=True, slots=True)

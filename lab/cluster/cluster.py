@@ -62,8 +62,8 @@ class Cluster:
         self.brokers = {broker: self._wiring.broker(broker) for broker in plan.brokers}
         self.sidecars = self._wiring.sidecars()
         self.quota_windows_clear_at = 0.0
-        """From when on, by time.monotonic, the windows of the brokers' own quotas have forgotten the last move. Whoever
-        moves says so."""
+        """The time.monotonic from which on the windows of the brokers' own quotas have forgotten the last move; set by
+        the code that moves."""
         self._topic_names: dict[str, str] = {}
         self._noise = dict.fromkeys(plan.brokers, plan.release.noise)
         self.taps = self._wiring.taps(self.topic_name) if plan.taps else None

@@ -31,7 +31,7 @@ UNKNOWN_TOPIC_OR_PARTITION = 3
 
 
 Secures: TypeAlias = "Callable[[trio.SocketStream], trio.abc.Stream]"
-"""Puts TLS around a connection."""
+"""A function that puts TLS around a connection."""
 
 
 def unsecured(stream: trio.SocketStream) -> trio.abc.Stream:
@@ -46,7 +46,8 @@ class EmbeddedLeader:
         self.logs: dict[tuple[str, int], PartitionLog] = {}
         self.requests: list[tuple[float, FetchRequest]] = []
         self.refused: list[str] = []
-        """Why connections were ended: what came on them is neither ApiVersions nor a Fetch that this leader serves."""
+        """The reasons why connections were ended: what came on them is neither ApiVersions nor a Fetch that this leader
+        serves."""
         self._appended = trio.Event()
 
     def log(self, topic: str, partition: int) -> PartitionLog:

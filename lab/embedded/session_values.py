@@ -31,7 +31,7 @@ class Read(NamedTuple):
     error_code: int = 0
     is_diverging: bool = False
     payload: object = None
-    """Whatever the leader and its follower agree on: the records, for example."""
+    """The content that the leader and its follower agree on: the records, for example."""
 
 
 @dataclass(frozen=True, slots=True)

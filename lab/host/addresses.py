@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 KAFKA_PORT = 9092
 SECURED_PORT = 9091
-"""Where brokers that encrypt or authenticate meet, as with Strimzi. Their plaintext listener is for clients alone
-then."""
+"""The port at which brokers that encrypt or authenticate meet, as with Strimzi. Their plaintext listener is for clients
+alone then."""
 CONTROLLER_PORT = 9093
 HTTP_PORT = 9404
 REDIRECT_PORT = 15001

@@ -29,13 +29,13 @@ if TYPE_CHECKING:
 SIDECAR_UID = 65532
 """The user that the sidecar's image runs as. The rules of a transparent egress except its connections."""
 _OWN_ADDRESSES = (50, 51, 52, 53, 54, 55, 56, 57, 58, 59, 250)
-"""Last parts of addresses that the bridge has: those that an `Addresses` gives to taps and ZooKeeper, and one of its
-own."""
+"""The last parts of addresses that the bridge has: those that an `Addresses` gives to taps and ZooKeeper, and one of
+its own."""
 _NEEDED = {"ip": "iproute2", "tc": "iproute2", "setpriv": "util-linux", "iptables": "iptables"}
 
 
 _numbers = itertools.count()
-"""One process may have several sets of rooms."""
+"""The numbers of sets of rooms, of which one process may have several."""
 _BURST_BYTES = 256 * 1024
 """The burst of a link's token bucket: more than the largest piece that TCP hands down at once."""
 _QUEUE_BYTES = 4 * 1024 * 1024

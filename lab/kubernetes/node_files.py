@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 SANDBOX_IMAGE = "localhost/lab-sandbox:1"
 SHIELDED = ("vm/overcommit_memory", "vm/panic_on_oom", "kernel/panic", "kernel/panic_on_oops",
             "kernel/keys/root_maxkeys", "kernel/keys/root_maxbytes")  # fmt: skip
-"""Settings of the whole machine that a kubelet makes its own, which in this machine it is not to have."""
+"""The settings of the whole machine that a kubelet would change, and must not on this machine."""
 
 _CONTAINERD = """version = 3
 [plugins.'io.containerd.cri.v1.images'.pinned_images]

@@ -36,7 +36,7 @@ class Programs(NamedTuple):
     name: str
     verb: str
     packages: Mapping[str, tuple[Path, str]]
-    """Program -> (Go module, package of it)."""
+    """The Go module and its package of each program."""
 
 
 CONTROL_PLANE = Programs(

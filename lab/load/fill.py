@@ -146,7 +146,7 @@ class FillConnection:
         self._leader, self._port = leader, port
         self._sent = 0
         self._in_flight: dict[int, _Request] = {}
-        """By correlation id; a broker answers in order."""
+        """The requests in flight by correlation id; a broker answers in order."""
         self._known_by = time.monotonic() + KNOWN_SECONDS
 
     def __enter__(self) -> FillConnection:

@@ -29,11 +29,11 @@ _CHUNK_BYTES = 65536
 
 class Acknowledged(NamedTuple):
     due_at: float
-    """When the record was due, on Trio's clock."""
+    """The time at which the record was due, on Trio's clock."""
     latency_seconds: float
     offset: int
     number: int = 0
-    """Of the record among all this producer sent; its value begins with it."""
+    """The number of the record among all this producer sent; its value begins with it."""
 
 
 @dataclass(slots=True)
@@ -57,9 +57,10 @@ class LiveProducer:
     load: Callable[[float], float] = lambda _: 1.0
     acknowledged: list[Acknowledged] = field(default_factory=list)
     errors: list[int] = field(default_factory=list)
-    """Error codes of records that were refused."""
+    """The error codes of records that were refused."""
     pending: deque[tuple[int, float]] = field(default_factory=deque, init=False)
-    """(number, when it was due) of each record that was sent and is neither acknowledged nor refused, in order."""
+    """The pairs (number, time it was due) of each record that was sent and is neither acknowledged nor refused, in
+    order."""
     _ended_at: float | None = field(default=None, init=False)
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 SHORT_WINDOW_SECONDS = 1.0
 LONG_WINDOW_SECONDS = 11.0
-"""KIP-73's own window: 11 samples of one second."""
+"""The length of KIP-73's window: 11 samples of one second."""
 
 
 class Asked(NamedTuple):
@@ -27,7 +27,7 @@ class Asked(NamedTuple):
     follower: int
     version: int
     size_bytes: int = 0
-    """On the wire."""
+    """The size on the wire."""
 
 
 class Answer(NamedTuple):
@@ -38,13 +38,13 @@ class Answer(NamedTuple):
     follower: int
     version: int
     partitions: tuple[tuple[str, int, int], ...]
-    """(topic, partition, record bytes), entries with records only."""
+    """The triples (topic, partition, record bytes) of entries with records."""
     error_code: int = 0
-    """Of the whole response (v7+), such as 70: the fetch session is unknown."""
+    """The error code of the whole response (v7+), such as 70: the fetch session is unknown."""
     session_id: int = 0
-    """0: the follower has no fetch session with this leader (v7+)."""
+    """The fetch session (v7+); 0: the follower has none with this leader."""
     size_bytes: int = 0
-    """On the wire, records included."""
+    """The size on the wire, records included."""
 
 
 Sample = Asked | Answer

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 PACKAGE = "prometheus"
-"""Debian's: server and promtool."""
+"""The Debian package of server and promtool."""
 _START_SECONDS = 30.0
 _HTTP_SECONDS = 20.0
 

@@ -27,9 +27,9 @@ class TapOptions(TypedDict, total=False):
     """The options that taps need to know how brokers meet."""
 
     port: int
-    """Of everybody."""
+    """The port that all taps share."""
     keys: tuple[Path, Path] | None
-    """Where what passes is encrypted: the certificate (with its key) that the tap presents, and the authority's."""
+    """The certificate (with its key) that the tap presents, and the authority's, where traffic is encrypted."""
 
 
 class Taps:

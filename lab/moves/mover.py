@@ -47,7 +47,7 @@ class Mover:
         self._cluster = cluster
         self._tell = tell or (lambda _: None)
         self._topics: list[str] = []
-        """Those of the move that is under way."""
+        """The topics of the move that is under way."""
 
     async def run(self, move: Move) -> MoveResult:
         """Carry one move out.

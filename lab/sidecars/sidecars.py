@@ -121,10 +121,10 @@ class Sidecar:
         self.runtime_directory.mkdir()
         self.runtime_directory.chmod(0o777)
         self.control_url = f"unix:{self.runtime_directory / str(broker)}"
-        """Where commands reach it without a token."""
+        """The URL at which commands reach it without a token."""
         self.process = self._new_process(home / "sidecar.log")
         self.left_behind: list[Process] = []
-        """Processes that have handed over and that still encrypt for the process that took over."""
+        """The processes that have handed over and that still encrypt for the process that took over."""
 
     @property
     def policy(self) -> str:

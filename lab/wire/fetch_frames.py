@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 LAST_VERSION = 18
 FIRST_FLEXIBLE, FIRST_TOPIC_IDS, FIRST_REPLICA_STATE = 12, 13, 15
 HIDDEN_REPLICA = -2
-"""Whose request it is could not be told."""
+"""The replica id of a request whose replica could not be told."""
 
 Read = tuple[int, bool]
-"""(how many bytes, whether their content is wanted)."""
+"""The pair (how many bytes, whether their content is wanted)."""
 
 _SHORT = struct.Struct(">h")
 _INT = struct.Struct(">i")

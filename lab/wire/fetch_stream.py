@@ -38,16 +38,17 @@ class FetchRequested(NamedTuple):
     api_version: int
     correlation_id: int
     replica_id: int
-    """Broker id of the follower; -1 for a consumer, -2 of a version that is not understood."""
+    """The broker id of the follower; -1 for a consumer, -2 for a version that is not understood."""
     request_bytes: int = 0
-    """On the wire, length prefix included."""
+    """The size on the wire, length prefix included."""
 
 
 class FetchAnswered(NamedTuple):
     api_version: int
     replica_id: int
     partitions: list[tuple[str, int, int]]
-    """(topic, partition, record bytes) of every entry that carries records; from v13 on the topic is its id."""
+    """The triples (topic, partition, record bytes) of every entry that carries records; from v13 on the topic is its
+    id."""
     response_bytes: int
     session: Session = NO_SESSION
 

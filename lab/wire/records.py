@@ -59,9 +59,9 @@ class Shape:
 
 
 SMALL = Shape()
-"""16 records of 1000 B: what a producer with batch.size 16 KiB writes."""
+"""A batch of 16 records of 1000 B: what a producer with batch.size 16 KiB writes."""
 BIG = Shape(record_bytes=100_000, batch_records=9)
-"""Batches of 0.9 MB, just below the default message.max.bytes."""
+"""A batch of 0.9 MB, just below the default message.max.bytes."""
 
 
 class RecordMaker:

@@ -41,10 +41,10 @@ _LIFETIME_SECONDS = 3600
 _MOST_BYTES = 2**20
 _WITH_PASSWORD = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 _NEEDS = {"GSSAPI": "gssapi", "AWS_MSK_IAM": "botocore"}
-"""Mechanisms that need a package which the sidecar does not bring."""
+"""The mechanisms that need a package which the sidecar does not bring."""
 MECHANISMS = (*_WITH_PASSWORD, "OAUTHBEARER", *_NEEDS)
 _OF_AWS = {"awsProfileName": "export AWS_PROFILE", "awsDebugCreds": ""}
-"""Options of IAMLoginModule, and what says the same to botocore; empty where nothing has to."""
+"""The options of IAMLoginModule, each with its equivalent in botocore; empty where there is none to pass."""
 
 
 class Tokens(NamedTuple):

@@ -49,7 +49,7 @@ _CALLBACKS = {
         "org.apache.kafka.common.security.oauthbearer.secured.OAuthBearerLoginCallbackHandler",
     ),
 }
-"""Classes of Java's that do what is done here as well."""
+"""The classes of Java's whose work is done here as well."""
 _WITHOUT_MEANING = (
     "ssl.protocol",
     "ssl.provider",
@@ -63,7 +63,7 @@ _WITHOUT_MEANING = (
     "sasl.kerberos.",
     "sasl.oauthbearer.",
 )
-"""Keys, and beginnings of keys, that concern how Java does it, or are looked at where they are needed."""
+"""The keys, and beginnings of keys, that concern how Java does it, or are read where they are needed."""
 _OF_SECURITY = ("ssl.", "sasl.", "security.", "config.providers")
 _ALIKE = 0.85
 _MOST_DIGITS = 9

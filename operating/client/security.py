@@ -44,7 +44,7 @@ KEYS = (
     "ssl.enabled.protocols",
     "ssl.cipher.suites",
 )
-"""Java's, and where that has none for PEM files, librdkafka's."""
+"""The keys of Java, and librdkafka's where Java has none for PEM files."""
 _JKS = (b"\xfe\xed\xfe\xed", b"\xce\xce\xce\xce")
 _DER = b"0"
 """The first byte of a PKCS12 store."""

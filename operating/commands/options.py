@@ -47,7 +47,8 @@ class _SidecarUrl(click.ParamType[str]):
 
 SIDECAR_URL = _SidecarUrl()
 FILE = click.Path(path_type=Path, readable=False)
-"""Reading tells whether it is readable, as any wrong file; access(2), which click asks, knows no capabilities."""
+"""The type of a file's path. Reading reports an unreadable file, like any wrong one; access(2), which click asks,
+ignores capabilities."""
 config_option = click.option(
     "--config",
     "config_path",
@@ -127,9 +128,9 @@ def _where(options: Sequence[Callable[..., Any]]) -> Callable[[Callable[..., Any
 
 
 where_options = _where(_WHERE)
-"""--url, --fleet, --at and --except."""
+"""The options --url, --fleet, --at and --except."""
 whole_fleet_options = _where(_WHERE[:2])
-"""--url and --fleet, for a move, which concerns every member."""
+"""The options --url and --fleet, for a move, which concerns every member."""
 
 
 def parsed(option: str, parse: Callable[[str], _Value], text: str) -> _Value:

@@ -285,7 +285,7 @@ def deadline_to_come(finish_by: str | None, most: float | None, now: datetime) -
 
 
 def about_deadline(plan: MovePlan, deadline: Deadline | None, now: datetime) -> list[str]:
-    """Say whether the move ends in time if its rate is the most that it may be all the time."""
+    """Return lines that say whether the move meets its deadline at the highest rate it may have."""
     if deadline is None or not plan.rates:
         return []
     moment, seconds = deadline.moment(now), plan.total_seconds

@@ -103,7 +103,7 @@ def _asked(config: Path | None, where: Where) -> list[Sidecar]:
 
 
 def _watch(sidecars: Sequence[Sidecar], console: Console) -> None:
-    """Until Ctrl-C; the last table stays on the screen."""
+    """Refresh the table until Ctrl-C; the last one stays on the screen."""
     with held_interrupts() as interrupted, Live(console=console, auto_refresh=False) as live:
         while True:
             height = console.height if len(sidecars) > 1 else None

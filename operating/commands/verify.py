@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from .options import Where
 
 _NOT_DONE, _NOT_REACHABLE, _BAD_INPUT = 1, 3, 4
-"""Exit statuses; 2 is wrong usage, as everywhere."""
+"""The exit statuses; 2 is wrong usage, as everywhere."""
 _POLL_SECONDS = 1.0
 _EFFECT_SECONDS = 5.0
 """The time within which brokers and sidecars must have heard of what was removed; they take a quarter of a second."""

@@ -43,12 +43,12 @@ if TYPE_CHECKING:
 
 MOST_AT_ONCE = 64
 TIMEOUT_SECONDS = 1.5
-"""Short enough that a command at a fleet with dead members is over within two seconds."""
+"""The time for an answer: a command at a fleet with dead members is over within two seconds."""
 _T = TypeVar("_T")
 _Answer = TypeVar("_Answer")
 MOST_SIDECARS = 1000
 _NOT_FILES = "commands change sidecars, not their files: take it out (docs/fleet.md)"
-"""Advice about keys that said where each sidecar's quotas were."""
+"""The keys that are refused with advice, because they named each sidecar's quotas file."""
 
 
 class Member(NamedTuple):
@@ -232,7 +232,7 @@ class FleetFile:
 
     REMOVED: ClassVar[dict[str, str]] = {"kubernetes": _NOT_FILES}
     token_file: Path | None
-    """Of every sidecar that has none of its own."""
+    """The token file of every sidecar that has none of its own."""
     sidecars: tuple[SidecarTable, ...] = ()
 
     def validate(self) -> Iterator[tuple[str, str]]:

@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 
 _WRITE_SECONDS = 10.0
 _ASKING = (signal.SIGTERM, signal.SIGINT)
-"""Signals that ask the guard to end. They are heard even if they were ignored at its start: a shell ignores SIGINT for
-jobs in the background."""
+"""The signals that ask the guard to end. They are handled even if they were ignored at its start: a shell ignores
+SIGINT for jobs in the background."""
 _ENDING = (signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
-"""Other signals that end a process by default, and that are really sent: SIGHUP when a terminal closes, the last two by
-habit."""
+"""The other signals that end a process by default and that operators send: SIGHUP when a terminal closes, the last two
+by habit."""
 _BLOCKED = (
     "the other end answers directly, but not by this way: look for a firewall rule, a full connection table "
     "(net.netfilter.nf_conntrack_max), or, with a transparent egress, --ports that differ from redirect.sh's"
@@ -90,7 +90,7 @@ class Guarding:
         self._through_since = float("-inf")
 
     def run(self) -> None:
-        """Until a signal ends it. Raises ConfigurationError if its rules are refused at the start."""
+        """Run until a signal ends it. Raises ConfigurationError if its rules are refused at the start."""
         began = time.monotonic()
         self._holding.put_first(Rules.STANDBY)
         # To lead around takes as many calls of iptables as this took. The machine may be busier then, so twice the time

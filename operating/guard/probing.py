@@ -158,7 +158,7 @@ class Questions:
     def __init__(self, put: Callable[[], Answer]) -> None:
         self._put = put
         self._answers: queue.SimpleQueue[Answered | ConfigurationError] = queue.SimpleQueue()
-        """Answers pile up while the guard runs iptables and does not take them: five a second, so some hundreds at
+        """The answers that the guard has not taken yet: five a second while it runs iptables, so some hundreds at
         most."""
 
     def start(self) -> None:

@@ -38,7 +38,7 @@ replication_throttle_guard_ways{{broker="{broker}",state="verified"}} {verified}
 replication_throttle_guard_ways{{broker="{broker}",state="unreachable"}} {unreachable}
 replication_throttle_guard_ways{{broker="{broker}",state="blocked"}} {blocked}
 """
-"""Left out until the ways that are in force have been tried."""
+"""The metrics that are left out until the ways in force have been tried."""
 
 
 def say(event: str, **facts: object) -> None:

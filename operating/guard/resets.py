@@ -22,7 +22,7 @@ _NLMSG_ERROR, _NLMSG_DONE = 2, 3
 _REQUEST, _ACKNOWLEDGE, _DUMP = 0x1, 0x4, 0x300
 _NETLINK_SOCK_DIAG = 4
 _STATES = 1 << 1 | 1 << 3 | 1 << 8 | 1 << 12
-"""ESTABLISHED, SYN_RECV, CLOSE_WAIT, NEW_SYN_RECV (linux/tcp_states.h): those whose other end may wait."""
+"""The states ESTABLISHED, SYN_RECV, CLOSE_WAIT, NEW_SYN_RECV (linux/tcp_states.h): those whose other end may wait."""
 _HEADER = struct.Struct("=IHHII")
 _DIAG_REQUEST = struct.Struct("=BBBBI")
 """The head of inet_diag_req_v2; a socket's identity follows it."""
@@ -33,7 +33,7 @@ meant."""
 _ANY_SOCKET = struct.Struct("!H46x")
 _BUFFER_BYTES = 256 * 1024
 _GONE = 2
-"""ENOENT: it was closed in between."""
+"""The error ENOENT: the connection was closed in between."""
 
 
 class _Found(NamedTuple):

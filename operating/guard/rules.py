@@ -33,7 +33,7 @@ _RESET_DIALLER = f"-m conntrack --ctdir ORIGINAL -m tcp ! --tcp-flags RST RST {_
 _ITS_OWN = f"-m mark --mark {AROUND_MARK:#x}"
 _STRANGERS = f"-m mark ! --mark {DIRECT_MARK:#x}/0xfffffffe"
 _CLOSE_LOOPBACK = "! -i lo -d 127.0.0.0/8 -m conntrack ! --ctstate RELATED,ESTABLISHED,DNAT -j DROP"
-"""Drops what route_localnet would open to neighbours on the link, and no translation led there."""
+"""The rule that drops what route_localnet would open to neighbours on the link, and no translation led there."""
 
 
 class Rules(enum.Enum):

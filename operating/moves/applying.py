@@ -45,7 +45,7 @@ class Effective(NamedTuple):
     rates: Mapping[str, float]
     """Bytes per second by role; infinite if unlimited. Of a rate that sets itself the one chosen last."""
     lists: Mapping[str, Mapping[str, str]]
-    """Partitions, or ``*``, by role and by topic or glob, in the order in which they count; ``*`` is every other
+    """The partitions, or ``*``, by role and by topic or glob, in the order in which they count; ``*`` is every other
     topic."""
     finer: Mapping[str, Mapping[str, float]]
     """The rates inside the role's rate, by role and by what they bound."""

@@ -46,10 +46,10 @@ _TIMEOUT_MS = 15_000
 _MOST_TRIES = 5
 _TOKENS = "sasl_oauth_token_provider"
 _OFFLINE_LOG_DIR = 56
-"""KAFKA_STORAGE_ERROR: one disk of the broker has failed; its other disks still answer."""
+"""The error KAFKA_STORAGE_ERROR: one disk of the broker has failed; its other disks still answer."""
 _MAY_BE_THERE = (-1, 29)
-"""UNKNOWN_SERVER_ERROR, TOPIC_AUTHORIZATION_FAILED: the broker does not tell about the topic, which may exist all the
-same."""
+"""The errors UNKNOWN_SERVER_ERROR, TOPIC_AUTHORIZATION_FAILED: the broker does not tell about the topic, which may
+exist all the same."""
 _RESOURCES = {"topic": ConfigResourceType.TOPIC, "broker": ConfigResourceType.BROKER}
 _SET_FOR_IT = ("DYNAMIC_TOPIC_CONFIG", "DYNAMIC_BROKER_CONFIG")
 _SET_FOR_ALL = "DYNAMIC_DEFAULT_BROKER_CONFIG"

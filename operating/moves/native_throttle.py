@@ -29,7 +29,7 @@ _LIST = re.compile(r"(?:\d+:\d+(?:,\d+:\d+)*)?", re.ASCII)
 _ROLES = ("leader", "follower")
 
 Entries = frozenset[tuple[int, int]]
-"""(partition, broker)"""
+"""The pairs (partition, broker) of a list."""
 
 
 class NativeLeftover(NamedTuple):

@@ -47,7 +47,7 @@ class Stage(Enum):
 
 
 UNDER_WAY = frozenset({Stage.MOVING, Stage.ELSEWHERE, Stage.BEHIND, Stage.ON_DISKS})
-"""As long as a partition is in one of these stages, its throttle is of use."""
+"""The stages in which a partition's throttle is still of use."""
 
 
 class Progress(NamedTuple):

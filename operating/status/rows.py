@@ -32,7 +32,7 @@ WINDOW_SECONDS = 11
 SETTLED_SECONDS = 13
 """The least time since the quota was lowered: the window is put together of samples of a second."""
 LARGEST_BATCH_BYTES = 2**20
-"""message.max.bytes by default: what a batch, which comes whole or not at all, may have beyond a small quota."""
+"""The default of message.max.bytes: what a batch, which comes whole or not at all, may have beyond a small quota."""
 _PAGE = msgspec.json.Decoder(Page)
 
 
@@ -231,7 +231,7 @@ class Sidecar(NamedTuple):
     broker: int | None = None
     """The broker's id as fleet.toml has it; None if it is not known before the answer."""
     headers: Mapping[str, str] = {}
-    """Sent with the question: the token that fleet.toml names."""
+    """The headers of the question: the token that fleet.toml names."""
 
 
 def ask_all(sidecars: Sequence[Sidecar]) -> list[Sidecar]:

@@ -29,7 +29,7 @@ MOST_PARTITIONS = 10
 MOST_CONNECTIONS = 20
 LEAST_ROLES = 4
 WIDE = 140
-"""Columns; a narrower terminal shows what fits into 80."""
+"""The columns of a wide terminal; a narrower one shows what fits into 80."""
 LEAST_ELASTIC = 5
 _BESIDE_ROLES = 10
 """Lines that a low terminal keeps for what is not a row of a role."""

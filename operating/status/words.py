@@ -27,7 +27,7 @@ REVERT = "revert an override: throttle-sidecar undo ID, with the same --fleet or
 _MOST_CHANGES = 3
 """The most changes of an override that are shown; `throttle-sidecar overrides` has them all."""
 _NO_HOLD = frozenset({"nothing", "nothing_behind", "lag_unknown", "deadline_passed"})
-"""Values of `held_by` that name no bound and no signal; the reason beside them says it all."""
+"""The values of `held_by` that name no bound and no signal; the reason beside them says it all."""
 
 
 def warnings(rows: Sequence[RoleRow], pages: Iterable[Page]) -> list[str]:

@@ -75,7 +75,7 @@ class Moment(NamedTuple):
     """A moment as it was typed: by itself (`seconds`), or by the end of what was recorded."""
 
     seconds: int | None = None
-    """Since 1970."""
+    """The time in seconds since 1970."""
     before_end: int | None = None
     of_day: time_of_day | None = None
     """The last time that it was that."""

@@ -31,7 +31,7 @@ class Promise(NamedTuple):
 
 
 STRICT_PROMISES = (Promise(1, 1.3), Promise(11, 1.05))
-"""What the strict policy promises, but for one batch per connection where batches are larger than the gate."""
+"""The promises of the strict policy, but for one batch per connection where batches are larger than the gate."""
 
 
 def seconds_with_quota(

@@ -25,7 +25,8 @@ class FileEnd(enum.StrEnum):
     WHOLE = "whole"
     """The gzip is complete."""
     CUT = "cut"
-    """It ends before the gzip is complete, after a kill -9, on a full disk, or in a copy that is still being made."""
+    """The file ends before the gzip is complete, after a kill -9, on a full disk, or in a copy that is still being
+    made."""
     ALTERED = "altered"
     """A checksum or the coding is wrong: at least one byte is not what was written."""
     FOREIGN = "foreign"
@@ -35,7 +36,7 @@ class FileEnd(enum.StrEnum):
 class Inflated(NamedTuple):
     end: FileEnd
     why: str
-    """What is wrong, in a few words; empty if nothing is."""
+    """The problem, in a few words; empty if there is none."""
 
 
 def how_it_ends(content: bytes) -> Inflated:

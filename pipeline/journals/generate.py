@@ -51,7 +51,7 @@ class Cluster:
     seconds: int = 120
     quota_bytes_per_second: int = 6_000_000
     written_bytes_per_second: int = 10_000
-    """What producers write to each partition."""
+    """The rate at which producers write to each partition."""
     violations: tuple[tuple[int, int], ...] = ()
     stalls: tuple[tuple[int, int, int], ...] = ()
     hot_share: float | None = None

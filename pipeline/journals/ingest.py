@@ -42,7 +42,7 @@ class Outcome(NamedTuple):
     skipped_files: int
     """Unchanged since they were read, or copies of others."""
     troubles: tuple[str, ...] = ()
-    """What was wrong with what was read, to be printed."""
+    """The problems of what was read, to be printed."""
 
     @property
     def is_complete(self) -> bool:

@@ -39,7 +39,7 @@ _CORRUPT = "_corrupt"
 _WITH_CORRUPT = StructType([*LINE, StructField(_CORRUPT, StringType())])
 PARSED = StructType([StructField("source", StringType()), *LINE,
                      StructField("problem", StringType()), StructField("value", StringType())])  # fmt: skip
-"""What `parse` makes of text."""
+"""The columns that `parse` makes of text."""
 EARLIEST_SECONDS, LATEST_SECONDS = 946_684_800, 4_102_444_800
 """2000 and 2100. A time outside is in milliseconds, or of a clock that was never set."""
 YEAR_10000_SECONDS = 253_402_300_800
@@ -54,7 +54,7 @@ _OF_VERSION, _OF_FUTURE = "schema version ", "its clock is in the future: "
 _CHARACTERS = f"[{SHAPE_SILENT}-\\{chr(ord(SHAPE_SILENT) + 1 + SHAPE_PARTS)}]"
 _SHAPE = rf"\A(?={SHAPE_SILENT}*[^{SHAPE_SILENT}]){_CHARACTERS}+\z"
 _SHAPE_OF_BYTES = f"[^{SHAPE_SILENT}{chr(ord(SHAPE_SILENT) + 1)}]"
-"""What is in a shape of one that has bytes."""
+"""The characters in a shape that has bytes."""
 _COUNTS = ("partitions", "record_bytes", "header_bytes", "fetches", "omitted", *(field.name for field in SECONDS))
 _WITH_ROLE = [kind for kind, fields in KINDS.items() if any(field.name == "role" for field in fields)]
 _MEASURES = ("seconds", "replica_fetches", "held_seconds", "lines")

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 ATTEMPTS = 3
 PAUSE_SECONDS = 1.0
-"""Before the second attempt, and twice that before the third."""
+"""The pause before the second attempt; before the third it is twice as long."""
 
 _TEXT = StructType([StructField(name, StringType()) for name in ("source", "value", "end", "why")])
 """A line of a file, or, with `end`, the verdict on the file."""

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 APART_SECONDS = 60
-"""If there was no move on the link for this long, the next move begins a new wave."""
+"""The time without a move on the link after which the next move begins a new wave."""
 
 
 class Pair(NamedTuple):
@@ -35,15 +35,15 @@ class Pair(NamedTuple):
     ended: int
     """The last second of the last one."""
     share_held: float
-    """Of the moves' seconds, those in which a quota set the pace."""
+    """The share of the moves' seconds in which a quota set the pace."""
     backlog_bytes: float = 0.0
-    """What its moves had to bring when each began."""
+    """The bytes that its moves had to bring when each began."""
     written_bytes: float = 0.0
-    """And what was written to them while they were under way."""
+    """The bytes that were written to them while they were under way."""
     leader_held: float = 0.0
-    """Of the moves' seconds, those in which the source's quota set the pace."""
+    """The share of the moves' seconds in which the source's quota set the pace."""
     follower_held: float = 0.0
-    """And the destination's."""
+    """The share of the moves' seconds in which the destination's quota did."""
     unknown: int = 0
     """Moves of which nobody knows what there was to bring, since the high watermark was never told; `backlog_bytes` is
     without them."""

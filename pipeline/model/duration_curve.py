@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from .simulation import Quotas
 
 LINE_BYTES_PER_SECOND = 125_000_000.0
-"""What a link carries if nobody says otherwise: a gigabit."""
+"""The default speed of a link: a gigabit."""
 FACTORS = tuple(2.0 ** (step / 2) for step in range(-6, 7))
-"""From an eighth of the quotas to eight times them."""
+"""The factors of the quotas, from an eighth to eight."""
 Period = tuple[float, float, float]
 """(since, until, bytes per second; infinity: none)."""
 MOST_FACTOR = 1024.0

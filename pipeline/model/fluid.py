@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     Indices = NDArray[np.int64]
 
 FEW_STREAMS = 200
-"""With at most so many streams, each begins and ends at its own time, since that is soon worked out. With more, streams
-that begin or end shortly after each other change the rates in one step."""
+"""The most streams that each begin and end at their own time. With more, streams that begin or end shortly after each
+other change the rates in one step."""
 AT_ONCE = 1 / 100
 """How long such a step may be, as a part of the time that the catch-ups under way take. It is not a part of the time
 since the first catch-up began: after a month that would be hours, and catch-ups of minutes would be told as hours."""
@@ -83,7 +83,7 @@ class _Network(NamedTuple):
     into: Numbers
     line: float
     places: dict[tuple[str, str], int]
-    """Of a broker and role in its list."""
+    """The places of a broker and role in its list."""
     inside: tuple[_Inside, ...]
 
     def changed(self, change: Change) -> None:

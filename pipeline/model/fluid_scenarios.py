@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from .simulation import Flow
 
 EXACT_CPU_SECONDS = 0.0003
-"""Of a core for each second of a link (measured: 0.2 ms where one end has a quota, 0.3 where both have)."""
+"""The CPU time for each second of a link (measured: 0.2 ms where one end has a quota, 0.3 where both have)."""
 
 
 def fluid(

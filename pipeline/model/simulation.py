@@ -37,7 +37,7 @@ RESPONSE_BYTES = 10 << 20
 WAIT_SECONDS = 0.5
 """replica.fetch.wait.max.ms, Kafka's default."""
 NEED_BYTES = 64 * 1024
-"""What a grant is worth at least; the sidecar's own beginning."""
+"""The least that a grant is worth; the sidecar's own beginning."""
 ROUND_TRIP_SECONDS = 0.001
 LEAST_WAIT_SECONDS = 0.002
 CLOCK_DIGITS = 6
@@ -57,7 +57,7 @@ class Flow(NamedTuple):
     arrivals: tuple[float, ...] = ()
     """Bytes written per second meanwhile, from the second in which it starts on; none after its end."""
     batch_bytes: int = 1
-    """What is stored comes in whole batches of so many bytes: as many as fit, one at least (KIP-74)."""
+    """The size of batches, in which what is stored comes whole: as many as fit, one at least (KIP-74)."""
 
 
 class Scenario(NamedTuple):
@@ -65,11 +65,11 @@ class Scenario(NamedTuple):
     policy: str
     quotas: Quotas
     line_bytes_per_second: float = 125_000_000.0
-    """Of one link."""
+    """The speed of one link."""
     gate_seconds: float = 0.1
     burst_seconds: float = 0.25
     most_seconds: float = 86_400.0
-    """Of each flow, from when it starts."""
+    """The longest simulated time of each flow, from when it starts."""
     bounds: tuple[Bound, ...] = ()
     """Rates of peers and racks inside the quotas, or without them."""
 
@@ -99,9 +99,9 @@ class _Running:
     grants: list[int] = field(default_factory=list)
     carries: float = 0.0
     asked: float = 0.0
-    """When it asked for what it carries."""
+    """The time at which it asked for what it carries."""
     takes_all: bool = False
-    """What it carries is all that there was when it asked: by KIP-73's rule it is in sync."""
+    """True if it carries all that there was when it asked: by KIP-73's rule it is in sync."""
     deadline: float = math.inf
     arrived: list[float] = field(default_factory=list)
     """Bytes written before second n."""

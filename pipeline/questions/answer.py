@@ -22,7 +22,7 @@ class Verdict(enum.Enum):
 
     GOOD = 0
     BAD = 3
-    """It was broken, it never ends, somebody was starved."""
+    """The quota was broken, the move never ends, or a replica was starved."""
     UNKNOWN = 4
     """The journals do not say."""
 

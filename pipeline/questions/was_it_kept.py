@@ -38,7 +38,7 @@ class Worst(NamedTuple):
 class Kept(NamedTuple):
     roles: int
     windows: int
-    """Of each promise's length together."""
+    """The number of windows of each promise's length, together."""
     over: int
     """Windows over their bound, where the quota was enforced."""
     undecided: int
@@ -48,7 +48,7 @@ class Kept(NamedTuple):
     worst: tuple[Worst, ...]
     broken_roles: int
     incidents: tuple[Row, ...]
-    """As `audit.incidents` tells them, the worst first."""
+    """The incidents as `audit.incidents` tells them, the worst first."""
     promises: tuple[audit.Promise, ...]
 
 

@@ -30,7 +30,7 @@ QUESTION = "what-happened"
 AROUND_SECONDS = 300
 MOST_ROWS = 12
 CHANGED = 0.25
-"""Of the larger of two rates: less is how traffic is."""
+"""The share of the larger of two rates that counts as a change: less is how traffic is."""
 UNREMARKABLE = ("file_opened", "file_closed")
 MOST_NAMES = 5
 """The most brokers, or changes of an override, that a sentence names."""
@@ -46,7 +46,7 @@ class Happened(NamedTuple):
     at: int
     around: int
     seconds: int
-    """With any traffic, of any role."""
+    """The seconds with any traffic, of any role."""
     events: tuple[Row, ...]
     overrides: tuple[Row, ...]
     connections: tuple[Row, ...]

@@ -40,10 +40,10 @@ class Starved(NamedTuple):
     replicas: int
     """Replicas that stood still for `LEAST_MINUTES` in a row or longer."""
     rows: tuple[Row, ...]
-    """Of those the ones that did so longest: REPLICA, `minutes`, `first`, `others_bytes` (moved meanwhile)."""
+    """The replicas that did so longest: REPLICA, `minutes`, `first`, `others_bytes` (moved meanwhile)."""
     least_share: Row | None
-    """Of those that got something in each minute the one with the least of its fair share: REPLICA, `share`, `minute`.
-    """
+    """The replica with the least of its fair share, of those that got something in each minute: REPLICA, `share`,
+    `minute`."""
 
 
 def facts(tables: Tables) -> Starved:

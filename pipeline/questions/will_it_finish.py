@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 QUESTION = "will-it-finish"
 MOST_TOLD = 5
 TURN_BYTES = 1_048_576
-"""What one fetch brings of a partition at most, unless a broker is set otherwise. Under a small quota replicas take
+"""The most that one fetch brings of a partition, unless a broker is set otherwise. Under a small quota replicas take
 turns, so that one of many may get nothing for long and is no worse off than the others."""
 
 

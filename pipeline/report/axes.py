@@ -22,9 +22,10 @@ CLOCK = (
     "utcFormat(datum.value, utcseconds(datum.value) ? '%H:%M:%S'"
     " : utchours(datum.value) || utcminutes(datum.value) ? '%H:%M' : '%b %d')"
 )
-"""Of a tick: seconds only where there are any, a day at midnight."""
+"""The label of a tick: seconds only where there are any, a day at midnight."""
 WHEEL = "wheel![event.ctrlKey || event.metaKey]"
-"""Without a key a wheel goes on through the page; two fingers on a touchpad come as a wheel with Ctrl."""
+"""The condition of zooming. Without a key a wheel goes on through the page; two fingers on a touchpad come as a wheel
+with Ctrl."""
 
 
 def clock(between: tuple[float, float] | None = None) -> Spec:

@@ -53,7 +53,7 @@ class Grid(NamedTuple):
     all_rows: int
     columns: Columns
     cells: dict[tuple[int, str, int], Cell]
-    """By broker, role and column; none where nobody spoke."""
+    """The cells by broker, role and column; none where nobody spoke."""
 
     @property
     def most_share(self) -> float:
@@ -67,7 +67,7 @@ class LinkGrid(NamedTuple):
     all_rows: int
     columns: Columns
     cells: dict[tuple[str, str, int], float]
-    """By source, destination and column: how many replicas were behind in the mean; none where nobody was."""
+    """The mean number of replicas behind, by source, destination and column; none where nobody was."""
 
     @property
     def most(self) -> float:

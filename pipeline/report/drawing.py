@@ -24,11 +24,11 @@ Spec = dict[str, Any]
 VEGA_LITE = "6.1"
 """6.4 tells a pointer `undefined`: where it is nearest to something, the names of the wrong row are looked up."""
 START = "window.vegaEmbed = vegaEmbed;"
-"""What the library leaves for `LIVE` to find."""
+"""The mark that the library leaves for `LIVE` to find."""
 WIDTH = 896
-"""Of the SVG, in pixels: as wide as the page is on a desk."""
+"""The width of the SVG, in pixels: as wide as the page is on a desk."""
 LEFT, RIGHT = 72, 12
-"""What is beside a plot: labels of its axis, and room for half a label at its end."""
+"""The margins of a plot: labels of its axis, and room for half a label at its end."""
 CONFIG: Spec = {
     "font": FONT,
     "background": None,

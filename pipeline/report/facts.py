@@ -37,9 +37,9 @@ if TYPE_CHECKING:
     from ..units import Units
 
 MOST_POINTS = 288
-"""Of a plot; a day in steps of five minutes."""
+"""The most points of a plot; a day in steps of five minutes."""
 MOST_BROKERS = 4
-"""That have plots of their own."""
+"""The most brokers that have plots of their own."""
 MOST_PAIRS = 20
 MOST_REPLICAS = 10
 
@@ -61,14 +61,14 @@ class Facts:
     units: Units
     seconds_per_point: int
     answers: tuple[Answer, ...]
-    """Was it kept, what rate, will it finish, who was starved, which move hurt."""
+    """The answers: was it kept, what rate, will it finish, who was starved, which move hurt."""
     grid: Grid
     links: LinkGrid
     left: dict[tuple[str, str], Left]
-    """What links that are behind at the end have still to bring, by source and destination."""
+    """The bytes that links that are behind at the end have still to bring, by source and destination."""
     worst_replicas: tuple[Row, ...]
-    """Those that were behind for longest, the ones that still are first: REPLICA, `began`, `seconds`, `finished`,
-    `bytes`, `lacks` (bytes at the end; None: not known)."""
+    """The replicas that were behind for longest, the ones that still are first: REPLICA, `began`, `seconds`,
+    `finished`, `bytes`, `lacks` (bytes at the end; None: not known)."""
     outliers: tuple[Outlier, ...]
     """The worst of them; if there are none, the busiest broker."""
     all_outliers: int

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 LABEL_WIDTH = 96
 WIDTH = 768
-"""Of all columns: the same however many there are, so that words have the same size on every page."""
+"""The width of all columns: the same however many there are, so that words have the same size on every page."""
 CELL_HEIGHT = 14
 TICKS = 6
 TICK_WIDTH = 66

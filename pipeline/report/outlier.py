@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
 MOST_CAUSES = 6
 MOST_QUOTAS = 1000
-"""Of a side that are drawn one by one. A rate that sets itself may change 20 000 times a day."""
+"""The most quotas of a side that are drawn one by one. A rate that sets itself may change 20 000 times a day."""
 
 
 Quota = tuple[int, float]
-"""Since when, and bytes per second; infinity: none."""
+"""The time since when, and bytes per second; infinity: none."""
 
 
 class Point(NamedTuple):
@@ -40,7 +40,7 @@ class Point(NamedTuple):
     time: int
     bytes: int | None
     worst: float | None
-    """Of its seconds the one with most bytes: these."""
+    """The most bytes of one second."""
     lag_bytes: float | None
 
 
@@ -49,7 +49,7 @@ class LagEnd(NamedTuple):
 
     time: int
     lag_bytes: float | None
-    """None: nobody knows how large the messages are."""
+    """The lag in bytes; None: the size of the messages is unknown."""
     eta_seconds: float | None
     eta_low: float | None
     eta_high: float | None
@@ -71,7 +71,7 @@ class Outlier(NamedTuple):
     broken: int
     """Windows over their bound."""
     stalls: tuple[Row, ...]
-    """By role and cause: `seconds`, `first`."""
+    """The stalls by role and cause: `seconds`, `first`."""
 
 
 def told(tables: Tables, by_bucket: DataFrame, progress: DataFrame, brokers: Sequence[int]) -> tuple[Outlier, ...]:

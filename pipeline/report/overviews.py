@@ -24,7 +24,7 @@ AT_QUOTA, BARS = "at_quota", "bars"
 """Layers that a pointer is nearest to, or that it moves."""
 ROW_HEIGHT = 38
 BAR_HEIGHT = 0.34
-"""Of a row, below its words."""
+"""The height of a row's bar, below its words."""
 MOVE_TITLES = {
     "pair": "from → to", "ended": "moves", "bytes": "bytes", "began": "began", "took": "time",
     "pace": "of it at a quota's pace",

@@ -34,7 +34,7 @@ FORBIDDEN = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-i
 """Content Security Policy: no address is asked for anything. Vega compiles its expressions, which is called eval."""
 POINTED = "Pointed at, a plot says what it was then."
 ALL = 0.95
-"""Of a quota, as far as colours go."""
+"""The share of a quota from which on it counts as fully used, as far as colours go."""
 CURVE = "How long it takes by the quota"
 ZOOMED = "Wheel with Ctrl, or two fingers on a touchpad: nearer; drag: earlier and later; double click: all of it."
 

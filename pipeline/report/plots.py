@@ -26,22 +26,22 @@ if TYPE_CHECKING:
 
 
 WIDTHS = {"leader": 2.6, "follower": 1.3}
-"""Of lines, in pixels: where both are the same, both are seen."""
+"""The widths of lines, in pixels: where both lines are the same, both are seen."""
 TREND, CHANGED = [2, 3], [2, 4]
 """Kinds of line, in pixels drawn and left out."""
 SILENT_SECONDS = 30
-"""After this long without a line nothing is known: a replica that is behind has news every second, and so has a role
-that moves bytes."""
+"""The time without a line after which nothing is known: a replica that is behind has news every second, and so has a
+role that moves bytes."""
 AHEAD = 0.5
 """A share of the recorded time: a projection is drawn no further into the future."""
 NOBODY = "-"
-"""Where nothing was recorded, as in the tables that are printed."""
+"""The word where nothing was recorded, as in the tables that are printed."""
 BEYOND = 1.1
 """How far a projection is drawn, as a multiple of the time to the latest end that the trend allows."""
 MOST_CHANGES = 12
-"""Of a role's quota that are marked."""
+"""The most changes of a role's quota that are marked."""
 ROOM = 1.05
-"""Above the highest value."""
+"""The room above the highest value."""
 AHEAD_POINTS = 40
 AT_RATE, AT_LAG = "at_rate", "at_lag"
 """Layers that a pointer is nearest to, or that it moves."""

@@ -1,7 +1,7 @@
 """The style of the page: one font, one set of colours for light, dark and paper, that plots use as well."""
 
 FONT = "system-ui, sans-serif"
-"""In a drawing it is told again: only so does Vega know how wide words are."""
+"""The font, which each drawing names again: only so does Vega know how wide words are."""
 STYLE = """
 :root { color-scheme: light dark; --paper: #fff; --ink: #1c2024; --muted: #60646c; --grid: #d9dbe0; --card: #f6f7f9;
   --leader: #0b68cb; --follower: #b4530a; --limit: #8e1f6b; --leader-band: #0b68cb33; --follower-band: #b4530a33;

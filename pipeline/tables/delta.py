@@ -55,7 +55,7 @@ CONFLICTS = (
     ConcurrentTransactionException, ConcurrentWriteException, DeltaConcurrentModificationException,
     MetadataChangedException, ProtocolChangedException,
 )  # fmt: skip
-"""What Delta raises where another commit was faster: in Python none of them is another's subclass."""
+"""The errors of Delta where another commit was faster: in Python none of them is another's subclass."""
 _TRIES = 50
 _PAUSE_SECONDS = 0.5
 """The longest before the second try, twice that before the third, and so on up to `_MOST_PAUSE_SECONDS`."""

@@ -29,10 +29,10 @@ class ConsumerFetch(NamedTuple):
     min_bytes_at: int
     max_bytes_at: int | None
     session: SessionAt
-    """Before v7: no session, and the epoch of a request that is full."""
+    """The id and epoch of the session; before v7 no session, and the epoch of a full request."""
     epoch_at: int | None
     lists_nothing: bool
-    """No topics, and no forgotten topics: in a session, nothing has changed since the last request."""
+    """True if there are no topics and no forgotten topics: in a session, nothing has changed since the last request."""
 
 
 class _Places(NamedTuple):

@@ -45,7 +45,8 @@ LEAST_BODY_BYTES = 16
 """The smallest body of any version: that of a v0 request for no partitions."""
 _SESSION = struct.Struct(">ii")
 _LAST_TAGS = struct.Struct(">BBiqB")
-"""Tag 1 (replica_state) of 13 bytes: replica id, replica epoch, no tagged fields of its own. Brokers put it last."""
+"""The 13 bytes of tag 1 (replica_state): replica id, replica epoch, no tagged fields of its own. Brokers put it
+last."""
 _REPLICA_STATE = (1, 13)
 
 
@@ -125,7 +126,7 @@ class FetchRequestParser:
     __slots__ = ("_at", "_entries", "_fields", "_frame", "_head", "_steps", "_until")
 
     def __init__(self, frame: Bytes) -> None:
-        """Raises ProtocolError, as `parse_fetch_request` does."""
+        """Read the header. Raises ProtocolError, as `parse_fetch_request` does."""
         self._frame, self._head = frame, _head(frame)
         self._entries: list[RequestEntry] = []
         self._fields: dict[str, Any] = {}

@@ -28,9 +28,10 @@ FIRST_VERSION_WITH_REPLICA_STATE = 15  # KIP-903
 
 NO_SESSION_ID = 0
 INITIAL_EPOCH = 0
-"""Session epoch of a full request that wants a session; with a session id it closes that one first (KIP-227)."""
+"""The session epoch of a full request that wants a session; with a session id it closes that one first (KIP-227)."""
 FINAL_EPOCH = -1
-"""Session epoch of a full request without a session; with a session id it closes that one. Every request before v7."""
+"""The session epoch of a full request without a session, and of every request before v7; with a session id it closes
+that one."""
 
 REPLICA_STATE = (
     Field(15, "replica_id", Int32sb, default=-1),

@@ -23,11 +23,12 @@ if TYPE_CHECKING:
     from .state import FetchSession
 
 MOST_SESSIONS = 1000
-"""max.incremental.fetch.session.cache.slots' default: no leader holds more."""
+"""The default of max.incremental.fetch.session.cache.slots: no leader holds more."""
 MOST_PARTITIONS = 200_000
 """The most partitions of all sessions together; bounds the memory."""
 IDLE_SECONDS = 600.0
-"""A follower fetches every replica.fetch.wait.max.ms; leaders may evict a session that is not used for 120 s."""
+"""How long a session may be unused. A follower fetches every replica.fetch.wait.max.ms; leaders may evict a session
+that is not used for 120 s."""
 
 
 class KnownSession(Generic[E]):
@@ -44,7 +45,7 @@ class KnownSession(Generic[E]):
         self.busy = False
         """A request is under way."""
         self.counted = 0
-        """Partitions, as the registry counts them."""
+        """The number of partitions, as the registry counts them."""
 
     @property
     def key(self) -> tuple[Hashable, int]:
@@ -65,7 +66,7 @@ class FetchSessions(Generic[E]):
         self._most_partitions = most_partitions
         self._idle_seconds = idle_seconds
         self._known: OrderedDict[tuple[Hashable, int], KnownSession[E]] = OrderedDict()
-        """The one that was used longest ago first."""
+        """The sessions, the one that was used longest ago first."""
         self._abandoned: dict[Hashable, dict[int, None]] = {}
         """Ids of sessions that have ended here and may still take a place in the leader's cache."""
         self.partitions = 0

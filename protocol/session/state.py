@@ -71,9 +71,9 @@ class FetchSession(Generic[E]):
         self.session_id = session_id
         self.version = request.version
         self.follower_epoch = self.leader_epoch = next_epoch(request.session_epoch)
-        """What the next request at either end must carry."""
+        """The epoch that the next request at either end must carry."""
         self.partitions: dict[PartitionKey, E] = dict(request.listed)
-        """Everything the follower wants, as it listed it last."""
+        """All partitions that the follower wants, as it listed them last."""
         self._absent: Set[PartitionKey] = choice.omitted & self.partitions.keys()
         self._lowered = self._lowered_by(choice.limits(), self._absent)
         self._unsent: dict[PartitionKey, None] = {}

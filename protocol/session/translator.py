@@ -165,7 +165,7 @@ class Translation(Generic[E]):
         self._now = now
         self.request = request
         self.partitions: Mapping[PartitionKey, E] = request.listed if known is None else known.session.partitions
-        """Everything the follower wants now, whether this request lists it or not."""
+        """All partitions that the follower wants now, whether this request lists them or not."""
 
     @property
     def session(self) -> object | None:

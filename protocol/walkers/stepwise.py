@@ -221,7 +221,8 @@ def read_at_once(steps: Steps[T]) -> T:
 
 
 Fallback: TypeAlias = "Callable[[Bytes, int, int, int], Steps[tuple[Any, ...]]]"
-"""What the generated code delegates to: (buffer, pos, end, stop) in, pos, end, stop and values out."""
+"""The function that the generated code delegates to: takes buffer, pos, end, stop; returns pos, end, stop and
+values."""
 
 
 def _fallback(read_values: Callable[[Cursor], Steps[tuple[Any, ...]]]) -> Fallback:

@@ -38,11 +38,11 @@ MAX_IN_FLIGHT = 10_000
 # No API has nearly as many; a PLAIN token that starts like a known API key has printable characters here.
 MAX_PLAUSIBLE_VERSION = 31
 MAX_POSSIBLE_VERSION = 255
-"""A request whose version is not in one byte is none. Text has no zero byte there, nor has any other protocol's
-beginning that somebody sent by mistake; Kafka's busiest API has come to version 18."""
+"""The highest version that a request may have: one that fits into a byte. Text has no zero byte there, nor has the
+beginning of any other protocol. Kafka's busiest API has come to version 18."""
 MAX_TOKEN_BYTES = 512 * 1024
-"""Default of sasl.server.max.receive.size: the largest token that a broker takes. Read as a length, four letters are at
-least a thousand times as much."""
+"""The default of sasl.server.max.receive.size: the largest token that a broker takes. Four letters, read as a length,
+are at least a thousand times as much."""
 FIRST_PRODUCE_VERSION_WITH_TRANSACTIONAL_ID = 3  # KIP-98
 
 _INT16 = struct.Struct(">h")

@@ -18,19 +18,19 @@ from ..errors import ProtocolError
 LENGTH_PREFIX = struct.Struct(">i")
 LENGTH_PREFIX_BYTES = LENGTH_PREFIX.size
 REQUEST_START = struct.Struct(">ihhih")
-"""Length prefix, api_key, api_version, correlation_id, length of the client id."""
+"""The start of a request: length prefix, api_key, api_version, correlation_id, length of the client id."""
 RESPONSE_START = struct.Struct(">ii")
-"""Length prefix, correlation_id."""
+"""The start of a response: length prefix, correlation_id."""
 REQUEST_START_BYTES, RESPONSE_START_BYTES = REQUEST_START.size, RESPONSE_START.size
 _request_start, _response_start = REQUEST_START.unpack_from, RESPONSE_START.unpack_from
 NULL_CLIENT_ID = -1
 WholeRequest: TypeAlias = tuple[int, int, int, int, int]
-"""(where the frame ends, api_key, api_version, correlation_id, where the client id ends): a plain tuple, since one is
-made for each small request. Behind the client id stand the header's tagged fields, if any, and the body."""
+"""The tuple (where the frame ends, api_key, api_version, correlation_id, where the client id ends), a plain one since
+one is made for each small request. After the client id come the header's tagged fields, if any, and the body."""
 MAX_UVARINT = 2**32 - 1
 MAX_UVARINT_BYTES = 5
 Bytes: TypeAlias = bytes | bytearray | memoryview | mmap.mmap
-"""What this package accepts as a buffer: indexing gives an int, slicing gives something ``str(…, "utf-8")`` can
+"""The buffers that this package accepts: indexing gives an int, slicing gives something ``str(…, "utf-8")`` can
 read."""
 
 

@@ -33,7 +33,8 @@ FLEXIBLE_REQUEST_HEADER = 2
 FLEXIBLE_RESPONSE_HEADER = 1
 
 MOST_HEADER_TAGS = 64
-"""Tagged fields of one header. Kafka has defined none so far; each is a varint's work before the body is known."""
+"""The most tagged fields of one header. Kafka has defined none so far; each is a varint's work before the body is
+known."""
 
 REQUEST_CORRELATION_ID_AT = 4
 """The position in a request, its length prefix not counted: after api key and version. What follows it begins 4 bytes

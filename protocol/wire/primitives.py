@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 NULL = -1
 MAX_STRING_BYTES = 2**15 - 1
 NO_ROOT: dict[str, Any] = {"_root": None}
-"""Said of the whole message, it is what the outermost struct takes for its own."""
+"""The root of a whole message: the outermost struct takes itself for it."""
 
 
 class Skipped(NamedTuple):

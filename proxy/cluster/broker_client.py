@@ -37,14 +37,14 @@ if TYPE_CHECKING:
 CLIENT_ID = "throttle-sidecar"
 RESPONSE_TIMEOUT_SECONDS = 5.0
 MAX_RESPONSE_BYTES = 64 * 1024 * 1024
-"""Metadata of some hundred thousand partitions."""
+"""The longest response: Metadata of some hundred thousand partitions."""
 INLINE_PARSE_BYTES = 4 * 1024
-"""Responses of this size or more are parsed in a thread: a hundred partitions take two milliseconds."""
+"""The size from which on responses are parsed in a thread: a hundred partitions take two milliseconds."""
 ASKING_ERRORS = (OSError, ProtocolError, ConfigurationError, trio.BrokenResourceError, trio.TooSlowError)
 """The errors of a broker that does not answer. ConfigurationError: the password's file cannot be read."""
 
 PARSING_THREADS = trio.CapacityLimiter(1)
-"""Parsing holds the interpreter's lock most of the time, which the relay needs: one response at a time."""
+"""A limiter of one thread: parsing mostly holds the interpreter's lock, which the relay needs."""
 _Found_co = TypeVar("_Found_co", covariant=True)
 _Found = TypeVar("_Found")
 MOST_MET = 8

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 LOGIN_THREADS = trio.CapacityLimiter(1)
 MOST_SECRET_BYTES = 2**20
 MOST_EXCHANGES = 8
-"""More than any mechanism needs: SCRAM has two exchanges, the others have one."""
+"""The most exchanges of one login. SCRAM has two, the other mechanisms have one."""
 _CLASSES = {
     "PLAIN": ("kafka.net.sasl.plain", "SaslMechanismPlain"),
     "SCRAM-SHA-256": ("kafka.net.sasl.scram", "SaslMechanismScram"),

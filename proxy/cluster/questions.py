@@ -47,7 +47,7 @@ CONFIRM_SECONDS = 5.0
 """The time between the first answer about changed lists and the second, which confirms what is missing."""
 LISTED_TOPICS_SECONDS = 60.0
 MAX_LISTED_TOPICS = 5000
-"""If lists name more topics, the others are not checked."""
+"""The most topics of the lists that are checked for existence."""
 REPLICAS_PER_STEP = 20_000
 """Replicas looked at before other tasks run: a millisecond."""
 RACKS_SECONDS = 60.0

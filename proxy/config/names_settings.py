@@ -64,7 +64,7 @@ class LoginSettings:
     secret: Secret
     """The password; for OAUTHBEARER the token."""
     in_plaintext: bool = False
-    """security.protocol = SASL_PLAINTEXT: the login may also go over a leg that is not encrypted."""
+    """True if security.protocol is SASL_PLAINTEXT: the login may also use a leg that is not encrypted."""
 
 
 def read_login(tables: object, *, base: Path, problems: Problems) -> LoginSettings | None:

@@ -94,9 +94,9 @@ class QuotaSettings:
     gate_seconds: Annotated[Seconds, Key("gate")] = 0.1
     burst_seconds: Annotated[Seconds, Key("burst")] = 0.25
     window_num: AtLeastOne = WINDOW_NUM
-    """replication.quota.window.num, for `Policy.KIP73`."""
+    """The value of Kafka's replication.quota.window.num, for `Policy.KIP73`."""
     window_size_seconds: AtLeastOne = WINDOW_SIZE_SECONDS
-    """replication.quota.window.size.seconds, for `Policy.KIP73`."""
+    """The value of Kafka's replication.quota.window.size.seconds, for `Policy.KIP73`."""
     state: Path = _STATE_BESIDE
     """The file of the last good quotas: beside `file`, unless proxy.toml says otherwise."""
 

@@ -23,7 +23,8 @@ ENVIRONMENT_PREFIX = "THROTTLE_"
 _ENVIRONMENT_SEPARATOR = "__"
 _ALWAYS_TEXT = ".password"
 _SECRET = re.compile(r"password|jaas|token", re.IGNORECASE)
-"""Marks an option that may hold a secret: if it has no =, what stands behind the key is not shown."""
+"""The words in the name of an option that may hold a secret: if the option has no =, what follows the key is not
+shown."""
 
 Toml = dict[str, Any]
 _MOST_BYTES = 2**20

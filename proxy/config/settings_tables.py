@@ -133,11 +133,11 @@ class HttpSettings:
     writers: tuple[Annotated[str, Kind(parse_distinguished_name)], ...] = ()
     """Distinguished names in client certificates whose owners may read and replace quotas, spelt canonically."""
     partition_rates: bool = False
-    """PartitionBytesInRate is exposed: a series per throttled partition."""
+    """True if PartitionBytesInRate is exposed: a series per throttled partition."""
     require_token: bool = False
-    """Every page wants the token, but for probes."""
+    """True if every page but the probes requires the token."""
     reload: bool = True
-    """POST /-/reload is there."""
+    """True if POST /-/reload is served."""
     tls: Annotated[LegSettings | None, READ_APART] = None
 
     def validate(self) -> Iterator[tuple[str, str]]:
@@ -148,7 +148,7 @@ class HttpSettings:
 
 @dataclass(frozen=True, slots=True)
 class LimitSettings:
-    """Of ``[limits]``."""
+    """The table ``[limits]``."""
 
     REMOVED: ClassVar[dict[str, str]] = dict.fromkeys(
         (
@@ -169,14 +169,15 @@ class LimitSettings:
     max_connections: Count = 10_000
     """The most connections in all; 0: as many as the limit of open files allows."""
     max_connections_per_source: Count = 0
-    """0: any number. Brokers behind one address translation come from one source."""
+    """The most connections of one source address; 0: any number. Brokers behind one address translation share a
+    source."""
     max_held_bytes: Annotated[int, FIXED] = 64 * 2**20
     """The most bytes, in all, of frames that have to be whole before anything is done with them."""
     max_replicas: Annotated[int, FIXED] = 200_000
-    """Throttled replicas remembered, of each role."""
+    """The most throttled replicas remembered, per role."""
     max_replicas_per_connection: Annotated[int, FIXED] = 20_000
     max_memory_bytes: Annotated[Bytes, Key("max_memory")] = 2**30
-    """Resident; 0: never looked at."""
+    """The limit of resident memory, in bytes; 0: never checked."""
     frame_timeout_seconds: Annotated[float, FIXED] = 30.0
     """The longest wait for the rest of a request that has to be whole."""
     tls_handshake_seconds: Annotated[float, FIXED] = 10.0
@@ -184,4 +185,5 @@ class LimitSettings:
     max_tls_handshakes: Annotated[int, FIXED] = 256
     """The most handshakes at once; each takes a millisecond or two of the one thread."""
     idle_timeout_seconds: Annotated[Seconds, Key("idle_timeout")] = 900.0
-    """Longer than the 10 minutes of brokers' connections.max.idle.ms, so that it is the broker's to end."""
+    """How long a connection may be idle: longer than the 10 minutes of brokers' connections.max.idle.ms, so that the
+    broker closes it first."""

@@ -17,7 +17,7 @@ _DURATION = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,9})?) *(ms|s|m|h)", re.ASCII)
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 MAX_PORT = 65535
 _ANY = {"0.0.0.0": False, "::": True}
-"""Wildcard hosts, and whether they are IPv6."""
+"""The wildcard hosts, and whether each is IPv6."""
 
 
 class Address(NamedTuple):

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 MISSING = dataclasses.MISSING
 FIXED = "no key"
-"""Marks a field that is a constant."""
+"""The mark of a field that is a constant."""
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
@@ -51,7 +51,7 @@ class Kind(NamedTuple):
     """A kind of value that a key may hold."""
 
     parse: Callable[[object], Any]
-    """Parses what TOML has. Raises InvalidValueError."""
+    """The parser of what TOML has; raises InvalidValueError."""
     stand_in: Any = ""
     """The value of a field whose key has to be there and cannot be read."""
     written: Callable[[Any], str] = str
@@ -110,13 +110,13 @@ _KINDS: dict[Any, Kind] = {
     Address: Kind(parse_address, stand_in=Address("", 0)),
 }
 Seconds = Annotated[float, Kind(parse_seconds, written=format_duration)]
-"""Text like "250ms", more than nothing."""
+"""A duration above zero, as text like "250ms"."""
 Bytes = Annotated[int, Kind(parse_size, written=format_size)]
 """An integer, or text like "16MiB"."""
 Target = Annotated[Address, Kind(parse_target, stand_in=Address("", 0))]
-"""Whom the sidecar connects to: an address with a port."""
+"""The address with a port that the sidecar connects to."""
 READ_APART = Kind(lambda _: None, written=lambda _: "")
-"""Somebody else reads this key: a table whose keys are those of Kafka's own properties."""
+"""The kind of a key that another parser reads: a table whose keys are those of Kafka's own properties."""
 BrokerId = Annotated[int, whole_number(least=0, most=2**31 - 1)]
 Count = Annotated[int, whole_number(least=0)]
 AtLeastOne = Annotated[int, whole_number(least=1)]
@@ -129,7 +129,7 @@ class Declared(NamedTuple):
     of: Any
     """A Kind, or the dataclass of a table, or a tuple of either, which stands for any number of them."""
     default: Any
-    """MISSING if the key has to be there."""
+    """The value of an absent key; MISSING if the key is required."""
 
     @property
     def written_default(self) -> str:
@@ -245,7 +245,7 @@ class Problems:
         self._origins = origins
         self._text = text
         self._lines: KeyLines | None = None
-        """Of `text`; None until the first problem, so that a good file is not looked over for them."""
+        """The line numbers of `text`; None until the first problem, so that a good file is not searched for them."""
         self._messages: dict[str, str] = {}
 
     def __contains__(self, path: str) -> bool:

@@ -38,8 +38,8 @@ _OF_1_2 = {
     "TLS_DHE_RSA_WITH_AES_128_GCM_SHA256": "DHE-RSA-AES128-GCM-SHA256",
     "TLS_DHE_RSA_WITH_CHACHA20_POLY1305_SHA256": "DHE-RSA-CHACHA20-POLY1305",
 }
-"""The suites that Java and OpenSSL both have, with forward secrecy and an AEAD. Security scanners complain of all
-others."""
+"""The suites of TLS 1.2 that Java and OpenSSL both have, with forward secrecy and an AEAD. Security scanners complain
+of all others."""
 
 
 class ClientAuth(enum.StrEnum):
@@ -91,7 +91,8 @@ class LegSettings:
     client_auth: ClientAuth = ClientAuth.NONE
     """Whether a listening leg asks for client certificates."""
     allowed_names: tuple[str, ...] = ()
-    """Globs, of a listening leg: a client's certificate has a name that one of them matches. Empty: any name does."""
+    """Globs of a listening leg: a client's certificate must have a name that one of them matches. Empty: any name will
+    do."""
     verifies_names: bool = True
     """Whether a leg that dials verifies names: ssl.endpoint.identification.algorithm is not empty."""
     minimum: ssl.TLSVersion = ssl.TLSVersion.TLSv1_2

@@ -28,7 +28,7 @@ _BACKLOG = 128
 _UNUSABLE_HERE = frozenset(
     {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOENT, errno.ENOTDIR, errno.EEXIST, errno.ENOSPC}
 )
-"""Errors of a directory that cannot be created. The sidecar then relays without private sockets, and logs it."""
+"""The errors of a directory that cannot be created. The sidecar then relays without private sockets, and logs it."""
 
 
 def open_control(directory: Path, *, log: Log, inherited: socket.socket | None = None) -> HttpServer | None:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 class PartitionRate(NamedTuple):
     topic: str
-    """Its name, or its id as Kafka's tools write one until a broker has told the name."""
+    """The topic's name, or its id as Kafka's tools write one until a broker has told the name."""
     partition: int
     bytes_per_second: float
 

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from ..topology.racks import RackWarnings
 
 ALONE_SECONDS = 60.0
-"""Followers come back within seconds (replica.fetch.backoff.ms, reconnect.backoff.max.ms): a minute is no restart."""
+"""How long a quota may be in force without a connection before a warning. Followers come back within seconds
+(replica.fetch.backoff.ms, reconnect.backoff.max.ms)."""
 _WHO_GOES_AROUND = {
     Role.LEADER: (
         "fetch from this broker: they go around the sidecar. Does the broker advertise ingress.listen on its "
@@ -41,8 +42,8 @@ class Reason(enum.StrEnum):
     """The value is the metric label `reason`."""
 
     NO_CONNECTION = "no_connection"
-    """There are brokers whose connections should come through here; or no broker tells whether there are, which is said
-    but is no reason for an alert, and no sample of the metric."""
+    """The warning that no connection has come. It raises an alert, and has a sample of the metric, only where a broker
+    says that there are brokers whose connections should."""
     UNKNOWN_REPLICAS = "unknown_replicas"
     TINY_RATE = "tiny_rate"
     UNKNOWN_RACKS = "unknown_racks"
@@ -56,7 +57,7 @@ class QuotaWarning(NamedTuple):
     size: int
     """How many topics of the lists, or brokers and racks, or rates it is about."""
     text: str
-    """For people: what was found, and what to look at."""
+    """The finding and what to look at, for people."""
 
 
 class QuotaDiagnostics:
@@ -66,7 +67,7 @@ class QuotaDiagnostics:
         self.found: tuple[QuotaWarning, ...] = ()
         self._role = role
         self._alone_since: float | None = None
-        """Since when a quota has been in force without any connection; None: there is one, or no quota."""
+        """The time since when a quota has been in force without any connection; None: there is one, or no quota."""
 
     def is_alone(self, now: float) -> bool:
         """Return True if a quota has been in force without any connection for long."""

@@ -55,7 +55,7 @@ class LinkStats:
     peer: str
     fetch_version: int | None = None
     partitions: int = 0
-    """Throttled partitions."""
+    """The number of throttled partitions."""
     behind: int = 0
     lag_messages: int = 0
     rate_bytes_per_second: float = 0.0
@@ -70,7 +70,8 @@ class ReplicaStats:
     behind: int = 0
     lag_messages: int = 0
     eta_seconds: float | None = 0.0
-    """0 when there is no lag; None while it does not shrink, or would take longer than `LONGEST_ETA_SECONDS`."""
+    """The estimated seconds until nothing is behind: 0 when there is no lag; None while it does not shrink, or would
+    take longer than `LONGEST_ETA_SECONDS`."""
     lag_bytes: float | None = 0.0
     """The lag in bytes: each replica's lag in messages times its average message so far, and for a replica that has
     fetched nothing yet times the average of the others. None while there is a lag and nothing has been fetched."""
@@ -84,9 +85,9 @@ class ReplicaStats:
     fetching: int = 0
     """Connections with replicas' fetches on them."""
     links: tuple[LinkStats, ...] = ()
-    """At most `MOST_LINKS`, those furthest behind first."""
+    """The links furthest behind, at most `MOST_LINKS`, the furthest first."""
     partitions: tuple[PartitionStats, ...] = ()
-    """At most `MOST_PARTITIONS`, those furthest behind first."""
+    """The partitions furthest behind, at most `MOST_PARTITIONS`, the furthest first."""
 
 
 def replica_stats(throttle: RoleThrottle, now: float) -> Generator[None, None, ReplicaStats]:
@@ -111,7 +112,8 @@ class _Furthest(Generic[_T]):
         self._most = most
         self._heap: list[tuple[int, int, _T]] = []
         self._order = count(step=-1)
-        """Counts down: of several items with the same lag the first ones are kept, and items are never compared."""
+        """A number that counts down, to break ties: of several items with the same lag the first ones are kept, and
+        items are never compared."""
 
     @property
     def bar(self) -> int:

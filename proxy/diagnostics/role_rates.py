@@ -13,19 +13,19 @@ if TYPE_CHECKING:
     from ..statistics.counters import RoleStatistics
 
 WINDOW_SECONDS = 11.0
-"""As long as KIP-73's window by default, so that these rates and the role's measured rate are about the same time."""
+"""The window of these rates: KIP-73's default, so that they and the role's measured rate cover the same time."""
 
 
 class RoleRates(NamedTuple):
     """Bytes per second in the direction that records go, from leaders to followers."""
 
     catching_up: float = 0.0
-    """Records of listed replicas that are behind, which the quota holds back."""
+    """The rate of records of listed replicas that are behind, which the quota holds back."""
     in_sync: float = 0.0
-    """Records of listed replicas in sync, which count against the quota and are never held back."""
+    """The rate of records of listed replicas in sync, which count against the quota and are never held back."""
     other: float = 0.0
-    """Everything else: replicas that no list names, clients, traffic that is not understood (TLS, unknown versions),
-    and the bytes of responses besides their records."""
+    """The rate of everything else: replicas that no list names, clients, traffic that is not understood (TLS, unknown
+    versions), and the bytes of responses besides their records."""
 
 
 class _Sample(NamedTuple):

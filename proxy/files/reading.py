@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 _MAX_BYTES = 64 * 2**20
-"""Well above any real file: the JSON of a reassignment of 100 000 partitions is 8 MB."""
+"""The longest file, well above any real one: the JSON of a reassignment of 100 000 partitions is 8 MB."""
 _KINDS = {
     stat.S_IFDIR: "a directory",
     stat.S_IFIFO: "a named pipe",
@@ -177,7 +177,8 @@ def _is_locked(descriptor: int) -> bool:
 
 
 Identities = tuple[tuple[int, int, int, int], ...]
-"""What shows that one of some files is another one, or was written: zeros for one that is not there."""
+"""The facts that identify the content of some files, to notice that one was replaced or written; zeros for a missing
+one."""
 
 
 def identities_of(files: Iterable[Path]) -> Identities:

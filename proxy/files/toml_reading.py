@@ -28,7 +28,7 @@ MOST_DEPTH = 16
 MOST_WORD_CHARACTERS = 256
 """The most characters of a word without quotes: a topic's name has 249 at most, a date and time 35, a number 20."""
 MOST_TOLD_CHARACTERS = 1000
-"""The most characters that are told of tomllib's message."""
+"""The most characters of tomllib's message that are shown."""
 # Atomic groups, and no possessive quantifiers around a look-ahead: Python 3.11.2 (Debian 12) takes these to match
 # nothing.
 TOKEN = re.compile(
@@ -43,13 +43,14 @@ TOKEN = re.compile(
 _BARE = re.compile(
     r"(?:Invalid value|Expected newline or end of document).*\(at line (\d{1,9}), column \d+\)", re.ASCII
 )
-"""tomllib's message, if it could be about a value without quotes."""
+"""The messages of tomllib that a value without quotes may cause."""
 _BARE_VALUE = re.compile(r"""[^=#"']+=\s*(?P<value>[A-Za-z0-9*/.][\w.*/:,%+-]{0,100})\s*(?:\#.*)?""", re.ASCII)
 """A line whose value could only be text: what TOML takes without quotes is no error."""
 _BYTE_ORDER_MARK = "\ufeff"
 _BEGINS_KEY = frozenset("=\n,[{")
 MOST_CHARACTERS = 2**18
-"""Keys further down have the line of the table that they are in: 3 MB of keys nobody knows took six seconds."""
+"""The part of a file in which each key has a line of its own; further down a key has the line of its table: 3 MB of
+unknown keys took six seconds."""
 
 
 class CostlyError(tomllib.TOMLDecodeError):

@@ -45,8 +45,8 @@ PATIENCE_SECONDS = 2.0
 descriptors."""
 _CHECK_SECONDS = 1.0
 _MOST_MISSED = 10
-"""If the thread of a watch has not looked again at so many checks in a row, its disk hangs. Checks are counted instead
-of seconds, because a process that was stopped misses no check."""
+"""The number of checks in a row at which the watcher's thread has not looked again that means a hung disk. Checks are
+counted instead of seconds, because a process that was stopped misses no check."""
 _MAX_LINKS = 40
 """The most links followed on the way to the file, as in the kernel; a longer chain is taken for a loop."""
 
@@ -63,7 +63,7 @@ class _Route(NamedTuple):
 
 
 _State = tuple[int, int, int, int] | None
-"""The facts by which a file that was replaced or changed is recognised; None: there is none that could be looked at."""
+"""The facts by which a replaced or changed file is recognised; None: no file could be looked at."""
 
 
 class FileWatch:

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from ..relay.transport import Transport
 
 WINDOW_BYTES = 256 * 1024
-"""Sixteen full records of TLS, which is what `TlsSocket` reads at once."""
+"""The size of the window: sixteen full records of TLS, which is what `TlsSocket` reads at once."""
 HALF_CLOSED_SECONDS = 30.0
-"""For so long the other direction may go on when one has ended. A peer that has finished sending is owed one answer at
+"""How long the other direction may go on when one has ended. A peer that has finished sending is owed one answer at
 most, and a fetch waits for half a second by default."""
 
 

@@ -32,8 +32,7 @@ if TYPE_CHECKING:
 
 
 REST_SECONDS = 10.0
-"""If nothing came through an end for this long, its buffers, a quarter of a megabyte each way, give their pages
-back."""
+"""How long an end may be silent before its buffers, a quarter of a megabyte each way, give their pages back."""
 
 
 class KeptTlsSockets:

@@ -74,7 +74,7 @@ class SessionMessage(msgspec.Struct, frozen=True, array_like=True):
     follower_epoch: int
     leader_epoch: int
     partitions: list[tuple[Any, int, bytes, int]]
-    """Each with its entry as the follower wrote it last, and with the entry's partition_max_bytes."""
+    """Each partition with its entry as the follower wrote it last, and with the entry's partition_max_bytes."""
     absent: list[tuple[Any, int]]
     lowered: list[tuple[Any, int, int]]
     unsent: list[tuple[Any, int]]
@@ -94,11 +94,11 @@ class LinkMessage(msgspec.Struct, frozen=True):
     """The connection's session began with a request that passed unseen. None: the other process is older, and does not
     say."""
     proven_seconds: int = 0
-    """In how many seconds it has brought records (`proxy.throttle.peer_latencies.LinkTimings`)."""
+    """The number of seconds in which it has brought records (`proxy.throttle.peer_latencies.LinkTimings`)."""
 
 
 class ClientMessage(msgspec.Struct, frozen=True, array_like=True):
-    """What client quotas have done to a connection; what its entity has used is forgotten."""
+    """The state of client quotas on a connection; what its entity has used is forgotten."""
 
     muted_seconds: float
     session_id: int
@@ -113,7 +113,7 @@ class ConnectionState(msgspec.Struct, frozen=True, tag="connection"):
     role: str
     upstream: tuple[str, int]
     speaks: str
-    """What the client speaks, `protocol.wire.correlation.State`."""
+    """The client's protocol, a `protocol.wire.correlation.State`."""
     is_opaque: bool
     has_begun: bool
     """The first bytes have been looked at."""
@@ -123,12 +123,12 @@ class ConnectionState(msgspec.Struct, frozen=True, tag="connection"):
     replica_fetches: int
     link: LinkMessage
     source: str | None = None
-    """The follower's address, where its socket is one end of a pair, which has none. None: its own socket tells it."""
+    """The follower's address if its socket is one end of a pair, which has none; None: the socket has the address."""
     clients: ClientMessage | None = None
-    """None: no client has a quota, or the other process is older."""
+    """The client quotas' part; None: no client has a quota, or the other process is older."""
     opaque_reason: str = "framing"
-    """Why frames cannot be told apart, if they cannot, `proxy.relay.in_flight.Undecoded`. An older process does not
-    say."""
+    """The reason why frames cannot be told apart, if they cannot: `proxy.relay.in_flight.Undecoded`. An older process
+    does not send it."""
 
 
 Message = Hello | HandOverRefusal | Offer | Ready | Alive | Begin | ConnectionState | Confirmed

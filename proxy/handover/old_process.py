@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from .kept_tls_sockets import KeptTlsSockets
 
 LOOK_SECONDS, MOST_LOOK_SECONDS = 0.02, 0.32
-"""Nothing tells when a connection has come to rest. So it is looked at after the first of these times, and then again
-and again, each time after twice as long, at most after the second."""
+"""The first and the longest pause between two looks at a connection that is not at rest; each is twice as long as the
+one before. No event announces the rest."""
 TURN_SECONDS = 0.002
 """How long a connection's turn lasts at most before the next connection's begins. One that is at rest at once is on its
 way by then: to take it and to send it takes 0.7 ms, to receive it and go on 1 ms. One that is not yet at rest is sent
@@ -47,18 +47,18 @@ SENT_BYTES = 8 * 1024
 """The size of the channel's send buffer in the kernel. It is small so that only about six connections at a time are on
 their way, and served by nobody; all others are still served here."""
 WAITING = 16
-"""How many may wait until they are asked what they want: processes that only ask whether this one is here."""
+"""The backlog of the socket: processes that only ask whether this one is here."""
 PROVING_SECONDS = 3.0
-"""For so long the other process has to run before it gets anything, and again before it keeps what it got. What is
-wrong with a new version or its settings mostly shows in its first seconds."""
+"""How long the other process has to run before it gets anything, and again before it keeps what it got. What is wrong
+with a new version or its settings mostly shows in its first seconds."""
 SILENCE_SECONDS = 5.0
 """A process that sends no `Alive` for so long hangs."""
 MOST_REST_SECONDS = 5.0
-"""For so long a connection may have something in flight; the longest a fetch waits by default is half a second."""
+"""How long a connection may have something in flight; the longest a fetch waits by default is half a second."""
 
 
 Pairs: TypeAlias = "dict[Transport, tuple[socket.socket, socket.socket]]"
-"""For each TLS socket of a connection a pair of others: this process' end, and the other one's."""
+"""A pair of sockets for each TLS socket of a connection: this process' end, and the other one's."""
 
 
 class Listener(NamedTuple):
@@ -97,10 +97,10 @@ class OldProcess:
         self._server = server
         self._log = log
         self._channel: Channel | None = None
-        """Where connections go; None: nowhere."""
+        """The channel to the process that takes over; None: there is none."""
         self._turn = trio.Lock()
         self.kept: KeptTlsSockets | None = None
-        """Where TLS sockets stay whose connection goes over; None: such connections end here."""
+        """The keeper of TLS sockets whose connections go over; None: such connections end here."""
         self.given = 0
         """Connections that went over to the process that takes over now."""
         self.successor: int | None = None

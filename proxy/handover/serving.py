@@ -44,7 +44,8 @@ if TYPE_CHECKING:
 
 
 ALONE = frozenset({Task.HTTP, Task.CONTROL, Task.OVERRIDES})
-"""Pages, and overrides: a process that begins to serve, or does so again, reads those that the other one stored."""
+"""The tasks of the serving process alone: pages, and overrides, which a process that begins to serve, or does so again,
+reads as the other one stored them."""
 
 
 class HandOver:
@@ -61,16 +62,16 @@ class HandOver:
     ) -> None:
         self.broker = settings.broker.id
         self._serving: set[trio.CancelScope] = set()
-        """The scopes of such tasks; cancelled when another process takes over."""
+        """The cancel scopes of tasks that only the serving process runs; cancelled when another process takes over."""
         self._close_pages: Callable[[], None] = lambda: None
         self._serves = trio.Event()
-        """Set while this process is the one that accepts and answers pages."""
+        """An event, set while this process accepts and answers pages."""
         self._serves.set()
         self._is_successor = trio.Event()
-        """Set once no process before this one takes anything back."""
+        """An event, set once no process before this one takes anything back."""
         self._is_successor.set()
         self._decided = trio.Event()
-        """It is known whether the process that is given everything keeps it."""
+        """An event, set once it is known whether the process that is given everything keeps it."""
         self._is_told_to_end = False
         self.taken = 0
         directory = settings.control.directory

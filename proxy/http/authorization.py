@@ -41,7 +41,7 @@ READ_SECONDS = 5.0
 still holds."""
 _SCHEME = re.compile(r"bearer +(?P<token>\S+)", re.IGNORECASE)
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
-"""Methods that change nothing (RFC 9110, 9.2.1). A browser shows a page of another site no answer to them."""
+"""The methods that change nothing (RFC 9110, 9.2.1). A browser hides their answers from pages of other sites."""
 _HOST = re.compile(r"(?:\[(?P<v6>[0-9A-Fa-f:.]{2,45})\]|(?P<name>[^\s:\[\]@/]{1,253}))(?::(?P<port>[0-9]{1,5}))?")
 _ORIGIN = re.compile(r"(?P<scheme>https?)://(?P<host>[^\s/@]{1,300})")
 _DEFAULT_PORTS = {"http": "80", "https": "443"}

@@ -53,11 +53,11 @@ class Service(NamedTuple):
     turn: LoopShare
     statistics: HttpStatistics
     waits: Callable[[], None]
-    """Called whenever a connection begins to wait for its peer."""
+    """The callback for a connection that begins to wait for its peer."""
     refused: Callable[[HttpRefusal, str, str], None]
-    """Called for every refusal with its reason, the peer and what was found, for metrics and log."""
+    """The callback for a refusal, with its reason, the peer and what was found, for metrics and log."""
     failed: Callable[[Exception, str], None]
-    """Callback for internal errors, with where they showed."""
+    """The callback for internal errors, with where they showed."""
     tls: Callable[[], ssl.SSLContext] | None = None
     """The TLS context of the next connection; None: connections are in plaintext."""
 

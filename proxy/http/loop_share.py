@@ -140,7 +140,7 @@ class Shared(Generic[_T]):
         self._next: _Go[_T] = _Go()
         self._asked = trio.Event()
         self._last: _Go[_T] | None = None
-        """The last go, during the pause after it; None at any other time."""
+        """The last step during the pause after it; None at any other time."""
 
     async def run(self) -> None:
         """Work when asked, until cancelled. Raises what the work raises, after those who wait have been told."""

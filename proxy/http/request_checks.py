@@ -120,7 +120,8 @@ class Bounds(NamedTuple):
     head_bytes: int = 8 * 1024
     """The request line and all headers."""
     headers: int = 64
-    """Header lines of one request: h11 takes 3 µs for each (measured), and a head is read in one step of the loop."""
+    """The most header lines of one request: h11 takes 3 µs for each (measured), and a head is read in one step of the
+    loop."""
     body_bytes: int = 4 * 1024
     """The longest body of a request whose route says nothing else; such a body is read and ignored."""
     head_seconds: float = 5.0
@@ -142,7 +143,7 @@ class HttpRefusal(enum.Enum):
     """Reason why the server ended a connection. The value is the metric label `reason`."""
 
     MALFORMED = "malformed"
-    """Not HTTP/1.x, or cut off in the middle of a request."""
+    """The request was not HTTP/1.x, or cut off in the middle."""
     HEAD_TOO_LARGE = "head_too_large"
     BODY_TOO_LARGE = "body_too_large"
     BODY_WITHOUT_LENGTH = "body_without_length"
@@ -167,7 +168,7 @@ class HttpStatistics:
     """Counters of one process since its start."""
 
     connections: int = 0
-    """Open now."""
+    """Connections open now."""
     answers: Counter[int] = field(default_factory=Counter)
     """The number of answers by status code."""
     refused: Counter[HttpRefusal] = field(default_factory=Counter)

@@ -31,13 +31,12 @@ class Request(NamedTuple):
     peer: str = ""
     """The address it came from."""
     host: str = ""
-    """The name that the request was sent to, by its own words: the authority of a whole URL, or else the Host
-    header."""
+    """The name that the request was sent to: the authority of a whole URL, or else the Host header."""
     subject: str = ""
     """The distinguished name in the certificate that its sender has shown, as `authorization` has it; "" without
     one."""
     by_our_name: bool = True
-    """`host` is one of our names, or there is none. Then the page that sent the request cannot be one whose own name
+    """True if `host` is one of our names, or absent: then the page that sent the request cannot be one whose own name
     was rebound to our address (DNS rebinding, `authorization.Trust`)."""
 
     def header(self, name: str) -> str:
@@ -50,7 +49,7 @@ class Answer(NamedTuple):
     body: bytes
     content_type: str = JSON
     headers: tuple[tuple[str, str], ...] = ()
-    """Headers beside those that every answer has."""
+    """The headers beside those that every answer has."""
 
 
 Handler = Callable[[Request], Awaitable[Answer]]
@@ -63,13 +62,14 @@ class Route(NamedTuple):
     method: str
     path: str
     handler: Handler
-    """May raise: that is a 500 and one line in the log."""
+    """The function that answers; an exception becomes a 500 and one line in the log."""
     max_body_bytes: int | None = None
-    """The longest body; None: the little that `Bounds` allows everybody."""
+    """The longest body; None: the default in `Bounds`."""
     any_host: bool = False
-    """Answers whoever asks, by whatever name: for probes."""
+    """True if it answers under any host name, for probes."""
     admit: Admit = lambda _: None
-    """Asked before the body is read, with an empty one: an answer refuses the request, and ends the connection."""
+    """The check that is made before the body is read, with an empty one: an answer refuses the request and ends the
+    connection."""
 
 
 def json_answer(

@@ -70,7 +70,7 @@ class HttpServer:
         self._statistics = statistics
         self._open: dict[HttpConnection, None] = {}
         self._changed = Changes()
-        """Some connection has ended, or waits for its peer."""
+        """An event: some connection has ended, or waits for its peer."""
         self._said: dict[object, float] = {}
         name = listener.getsockname()
         self.address = Address(*name[:2]) if isinstance(name, tuple) else Address(name, 0)

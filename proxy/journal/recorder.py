@@ -34,7 +34,7 @@ JOURNAL_THREADS = trio.CapacityLimiter(1)
 FINISH_SECONDS = 2.0
 """The longest time for the disk to write what is left when the process ends."""
 LEAST_STEP_SECONDS = 1.0
-"""If the wall clock is off by less than this, it is being slewed, not set."""
+"""The least difference at which the wall clock counts as set; a smaller one is slewing."""
 
 
 class Journal:
@@ -57,7 +57,7 @@ class Journal:
         segments = SegmentDirectory(settings.directory, broker=broker, run=run_name(started))
         self._writer = Writer(segments, Origin(broker, f"{run_name(started)}-{secrets.token_hex(2)}"), settings)
         self._waits = False
-        """The writer had no room for the last batch: it waits for its disk."""
+        """True if the writer had no room for the last batch: it waits for its disk."""
         self._reported: str | None = None
 
     @property

@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 
 GZIP_WINDOW_BITS = 31
-"""zlib's own number for a gzip header around a window of 32 KiB."""
+"""The zlib parameter for a gzip header around a window of 32 KiB."""
 LEVEL = 9
-"""A journal is an eighth smaller than at level 6, for 0.03 % of a CPU at 100 active partitions (measured)."""
+"""The level of compression: an eighth smaller than at 6, for 0.03 % of a CPU at 100 active partitions (measured)."""
 MEMORY_LEVEL = 4
-"""zlib's codes are then fitted to every thousand symbols, and the lists of one journal line are unlike each other: 2 to
-4 % smaller than at 8, zlib's own choice (measured)."""
+"""The memory level of zlib, whose codes are then fitted to every thousand symbols: 2 to 4 % smaller than at zlib's
+default of 8, since the lists of one journal line are unlike each other (measured)."""
 
 
 class Segment:

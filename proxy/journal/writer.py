@@ -54,7 +54,7 @@ class Batch(NamedTuple):
 
 
 class Place(NamedTuple):
-    """Where the broker is: the cluster's id and its own rack; None if unknown, or if there is none."""
+    """The place of a broker: the cluster's id and its own rack; None if unknown, or if there is none."""
 
     cluster: str | None = None
     rack: str | None = None
@@ -68,7 +68,7 @@ class JournalStatistics:
     dropped_by_queue: int = 0
     dropped_by_disk: int = 0
     dropped_by_ledger: int = 0
-    """Entries that were not recorded because more partitions were active than the ledger remembers."""
+    """The entries that were not recorded because more partitions were active than the ledger remembers."""
     removed_files: int = 0
     lost_files: int = 0
     """Files that somebody else removed while they were open, perhaps with the directory."""
@@ -101,11 +101,11 @@ class Writer:
         """Files that are written to no more but still have the name of an open file, since the disk did not rename them
         yet."""
         self._dropped_told = 0
-        """The number of dropped lines that a line in a file has told of."""
+        """The number of dropped lines that a line in a file has reported."""
         self._last = Batch(0, 0, [], [])
         self._known_quotas = KnownQuotas()
         self._refused_by_queue, self._refused_by_disk = PendingQuotas(), PendingQuotas()
-        """The first is of whoever offers, the second of the thread."""
+        """Lines refused: the first is written by the caller of `offer`, the second by the thread."""
         self._rests_at = 0.0
         self._finishing = False
         self._thread: threading.Thread | None = None

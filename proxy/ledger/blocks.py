@@ -68,14 +68,14 @@ class ReplicaTraffic(NamedTuple):
     topic: str
     partition: int
     said: list[bool]
-    """Per second: whether there was news."""
+    """True for each second that has news."""
     second_bytes: list[int]
-    """Record bytes per second."""
+    """The record bytes of each second."""
     header_bytes: int
     fetches: int
     omitted: int
     before: Position
-    """Where it stood before the block; if that is unknown, where its first fetch in the block found it."""
+    """The replica's offset before the block; if unknown, that of its first fetch in the block."""
     position: Position
 
 
@@ -122,7 +122,7 @@ class Sums:
         self.header_bytes = self.fetches = self.omitted = 0
         self.before = begins_at if last.position is None else last.position
         self.position = last.position
-        """Where it stood last; None: not known."""
+        """The replica's last offset; None: not known."""
 
     def stands(self, position: Position) -> None:
         self.position = self.last.position = position

@@ -25,7 +25,7 @@ IDLE_TICKS = 600
 again with its next one."""
 
 _ReplicaKey = tuple[str, str, str, int]
-"""Role, peer, topic and partition."""
+"""A replica: role, peer, topic and partition."""
 
 
 class Ledger:
@@ -34,16 +34,16 @@ class Ledger:
     def __init__(self, origin: float) -> None:
         self._origin = origin
         self._first = 0
-        """Tick of the block that is being filled."""
+        """The first tick of the block that is being filled."""
         self._slot = 0
         self._ends = origin + 1.0
-        """When the second of `_slot` ends."""
+        """The time at which the second of `_slot` ends."""
         self._sums: dict[TrafficKey, Sums] = {}
         self._links: dict[LinkKey, LinkSums] = {}
         self._known: dict[_ReplicaKey, Last] = {}
-        """Last offsets of replicas that were fetched since the last multiple of IDLE_TICKS."""
+        """The last offsets of replicas that were fetched since the last multiple of IDLE_TICKS."""
         self._older: dict[_ReplicaKey, Last] = {}
-        """Last offsets of replicas that were fetched in the IDLE_TICKS before that, and not since."""
+        """The last offsets of replicas that were fetched in the IDLE_TICKS before that, and not since."""
         self._finished: list[Block] = []
         self.dropped = 0
         """How many fetches and omissions are in no block, because their keys were more than `MOST_KEYS`."""

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from .ledger import Ledger
 UNKNOWN = -1
 MOST_SEEN = 20_000
-"""The most partitions of one connection that are told of; entries of further ones are in no line of the journal and are
-counted as dropped."""
+"""The most partitions of one connection that are recorded; entries of further ones are in no line of the journal and
+are counted as dropped."""
 
 
 class ThrottledReplica(Protocol):

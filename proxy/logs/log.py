@@ -215,7 +215,7 @@ class _Event:
         self.windows: dict[tuple[str, ...], _Window] = {}
         """The window of each cause."""
         self.untold = 0
-        """Lines that were suppressed, of causes that are forgotten, and that no line has told of yet."""
+        """Suppressed lines of causes that are forgotten, which no line has reported yet."""
 
     def window(self, cause: tuple[str, ...], now: float) -> _Window:
         found = self.windows.get(cause)

@@ -35,7 +35,7 @@ class Dropped(enum.StrEnum):
     FAILED = "failed"
     """The line could not be written (the reader is gone, the disk is full) or could not be rendered."""
     SUPPRESSED = "suppressed"
-    """Too many lines of one cause (`proxy.logs.log`)."""
+    """The line is one too many of its cause (`proxy.logs.log`)."""
 
 
 class LogQueue:
@@ -58,7 +58,7 @@ class LogQueue:
         self._output = _Output(stream)
         self._tell = tell
         self._missing = 0
-        """Lines dropped since the last line that told of dropped ones."""
+        """Lines dropped since the last line that reported dropped ones."""
         self._most_lines = most_lines
         self._is_terminal = stream.isatty()
         self._lines: deque[bytes] = deque()

@@ -20,8 +20,8 @@ MOST_CHARACTERS = 8192
 """The most characters of one text; Kafka's longest topic name has 249."""
 LAYOUT = "\n\t"
 _USER = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*:/*)?.*@", re.DOTALL)
-"""To the last at sign there is: in a password that nobody escaped there may be slashes, colons and more of them. A
-user without a scheme before it is taken for a scheme, and a password is hidden all the same."""
+"""The user part of a URL, to the last at sign: an unescaped password may contain slashes, colons and at signs. A user
+without a scheme before it is taken for a scheme, and a password is hidden all the same."""
 
 
 def printable(text: str, *, keep: str = "", most: int = MOST_CHARACTERS) -> str:

@@ -44,7 +44,7 @@ class Pause(enum.StrEnum):
     """Reason why no connection is accepted; the value is the metric's label."""
 
     CONNECTIONS = "connections"
-    """`limits.max_connections`, or what the limit of open files allows."""
+    """The number of open connections is at `limits.max_connections`, or at what the limit of open files allows."""
     DESCRIPTORS = "descriptors"
     """The kernel had no descriptor, or no memory, for another one."""
     MEMORY = "memory"
@@ -64,7 +64,7 @@ class AcceptLimiter:
         self.pauses: Counter[Pause] = Counter()
         self.refused_of_source = 0
         self.silent = SilentPeers(limits.frame_timeout_seconds)
-        """Those of the open connections that make room for others."""
+        """The open connections that make room for others."""
         self._by_source: Counter[str] = Counter()
         self._left = Changes()
         self._told: dict[str, float] = {}

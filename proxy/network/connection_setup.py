@@ -37,7 +37,8 @@ if TYPE_CHECKING:
     from .redirected import Redirected
 
 LOOKUP_THREADS = 20
-"""Enough: a sidecar dials a handful of names, each for as many connections as a broker has fetchers."""
+"""The threads for looking names up. A sidecar dials a handful of names, each for as many connections as a broker has
+fetchers."""
 RESOLVE_SECONDS = 1.0
 FRESH_SECONDS = 5.0
 """The time for which looked-up names are used. Brokers dial rarely, and then open many connections at once."""
@@ -55,7 +56,7 @@ class Route(NamedTuple):
     key: str
     """The setting the address is from, for messages."""
     server_name: str | None = None
-    """The name by which whoever is dialled is known, and which its certificate has."""
+    """The name of the dialled peer, which its certificate must have."""
 
 
 class Received(NamedTuple):

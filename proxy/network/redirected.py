@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from ..relay.transport import PlainSocket
 
 SO_ORIGINAL_DST = 80
-"""linux/netfilter_ipv4.h; IP6T_SO_ORIGINAL_DST in linux/netfilter_ipv6/ip6_tables.h is the same number."""
+"""The option of linux/netfilter_ipv4.h; IP6T_SO_ORIGINAL_DST in linux/netfilter_ipv6/ip6_tables.h has the same
+number."""
 _SOCKADDR_IN = struct.Struct("!2xH4s8x")
 _SOCKADDR_IN6 = struct.Struct("!2xHI16sI")
 _MAPPED = "::ffff:"

@@ -28,7 +28,7 @@ class SilentPeers:
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
         self._waits: dict[trio.CancelScope, float] = {}
-        """When each wait began, the longest first."""
+        """The time at which each wait began, the longest first."""
         self.closed = 0
         """Peers that had sent nothing for too long."""
 

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 _OPENMETRICS = "application/openmetrics-text"
 _END = b"# EOF\n"
-"""OpenMetrics' last line. It stands once, at the end of the whole exposition."""
+"""The last line of OpenMetrics, once at the end of the whole exposition."""
 _SAMPLES_A_STEP = 50
 METRICS = (
     *TRAFFIC_METRICS,

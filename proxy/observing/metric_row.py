@@ -57,19 +57,19 @@ class Sources:
     overrides: Callable[[], Sequence[Override]]
     """The overrides in force."""
     rate_bytes_per_second: Callable[[Role], float]
-    """Over the KIP-73 window."""
+    """The measured rate over the KIP-73 window."""
     replica_stats: Callable[[Role], ReplicaStats]
     """The last look at every replica."""
     version: Callable[[], str]
     task_restarts: Mapping[Task, int]
     served: Collection[Role] = tuple(Role)
-    """The roles that proxy.toml has. Of another there is no quota to tell of: alerts would miss its traffic."""
+    """The roles that proxy.toml has. Another role has no quota metrics: alerts would miss its traffic."""
     limit_bytes_per_second: Callable[[Role], float] = lambda _: math.inf
-    """The quota in force; of a rate that sets itself what was chosen."""
+    """The quota in force; for a rate that sets itself the chosen one."""
     bounds: Callable[[Role], Iterable[BudgetNode]] = lambda _: ()
     """The budgets of peers and topics inside a role's."""
     chosen: Callable[[Role], Choice | None] = lambda _: None
-    """The rate chosen last; None for a role whose rate the file says."""
+    """The rate chosen last; None for a role whose rate is fixed."""
     quota_source: Callable[[], Source] = lambda: Source.FILE
     """The source of the quotas in force."""
     quota_keeping: Mapping[str, int] = field(default_factory=dict)
@@ -80,12 +80,12 @@ class Sources:
     loop_lag_seconds: Callable[[], float] = lambda: 0.0
     """The worst lag of the loop in the last 15 to 30 seconds."""
     overload: Overload | None = None
-    """Counts of what was refused or put off under overload; None in tests without a server."""
+    """The counts of what was refused or put off under overload; None in tests without a server."""
     remembered_replicas: Callable[[Role], int] = lambda _: 0
     upcoming: Callable[[], Change | None] = lambda: None
     """The next change that the clock alone will make."""
     journal: JournalStatistics | None = None
-    """Counters of the journal; None: no journal is kept, and its metrics have no sample."""
+    """The counters of the journal; None: no journal is kept, and its metrics have no sample."""
     clients: ClientThrottle | None = None
     """The client quotas; None in tests without a server."""
     tls: Legs | None = None
@@ -95,7 +95,7 @@ class Sources:
 
 
 Sample = tuple[tuple[str, ...], float | Histogram]
-"""Label values, in the order of the row's labels, and the value."""
+"""The label values, in the order of the row's labels, and the value."""
 Read = Callable[[Sources], Iterable[Sample]]
 
 

@@ -171,7 +171,7 @@ class Endpoints(NamedTuple):
     """The functions behind the paths. `ready` returns at once, whatever else is under way."""
 
     metrics: Callable[[str], Awaitable[tuple[bytes, str]]]
-    """Takes the Accept header, returns the exposition and its content type."""
+    """A function that takes the Accept header and returns the exposition and its content type."""
     ready: Callable[[], tuple[bool, Json]]
     """Whether traffic may be sent here, and the reasons."""
     config: Callable[[], Awaitable[Json]]
@@ -246,7 +246,8 @@ class ProcessFigures:
         self._read_at = -PROCESS_FRESH_SECONDS
         self._reading = trio.Lock()
         self._threads = trio.CapacityLimiter(1)
-        """Threads of their own: Trio's shared threads may all be waiting for a name server that does not answer."""
+        """A limiter of this site's own threads: Trio's shared threads may all be waiting for a name server that does
+        not answer."""
 
     async def read(self) -> Sequence[Family]:
         with trio.move_on_after(PROCESS_FRESH_SECONDS):

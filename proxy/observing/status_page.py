@@ -91,7 +91,7 @@ class StatusPage:
         self._passing = passing
         self._replica_stats = replica_stats
         self._others = others
-        """Further warnings, ready to print."""
+        """The further warnings, ready to print."""
         self._not_kept = not_kept
         self._chosen = chosen
         self._clients = clients

@@ -40,16 +40,16 @@ class RateState(msgspec.Struct, frozen=True):
     """A rate that sets itself: what the file says of it, and what was chosen."""
 
     source: str
-    """What is to be reached, and between which bounds, in words."""
+    """The goal of the rate and its bounds, in words."""
     least_bytes_per_second: float
     most_bytes_per_second: float
     held_by: str = ""
     """The bound or signal that keeps the rate from being another; empty before the first look."""
     reason: str = ""
-    """The same in words."""
+    """`held_by` in words."""
     finish_by: datetime | None = None
     needed_bytes_per_second: float | None = None
-    """The rate needed to end in time; None: no deadline, or nobody knows."""
+    """The rate that meets the deadline; None: no deadline, or unknown."""
     late: bool = False
 
 
@@ -57,7 +57,7 @@ class BoundState(msgspec.Struct, frozen=True):
     """A rate inside the role's: for the traffic with one broker or one rack, or for a topic."""
 
     kind: str
-    """"peer", "rack" or "topic"."""
+    """The kind: "peer", "rack" or "topic"."""
     name: str
     """A broker's id; a rack; a topic's name or glob."""
     quota_bytes_per_second: float
@@ -69,13 +69,13 @@ class ClientState(msgspec.Struct, frozen=True):
     """A quota of clients, and what they use of it."""
 
     kind: str
-    """"producer" or "consumer"."""
+    """The kind: "producer" or "consumer"."""
     entity: str
     """A client id, or a glob whose clients share the quota; ``default``: each client id without a section."""
     quota_bytes_per_second: float | None
-    """None: exempt."""
+    """The quota; None: exempt."""
     rate_bytes_per_second: float | None = None
-    """None: no such client has shown itself."""
+    """The measured rate; None: no such client has connected."""
 
 
 class RoleState(msgspec.Struct, frozen=True):
@@ -93,16 +93,16 @@ class RoleState(msgspec.Struct, frozen=True):
     lag_bytes: float | None = None
     """The bytes that throttled replicas are behind; None: unknown, or an older sidecar, which does not say."""
     rate: RateState | None = None
-    """The rate that sets itself; None: the file says the rate."""
+    """The rate that sets itself; None: the rate is fixed."""
     eta_seconds: float | None = None
     until: datetime | None = None
     undecoded: dict[str, int] = {}
-    """Frames or connections that passed unthrottled because they were not understood, by reason."""
+    """The frames or connections that passed unthrottled because they were not understood, by reason."""
     fetch_versions: dict[str, int] = {}
-    """Replicas' Fetch requests by api version."""
+    """The replicas' Fetch requests by api version."""
     quota_warnings: tuple[QuotaWarningState, ...] = ()
     passing_bytes_per_second: PassingState | None = None
-    """The rates by what they are of; None: an older sidecar, which does not say."""
+    """The rates by kind of traffic; None: an older sidecar, which does not say."""
     connections_without_fetches: int = 0
     """Connections of clients, or of brokers whose fetches are not understood because they are encrypted."""
     behind_in_need: dict[str, int] = {}
@@ -133,7 +133,7 @@ class RoleChangeState(msgspec.Struct, frozen=True):
     """The quota; of a rate that sets itself the most that it may be."""
     replicas_change: bool = False
     rate_source: str | None = None
-    """What a rate that sets itself is to reach, in words; None: the file says the rate, or an older sidecar."""
+    """The goal of a rate that sets itself, in words; None: the rate is fixed, or an older sidecar."""
     bounds: tuple[BoundChangeState, ...] | None = None
     """The rates inside it that change; None: an older sidecar, which does not say."""
 
@@ -154,7 +154,7 @@ class OverriddenState(msgspec.Struct, frozen=True):
     value: str
     hides: str
     layer: str
-    """The layer whose word is hidden: a section of the file, another override, or ``default``."""
+    """The layer whose value is hidden: a section of the file, another override, or ``default``."""
 
 
 class OverrideState(msgspec.Struct, frozen=True):
@@ -174,8 +174,8 @@ class QuotasState(msgspec.Struct, frozen=True):
     last_reload_successful: bool = True
     last_error: str | None = None
     last_success_timestamp_seconds: float | None = None
-    """When the file was last read and found good; of the source "last_good" since when the quotas have been kept. None:
-    no quotas are in force, or an older sidecar, which may also say 0 then."""
+    """The POSIX time at which the file was last read and found good; for the source "last_good" since when the quotas
+    have been kept. None: no quotas are in force, or an older sidecar, which may also say 0 then."""
     next_change: ChangeState | None = None
     overrides: tuple[OverrideState, ...] = ()
     """The overrides in force, in the order in which they were made."""
@@ -204,4 +204,4 @@ class Page(msgspec.Struct, frozen=True):
     version: str | None = None
     journal: JournalState | None = None
     clients: tuple[ClientState, ...] = ()
-    """Empty: no client has a quota, or an older sidecar."""
+    """The client quotas; empty: none, or an older sidecar."""

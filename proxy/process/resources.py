@@ -45,8 +45,8 @@ _OF_CONTAINER = 0.9
 container as well: buffers of sockets, pages of files."""
 GARBAGE_LOOK_SECONDS = 0.5
 MOST_NEW_OBJECTS = 60_000
-"""If so many objects are new within `GARBAGE_LOOK_SECONDS`, most of them are in a few long lists that are still in use.
-To look through them would be a pause of 20 ms and more for everybody."""
+"""The number of new objects within `GARBAGE_LOOK_SECONDS` above which no look is taken: most of them are in a few long
+lists that are still in use, and looking through them would be a pause of 20 ms and more for every connection."""
 WORTHWHILE_OBJECTS = 1000
 """A look that finds so many objects to be garbage, some 200 kB, was worth it: the next one is not put off."""
 MOST_LOOKING_SHARE = 0.003
@@ -56,7 +56,7 @@ DESCRIPTORS_PER_CONNECTION = 2
 """The two sockets of a relayed connection. Splicing takes up to four more for pipes; if there are none, bytes are
 copied."""
 SPARE_DESCRIPTORS = 64
-"""Descriptors kept free for listeners, HTTP, the journal and quotas.toml."""
+"""The descriptors kept free for listeners, HTTP, the journal and quotas.toml."""
 MUCH_FEWER = 0.9
 """The share of `limits.max_connections` below which it is worth a warning. Its default of 10 000 is a round number, and
 the 9968 connections that 20 000 open files allow are as good."""

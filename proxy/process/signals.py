@@ -23,8 +23,8 @@ DRAINING_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT)
 IGNORED_SIGNALS = (
     signal.SIGUSR1, signal.SIGALRM, signal.SIGVTALRM, signal.SIGPROF, signal.SIGIO,
 )  # fmt: skip
-"""Signals that end a process by default and mean nothing to a sidecar. Operators and log rotators send some of them by
-habit, so the sidecar logs and ignores them."""
+"""The signals that end a process by default and mean nothing to a sidecar. Operators and log rotators send some of them
+by habit, so the sidecar logs and ignores them."""
 
 
 def receive_signals() -> AbstractContextManager[SignalReceiver]:

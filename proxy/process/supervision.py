@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 FIRST_PAUSE_SECONDS = 0.1
 MOST_PAUSE_SECONDS = 10.0
-"""Pauses double up to this one: a task that fails at once is tried seven times in the first ten seconds, and six times
-a minute from then on."""
+"""The longest pause; each is twice as long as the one before. A task that fails at once is tried seven times in the
+first ten seconds, and six times a minute from then on."""
 STEADY_SECONDS = 30.0
 """A task that ran for so long before it failed has recovered: its pauses begin anew."""
 _MOST_ERRORS_TOLD = 5

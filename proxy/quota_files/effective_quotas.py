@@ -30,7 +30,7 @@ _MOMENTS_AHEAD = 8
 """The number of coming moments that are looked at to find the next change by the clock (`upcoming`), each time the
 quotas change."""
 NO_HASH = "none"
-"""Stands in place of the file's hash while no quotas are in force."""
+"""The value in place of the file's hash while no quotas are in force."""
 
 
 class WorkedOut(NamedTuple):
@@ -41,7 +41,7 @@ class WorkedOut(NamedTuple):
     """The very same as `before` if they are equal."""
     at: datetime
     changes: Mapping[str, tuple[object, object]]
-    """Before and after by key. Rates are bytes per second."""
+    """The values before and after, by key. Rates are bytes per second."""
     start_keys: Sequence[str]
     """The same as `QuotaFile.start_keys`."""
     upcoming: Change | None
@@ -118,7 +118,7 @@ class Start(NamedTuple):
     state_said: str | None = None
     """The problem of the last good quotas, or where they are from."""
     starts: Mapping[str, float] = {}
-    """Since when the file has had values that count from their start (such as `within`), as it was kept."""
+    """The time since when the file has had values that count from their start (such as `within`), as it was kept."""
 
 
 def start_with(path: Path, state: Path | None) -> Start:

@@ -37,7 +37,7 @@ MOST_BYTES = 4 * 2**20
 NOTHING_EXPECTED = "expected TOML, found nothing (a comment is enough to lift every quota)"
 SCHEMA = 1
 _ESCAPED = 2
-"""JSON writes a newline or a quote with two bytes; what is longer yet is not kept."""
+"""The most that JSON lengthens the text: a newline or a quote takes two bytes. Longer content is not kept."""
 _MOST_STATE_BYTES = _ESCAPED * MOST_BYTES + 4096
 _WHAT_IT_IS = "The last good quotas of a throttle sidecar, for its next start. Not quotas.toml: edit that."
 
@@ -49,7 +49,8 @@ class _State(msgspec.Struct, frozen=True, kw_only=True):
     sha256: str
     quotas: str
     starts: dict[str, float] = {}
-    """The times since when the file says what counts from a start, in seconds since 1970 (`quotas.rate_source`)."""
+    """The times from which values that count from a start have counted, in seconds since 1970
+    (`quotas.rate_source`)."""
 
 
 _STATE = msgspec.json.Decoder(_State)

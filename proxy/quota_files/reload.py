@@ -64,12 +64,12 @@ class ReloadOutcome:
 
     result: ReloadResult
     error: str | None = None
-    """Ready to print; only when it failed."""
+    """The problem of a failed reload, ready to print."""
     changes: Mapping[str, tuple[object, object]] = field(default_factory=dict)
-    """Values before and after, by key. Rates are bytes per second."""
+    """The values before and after, by key. Rates are bytes per second."""
     reason: str | None = None
     may_pass: bool = False
-    """Transient failure (EMFILE, ENOMEM, EIO): retry."""
+    """True for a transient failure (EMFILE, ENOMEM, EIO): retry."""
 
 
 @dataclass(slots=True)
@@ -79,8 +79,8 @@ class ReloadStatistics:
     outcomes: Counter[ReloadResult] = field(default_factory=Counter)
     last_reload_successful: bool = True
     last_success_timestamp_seconds: float | None = None
-    """When the file was last read and found good. After a start with a bad one: since when the quotas in force have
-    been kept, which is not when they were read last; None where there were none to keep."""
+    """The POSIX time at which the file was last read and found good. After a start with a bad one: since when the
+    quotas in force have been kept, which is not when they were read last; None where there were none to keep."""
     last_error: str | None = None
 
 

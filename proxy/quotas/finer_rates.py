@@ -44,7 +44,7 @@ class FinerRates:
     topics: Mapping[str, float] = field(default_factory=dict)
     """Rates of topics, by exact name."""
     globs: tuple[tuple[str, float], ...] = ()
-    """Most specific first."""
+    """The rates of globs, most specific first."""
     racks: Mapping[str, float] = field(default_factory=dict)
     """Rates of racks, by broker.rack."""
 

@@ -30,8 +30,8 @@ GLOB_WILDCARD = re.compile(r"[*?\[]")
 MOST_BROKER_ID = 2**31 - 1
 _BROKER = re.compile(r"0|[1-9][0-9]{0,9}", re.ASCII)
 PLAIN_TEXT = re.compile(r"[^\x00-\x1f\x7f\"\\]{1,249}")
-"""broker.rack and client.id are any text; one with quotes, backslashes or control characters is refused, for the sake
-of messages and labels, which show it as it is."""
+"""The pattern of broker.rack and client.id, which may be any text but quotes, backslashes and control characters:
+messages and labels show the text as it is."""
 SET_TWICE = "set twice, as a dotted key and as a quoted one"
 _BARE = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)
 

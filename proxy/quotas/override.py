@@ -62,9 +62,9 @@ class Override(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Changes that were made together, and that are undone together."""
 
     id: str
-    """Four or more hexadecimal digits; members of a fleet that were changed together have the same."""
+    """Four or more hexadecimal digits; the same on all members of a fleet that were changed together."""
     label: str | None = None
-    """Names what belongs together, such as a move; None: nothing."""
+    """The name of what belongs together, such as a move; None: nothing."""
     by: str
     """The author."""
     since: datetime
@@ -165,7 +165,7 @@ class Selector(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     id: str | None = None
     label: str | None = None
     last: bool = False
-    """The one that was made last."""
+    """True to choose the override that was made last."""
     by: str | None = None
     """The user who undoes them."""
 

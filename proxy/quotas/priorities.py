@@ -37,12 +37,12 @@ class Need(enum.StrEnum):
     """The health of the partition of a replica that is behind."""
 
     UNDER_MIN_ISR = "under-min-isr"
-    """Fewer replicas are in sync than min.insync.replicas: producers with acks=all are refused."""
+    """The partition has fewer replicas in sync than min.insync.replicas: producers with acks=all are refused."""
     UNDER_REPLICATED = "under-replicated"
-    """Fewer are in sync than there are to be."""
+    """The partition has fewer replicas in sync than it should have."""
     MOVES = "moves"
-    """Nothing is missing: the replica is one that a reassignment adds. A partition also counts as this while no broker
-    has told how many of its replicas are in sync."""
+    """No replica is missing: this one is added by a reassignment. A partition also counts as this while no broker has
+    told how many of its replicas are in sync."""
 
 
 class Priorities(NamedTuple):
@@ -50,8 +50,8 @@ class Priorities(NamedTuple):
 
     order: tuple[Need | str, ...] = tuple(Need)
     min_insync_replicas: int = 2
-    """With 2, a partition that has several replicas and only one of them in sync is in need, whatever
-    min.insync.replicas its topic has."""
+    """The least min.insync.replicas assumed: with 2, a partition that has several replicas and only one of them in sync
+    is in need, whatever its topic's setting."""
     replication_factor: int | None = None
     """The number of replicas a partition should have. None: as many as that partition of the same topic that has
     fewest, since a broker that does not list reassignments also counts the replicas that they add."""

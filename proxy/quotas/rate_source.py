@@ -46,7 +46,7 @@ class Deadline(NamedTuple):
     daily: time | None = None
     """The next moment at which the clock in `zone` shows it."""
     within: timedelta | None = None
-    """Counted from when the file first said so."""
+    """The deadline in seconds from when the file first set it."""
     zone: tzinfo = UTC
 
     def moment(self, since: datetime) -> datetime:
@@ -78,9 +78,9 @@ class RateSource:
     least: float = LEAST_RATE
     deadline: Deadline | None = None
     auto: bool = False
-    """Raised while nothing hurts, lowered when something does."""
+    """True for a rate that is raised while nothing hurts, and lowered when something does."""
     path: str = field(default="", compare=False)
-    """The key that says so, with its section: each role's `within` has a start of its own."""
+    """The key that sets it, with its section: each role's `within` has a start of its own."""
 
     @property
     def start_key(self) -> str | None:

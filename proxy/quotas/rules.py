@@ -36,7 +36,7 @@ MOST_RESOLVED = 20_000
 METADATA_TOPIC = "__cluster_metadata"
 """The KRaft metadata log: throttling it would stop the controller, not a catch-up."""
 METADATA_TOPIC_ID = bytes(15) + b"\x01"
-"""Uuid.METADATA_TOPIC_ID."""
+"""The id of that topic (Kafka's Uuid.METADATA_TOPIC_ID)."""
 _Name = TypeVar("_Name", int, str)
 
 
@@ -45,21 +45,21 @@ class RoleQuota:
     """One role's budget and which partitions it is for."""
 
     bytes_per_second: float = math.inf
-    """`math.inf` if unlimited. If the rate sets itself, this is the rate that was chosen last; until one has been
+    """The rate; `math.inf` if unlimited. For a rate that sets itself, the one that was chosen last; until one has been
     chosen, the most that it may be."""
     topics: Mapping[str, Partitions] = field(default_factory=dict)
-    """Listed partitions by exact topic; here also what a broker's ``*`` must not reach (an empty list exempts a
-    topic)."""
+    """The listed partitions by exact topic, including topics that a broker's ``*`` must not reach (an empty list
+    exempts a topic)."""
     globs: tuple[tuple[str, Partitions], ...] = ()
     """The first that matches counts."""
     otherwise: Partitions = NO_PARTITION
     source: RateSource | None = None
-    """The source of a rate that sets itself; None: the file says the rate."""
+    """The source of a rate that sets itself; None: the rate is fixed."""
     finer: FinerRates = NO_FINER_RATES
     """The rates of racks, peers and topics inside it."""
     _resolved: dict[str, Partitions] = field(default_factory=dict, init=False, repr=False, compare=False)
     _named: list[tuple[str, ...]] = field(default_factory=list, init=False, repr=False, compare=False)
-    """`named` once it was worked out, which takes 20 ms for 50 000 topics."""
+    """The cached `named`, which takes 20 ms for 50 000 topics."""
 
     def at(self, bytes_per_second: float) -> RoleQuota:
         """Return the same with another rate. What is remembered of the lists is shared, not worked out again."""
@@ -151,9 +151,9 @@ class Quotas:
     leader: RoleQuota = field(default_factory=RoleQuota)
     follower: RoleQuota = field(default_factory=RoleQuota)
     enforce: bool = True
-    """False: observe only, count what would be withheld."""
+    """False to observe only: what would be withheld is counted."""
     hash: str = ""
-    """Short SHA-256 of the file's bytes."""
+    """The short SHA-256 of the file's bytes."""
     next_change: datetime | None = None
     """The time to work this out again: the earliest `until` ahead."""
     priorities: Priorities = DEFAULT_PRIORITIES
@@ -161,7 +161,7 @@ class Quotas:
     clients: ClientRates = NO_CLIENT_RATES
     """The rates of clients of the ingress."""
     until: Mapping[Role, datetime] = field(default_factory=dict)
-    """When something that a role's quota is made of ends by an `until`; no entry if nothing does."""
+    """The time at which something that a role's quota is made of ends by an `until`; no entry if nothing does."""
 
     def of(self, role: Role) -> RoleQuota:
         return self.leader if role is Role.LEADER else self.follower

@@ -38,7 +38,10 @@ _KEY_OF = {role: key for key, role in RATE_KEYS.items()}
 
 
 class ClientTraffic(enum.Enum):
-    """What a client quota bounds: bytes of Produce requests, or of Fetch responses; the value is the metrics' label."""
+    """The direction that a client quota bounds: bytes of Produce requests, or of Fetch responses.
+
+    The value is the metrics' label.
+    """
 
     PRODUCER = "producer"
     CONSUMER = "consumer"
@@ -98,7 +101,7 @@ class Layer:
     client_globs: Mapping[str, Section] = field(default_factory=dict)
     client_default: Section | None = None
     override: str = ""
-    """Id of the override that it is; empty: of the file."""
+    """The id of the override; empty for the file."""
 
     def sections(self) -> Iterator[Section]:
         yield from self.brokers.values()
@@ -134,7 +137,7 @@ class QuotaFile:
 
     base: Layer
     hash: str
-    """Short SHA-256 of the file's bytes."""
+    """The short SHA-256 of the file's bytes."""
     priorities: Priorities = DEFAULT_PRIORITIES
     """The order in which replicas that are behind go."""
     overrides: tuple[Layer, ...] = ()

@@ -22,7 +22,7 @@ from ..errors import InvalidValueError
 
 UNLIMITED = "unlimited"
 KAFKA_UNLIMITED = 2**63 - 1
-"""Long.MaxValue: what Kafka itself stores for "no throttle" (ReplicationQuotaManagerConfig)."""
+"""The value that Kafka stores for "no throttle": Long.MaxValue (ReplicationQuotaManagerConfig)."""
 
 _UNITS = {
     "": 1,
@@ -45,7 +45,7 @@ _MOST_SHOWN = 200
 _EXPECTED_RATE = 'bytes per second as an integer or text like "50MiB/s", or "unlimited"'
 _EXPECTED_SIZE = 'bytes as an integer or text like "8MiB"'
 YEARS = range(1970, 9991)
-"""Years that a date may have: later ones overflow when the offset is subtracted."""
+"""The years that a date may have: later ones overflow when the offset is subtracted."""
 _SECOND = timedelta(seconds=1)
 _TIME = re.compile(r"([01][0-9]|2[0-3]):([0-5][0-9])(?::([0-5][0-9]))?", re.ASCII)
 _SPAN = re.compile(r"(?:([0-9]{1,4})d)?(?:([0-9]{1,4})h)?(?:([0-9]{1,5})m)?(?:([0-9]{1,6})s)?", re.ASCII)

@@ -38,11 +38,12 @@ CUT = 0.07
 """The share of the rate that a pressure of 1 takes away. A pressure of 2 takes twice as much, and so on to half of the
 rate. With 0.1, ten sidecars at one bottleneck swung by a third (simulated, tests/proxy/rates/bottleneck.py)."""
 BELIEVED = 1.5
-"""From this pressure on, one value is believed. A smaller pressure may be noise, so a second value has to confirm
+"""The pressure from which on one value is believed. A smaller pressure may be noise, so a second value has to confirm
 it."""
 CARRIED = 0.9
-"""If less than this share of the rate went through, whatever carries it has no more to give, or nobody wants more. It
-is less than `SPARE`: where both ends of a link choose rates, neither may take the other's rate for a full link."""
+"""The share of the rate below which less went through than the rate allowed: whatever carries it has no more to give,
+or no more is wanted. It is less than `SPARE`: where both ends of a link choose rates, neither may take the other's rate
+for a full link."""
 SPARE = 0.95
 """The share of the most that went through that is asked for, so that nothing queues."""
 FIRST_RAISE = 4.0
@@ -54,8 +55,8 @@ LEAST_REACHED = 0.5
 """A share of the rate. Where the rate is lowered from what went through, at least so much counts as having gone
 through. A broker that stood still for most of a second let next to nothing through, which says nothing of the rate."""
 _SLACK_SECONDS = 0.5
-"""Looks come about once a second, but not exactly. So a value that is newer than the last raise by less than this is
-not new, and what went through in less time says nothing."""
+"""How far the time between two looks may be from a second. A value that is newer than the last raise by less than this
+is not new, and what went through in less time says nothing."""
 
 
 class Verdict(NamedTuple):

@@ -21,16 +21,16 @@ class HeldBy(enum.StrEnum):
     DEADLINE = "deadline"
     """The lowest rate that meets the deadline."""
     LEAST = "min"
-    """Less would end in time as well."""
+    """The lowest rate still meets the deadline."""
     MOST = "max"
-    """More would be needed to end in time, or nothing speaks against more."""
+    """The highest rate is needed to meet the deadline, or nothing speaks against it."""
     NOTHING_BEHIND = "nothing_behind"
     LAG_UNKNOWN = "lag_unknown"
-    """Something is behind, and nobody knows by how many bytes."""
+    """The lag is unknown in bytes."""
     PASSED = "deadline_passed"
-    """What is behind now is to be done as soon as it can."""
+    """The deadline has passed: replicas that are behind catch up as fast as they can."""
     FULL = "full"
-    """No more goes through, or nobody wants more."""
+    """The link carries no more, or no more is wanted."""
     NOTHING = "nothing"
     """The rate is being raised, or not all of it is used."""
 
@@ -48,7 +48,7 @@ class Observed(NamedTuple):
     in_sync_bytes_per_second: float = 0.0
     """The bytes per second of the quota that replicas in sync take."""
     fresh: bool = True
-    """False: it is an older look, since the last one failed or takes long."""
+    """False for an older look: the last one failed or takes long."""
     used_bytes_per_second: float = 0.0
     """The bytes per second that went through since the last look."""
     carried_bytes_per_second: float = 0.0
@@ -62,15 +62,15 @@ class Choice(NamedTuple):
 
     bytes_per_second: float
     held_by: str
-    """One of `HeldBy`, or the signal that keeps it from being more."""
+    """The reason why the rate is no higher: one of `HeldBy`, or a signal."""
     words: str
-    """Why, for people."""
+    """The reason in words, for people."""
     finish_by: datetime | None = None
     """The deadline in UTC; None: there is none."""
     needed_bytes_per_second: float | None = None
-    """The rate needed to end in time; None: there is no deadline, or nobody knows."""
+    """The rate that meets the deadline; None: there is no deadline, or it is unknown."""
     late: bool = False
-    """True if what is behind will not be done in time, or was not."""
+    """True if the deadline will be missed, or was."""
     lag_bytes: float | None = 0.0
     signal: str | None = None
     """The signal that keeps a rate that does not hurt from being more; None: nothing does, or it is another rate."""

@@ -34,21 +34,20 @@ ADDED_SHARE = 1.06
 """The factor by which the bytes that producers add are multiplied. A quota may bring only 0.95 of its rate, and would
 then never reach the end of a log that grows, however little is left of it."""
 TAIL_SECONDS = 3.0
-"""When the moment that it aims at is nearer than this, 64 KiB/s are added to the rate, because near its end a catch-up
-would otherwise slow down with the lag and never end."""
+"""The time before the deadline in which 64 KiB/s are added to the rate: near its end a catch-up would otherwise slow
+down with the lag and never end."""
 SETTLED_SECONDS = 5.0
 """A catch-up is over when nothing has been behind for this long. A connection that broke is back within two seconds."""
 CERTAIN_SECONDS = 3.0
 """A catch-up counts as late when no look in this many seconds found it in time: a single look does not decide that."""
 SET_BACK = timedelta(minutes=1)
-"""If the wall clock has lost more than this against the clock that is never set, it was set back. A smaller difference
-is how clocks go."""
+"""How far the wall clock may lag behind the monotonic clock by drift; more means that it was set back."""
 UNKNOWN_SECONDS = 10.0
 """The longest time the lag may be unknown before the rate is the most that it may be. Usually the first answer tells
 the lag."""
 _TOO_MUCH = 1.02
-"""If more than this share of the most is needed, the deadline cannot be met. A need between 1 and this says nothing:
-bytes per message are measured no more exactly."""
+"""The share of the maximum rate beyond which a need means that the deadline cannot be met. A need between 1 and this
+says nothing: bytes per message are measured no more exactly."""
 
 
 class Standing(enum.Enum):
@@ -57,11 +56,11 @@ class Standing(enum.Enum):
     NOTHING_BEHIND = "nothing_behind"
     IN_TIME = "in_time"
     LATE = "late"
-    """It will not be done in time, or was not."""
+    """The deadline will be missed, or was."""
     PASSED = "passed"
-    """It began when the deadline was over."""
+    """The catch-up began after the deadline."""
     UNKNOWN = "unknown"
-    """Nobody knows how much is left, for longer than usual."""
+    """The lag has been unknown for longer than usual."""
     NOT_YET_KNOWN = "not_yet_known"
 
 
@@ -79,7 +78,7 @@ class DeadlineRate:
 
     def __init__(self) -> None:
         self._began: tuple[float, datetime] | None = None
-        """The start of the catch-up, by the clock that is never set and by the wall clock; None: none is under way."""
+        """The start of the catch-up, by the monotonic clock and by the wall clock; None: none is under way."""
         self._moment: datetime | None = None
         self._last_behind = 0.0
         self._known_at = 0.0

@@ -39,17 +39,16 @@ if TYPE_CHECKING:
 
 STEP_SECONDS = 1.0
 STALE_SECONDS = 5.0
-"""If a look takes longer than this, the rate is chosen from the last one. There are 200 000 replicas, or the loop is
-late."""
+"""The longest wait for a new look. After it the rate is chosen from the last one: there are 200 000 replicas, or the
+loop is late."""
 TOLD_SECONDS = 10.0
 LOWERED_TOLD_SECONDS = 2.0
-"""A rate that falls is logged after this long already: somebody will ask why."""
+"""The least time between two log lines about a rate of which the second is lower."""
 _TOLD_CHANGE = 0.1
-"""A rate that drifts is logged again when it differs from the one that was logged last by more than this share of
-it."""
+"""The share by which a rate has to differ from the one logged last to be logged again."""
 HOST_LONGEST_SECONDS = 10.0
 HOST_LOOK_SECONDS = 1.0
-"""A look that takes longer counts as none."""
+"""The longest time that reading the host's pressure may take; a longer look counts as none."""
 
 
 class ReplicaStatsSource(Protocol):
@@ -72,9 +71,9 @@ class _SteeredRole:
     rate: RoleRate = field(default_factory=RoleRate)
     signals: Signals = field(default_factory=Signals)
     used_bytes: int = 0
-    """Throttled bytes until the last look."""
+    """The throttled bytes until the last look."""
     carried_bytes: int = 0
-    """All bytes until then, of connections that count."""
+    """All bytes until the last look, of connections that count."""
     looked_at: float = 0.0
     choice: Choice | None = None
     told: Choice | None = None
@@ -104,9 +103,9 @@ class RateController:
         self._roles = {role: _SteeredRole(throttle) for role, throttle in throttles.items()}
         self._served = served
         self._pressed: set[Role] = set()
-        """Roles whose in-sync followers were too late since the last look."""
+        """The roles whose in-sync followers were too late since the last look."""
         self._woken = Changes()
-        """Quotas were put in force, or a role is pressed."""
+        """An event: quotas were put in force, or a role is pressed."""
         for role, throttle in throttles.items():
             throttle.timings.on_standing_queue = partial(self._press, role)
         self._replica_stats_task = replica_stats_task

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 RELEARN_SECONDS = 30.0
 IO_SHARE = 0.4
-"""If something waited for a disk during this share of a second, the pressure is 1."""
+"""The share of a second with a wait for a disk that counts as a pressure of 1."""
 NETWORK_SHARE = 0.85
 FELL_BEHIND_SECONDS = 5.0
 """The time for which the pressure stays after a replica fell out of sync."""
@@ -59,7 +59,7 @@ class Reading(NamedTuple):
     signal: str
     pressure: float
     seen_at: float
-    """The time of the measurement, in seconds of the clock that is never set."""
+    """The time of the measurement, in seconds of the monotonic clock."""
     words: str
     """The signal in words, for people."""
 
@@ -185,7 +185,7 @@ class HostCounters(NamedTuple):
 
     io_stalled_seconds: float | None
     interface_bytes: Mapping[str, tuple[int, int]]
-    """Received and sent, by interface."""
+    """The bytes received and sent, by interface."""
     link_bytes_per_second: Mapping[str, float]
     """The speed of each interface that says how fast its link is."""
 

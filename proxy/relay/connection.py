@@ -66,8 +66,8 @@ class Draining:
     def __init__(self) -> None:
         self.begun = trio.Event()
         self.give: Callable[[Connection], Awaitable[Given]] | None = None
-        """Hands a connection over to another process when its turn has come and nothing of it is in flight. None: no
-        process takes over, so all connections end here."""
+        """The callback that hands the connection over to another process when its turn has come and nothing of it is in
+        flight. None: no process takes over, so all connections end here."""
 
     def is_begun(self) -> bool:
         return self.begun.is_set()
@@ -153,7 +153,7 @@ class Connection:
         self.source: str | None = None
         """The follower's address, where the process before this one keeps its socket; None: the socket tells."""
         self.left: list[Transport] = []
-        """Ends that somebody else closes."""
+        """The ends that another part of the process closes."""
         self._poller = poller
         self._scope = trio.CancelScope()
         # Each of the calls between trio.current_time and this one costs a twentieth of a microsecond for each fetch.
@@ -178,9 +178,9 @@ class Connection:
             later=self._later,
         )
         self._waits: dict[Direction, trio.CancelScope] = {}
-        """Where there is no epoll: the scope in which each direction waits for its socket, to be woken from."""
+        """The scope in which each direction waits for its socket, to be woken from; only without epoll."""
         self._due: set[Direction] = set()
-        """Where there is no epoll: directions that are to go on without waiting for a socket."""
+        """The directions that are to go on without waiting for a socket; only without epoll."""
 
     @property
     def is_held(self) -> bool:

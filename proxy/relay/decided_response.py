@@ -60,8 +60,8 @@ class DecidedResponseReader:
         self._rows_in: mmap.mmap
         self._rows_end = 0
         self._gone_at = 0
-        """What to take off the bytes of answers that have been relayed, to know the offset in `_rows_in` up to which
-        these have gone."""
+        """The bytes to subtract from those of answers that have been relayed to get the offset in `_rows_in` up to
+        which they have gone."""
         self._last_empty: tuple[int, bytes, int | None] | None = None
         """The last answer, if it had no records: its version, its bytes after the correlation id, and the state of
         knowledge (`PendingFetch.teaches`) it left. An equal answer in an equal state is not read again."""

@@ -42,10 +42,10 @@ class Cause(enum.Enum):
     FRAME_TIMEOUT = "frame_timeout"
     """A request that has to be whole was not, for 30 s."""
     IDLE = "idle"
-    """Nothing moved for `limits.idle_timeout`."""
+    """The connection moved nothing for `limits.idle_timeout`."""
     DRAINED = "drained"
     HANDED_OVER = "handed_over"
-    """Another process goes on with it: neither peer notices."""
+    """The connection goes on in another process, unnoticed by either peer."""
     INTERNAL = "internal_error"
 
 
@@ -92,7 +92,7 @@ class Direction:
         self.transfer = transfer
         self.ends = ends
         self.wants: Wait = READ
-        """What `advance` returned last, as its connection notes."""
+        """The last result of `advance`, recorded by its connection."""
         self._need: Need | None = BETWEEN_FRAMES
 
     def data_available(self) -> None:

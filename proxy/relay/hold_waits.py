@@ -47,7 +47,7 @@ class HoldWaits:
         self._later = later
         self._held = trio.Event()
         self.for_answers = False
-        """Requests wait for answers: whenever the direction of the responses has advanced, `look` is due."""
+        """True while requests wait for answers: whenever the direction of the responses has advanced, `look` is due."""
         self._answering = False
         """An answer of our own is on its way to the follower."""
 

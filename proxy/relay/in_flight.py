@@ -34,14 +34,14 @@ LONG_FRAME_BYTES = 4096
 """A Fetch of some hundred partitions, or an answer to it without records. To read a longer one may take as long as a
 whole turn."""
 UNLIMITED = 2**63
-"""`Buffers.most` where nothing limits it, in bytes."""
+"""The value of `Buffers.most` without a limit, in bytes."""
 MOST_KEPT_BYTES = 4 * 2**20
 """The most bytes of requests that all connections keep, to compare the next request with. Only the frames count; what
 was parsed from a frame is kept beside it and takes ten times as much. This is enough for 250 connections that ask for
 1000 partitions each."""
 MOST_IN_SLICES = 8
-"""Long Fetches that are decided at the same time. Eight of 25 000 partitions each take 60 MiB; without a limit 500 of
-them would take 4 GiB, and the last one would be decided no sooner."""
+"""The most long Fetches that are decided at the same time. Eight of 25 000 partitions each take 60 MiB; without a limit
+500 of them would take 4 GiB, and the last one would be decided no sooner."""
 MOST_IN_FLIGHT = 1000
 """The most requests of one connection that may be waiting for their answers. A broker deals with the requests of a
 connection one after the other, so more of them would only wait there. Each costs about 250 bytes here."""
@@ -61,7 +61,7 @@ class Full(enum.Enum):
 
     REQUESTS = "requests"
     FETCHES = "fetches"
-    """Fetches whose answers are to be learnt from or edited."""
+    """The connection has too many fetches in flight whose answers are to be learnt from or edited."""
 
 
 class Undecoded(enum.Enum):
@@ -73,8 +73,8 @@ class Undecoded(enum.Enum):
     MALFORMED_REQUEST = "malformed_request"
     MALFORMED_RESPONSE = "malformed_response"
     TOO_MANY_REPLICAS = "too_many_replicas"
-    """Some partitions of a Fetch pass unthrottled, because no more replicas may be remembered: of this connection, or
-    of all connections. A fetch session of too many partitions passes as a whole."""
+    """No more replicas may be remembered, of this connection or of all, so some partitions of a Fetch pass unthrottled.
+    A fetch session of too many partitions passes as a whole."""
     MEMORY = "memory"
     """A frame would have to be held until all of it has come, but all connections together already hold as much as they
     may."""
@@ -188,15 +188,15 @@ class InFlightRequests:
 
     link: Link
     changes: Changes
-    """Wakes held requests: quotas changed, or a drain began."""
+    """The event that wakes held requests: quotas changed, or a drain began."""
     log: Log
     settled: Changes = field(default_factory=Changes)
-    """Notified after each response."""
+    """The event that is set after each response."""
     service: Service = OPEN
     request: RequestState = NO_REQUEST
     answer: AnswerState = NO_ANSWER
     opaque: Undecoded | None = None
-    """Why frames cannot be told apart any more, so that bytes pass as they come; None: they can."""
+    """The reason why frames cannot be told apart any more, so that bytes pass as they come; None: they can."""
     cause: Cause | None = None
     error: str | None = None
     frames: int = 0
@@ -207,7 +207,7 @@ class InFlightRequests:
     statistics: RoleStatistics = field(init=False)
     relayed: Relayed = field(init=False)
     buffers: Buffers = field(default_factory=Buffers)
-    """What all connections hold of frames that have to be whole."""
+    """The memory that all connections hold for frames that have to be whole."""
     clients: ClientQuotas | None = None
     """The client quotas' part in the connection; None: none can bound it, or it is of the egress."""
     reading: int = 0
@@ -215,7 +215,7 @@ class InFlightRequests:
     is none. A number that stays the same for too long is a request that stalls."""
     _reads: int = 0
     _fetches: deque[_Sent] = field(default_factory=deque)
-    """Those in flight whose answers are to be learnt from or edited, the oldest first."""
+    """The fetches in flight whose answers are to be learnt from or edited, the oldest first."""
 
     def __post_init__(self) -> None:
         self.statistics = self.link.throttle.statistics

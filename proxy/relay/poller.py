@@ -38,7 +38,7 @@ another twice, there and back: beside eight greedy connections its median was 2.
 SLICE_SECONDS = 0.0002
 """The longest that a Fetch of many partitions, or its answer, is worked on before others have their turn."""
 LONG_SECONDS = 0.0005
-"""For a turn that took longer than this the kernel is asked how much of it this thread had a core."""
+"""The length of a turn beyond which the kernel is asked how much of it this thread had a core."""
 LITTLE_SECONDS = 0.0002
 """The sockets that are ready together are served in one round. Once a round has taken as long as a turn, a connection
 is still served at once if it used no more than this above its free share, and for no longer than this. All others wait
@@ -132,13 +132,13 @@ class Poller:
         self._epoll = select.epoll()
         self._ends: dict[int, _End] = {}
         self._waiting: list[tuple[float, int, Advances, Direction]] = []
-        """Directions that wait for their turn, the one whose connection used least lately first: a heap."""
+        """A heap of the directions that wait for their turn, the one whose connection used least lately first."""
         self._entered = count()
         self._serving = False
         self._time_on_core = 0.0, 0.0
-        """When the kernel was last asked how long this thread had a core, by perf_counter, and the answer; seconds."""
+        """The time (perf_counter) of the last question how long this thread had a core, and the answer; seconds."""
         self._failed = failed
-        """Called with errors of the poller's own."""
+        """The callback for errors of the poller's own."""
         self.owes_trio = False
         """A Trio task was made runnable: the poller lets Trio run before it waits for events again."""
 

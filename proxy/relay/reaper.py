@@ -40,7 +40,8 @@ most, so by 25 MB between two looks."""
 REST_SECONDS = 10.0
 """A connection that moved nothing for so long gives the pages of its buffers back to the system."""
 STOPS_ACCEPTING, REMEMBERS_NOTHING_NEW = 0.9, 0.95
-"""Shares of the limit, which is `limits.max_memory`, or nine tenths of the container's."""
+"""The shares of the limit at which nothing is accepted, and nothing new is remembered. The limit is
+`limits.max_memory`, or nine tenths of the container's."""
 _LOOKS_AT_ONCE = 256
 """Connections looked at between two checkpoints."""
 
@@ -54,7 +55,7 @@ class _Tended:
     moved: int
     still_since: float
     reading: int = 0
-    """Number of the frame that was being read whole at the last look; 0: none."""
+    """The number of the frame that was being read whole at the last look; 0: none."""
     reading_since: float = 0.0
     has_rested: bool = False
 

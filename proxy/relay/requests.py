@@ -52,20 +52,21 @@ if TYPE_CHECKING:
     from .transfer import Window
 
 REQUEST_WINDOW_BYTES = 128 * 1024
-"""Holds any header (client ids are at most 32 KiB) and the Fetch of some thousand partitions; grows for more."""
+"""The size of the window, which grows for more: any header (client ids are at most 32 KiB), or the Fetch of some
+thousand partitions."""
 TLS_HANDSHAKE = b"\x16\x03"
 PEEKED_BYTES = 32
 """How much of a body is waited for before it is decided whether to read all of it: as far as the replica id and the
 fetch session, in versions that have both at the beginning."""
 LEAST_HEADER_BYTES = 64
-"""While a header is not all there, at least this much of the frame is waited for, then twice as much each time: the
-header is not parsed anew at every byte that comes."""
+"""How much of a frame is waited for while its header is not whole, then twice as much each time: the header is not
+parsed anew at every byte that comes."""
 BEGINNING = struct.Struct(">ihh")
-"""Of every request: length, api key, api version."""
+"""The beginning of every request: length, api key, api version."""
 FULL_EPOCHS = (INITIAL_EPOCH, FINAL_EPOCH)
 """The session epochs of a request that lists every partition (KIP-227)."""
 PLAIN_APIS = APIS.keys() - {API_CONTROLLED_SHUTDOWN, API_FETCH, API_PRODUCE, API_SASL_HANDSHAKE}
-"""Always answered, and followed by nothing but Kafka frames."""
+"""The APIs that are always answered, and followed by nothing but Kafka frames."""
 FIRST_FLEXIBLE_VERSION = APIS[API_FETCH].flexible_from
 KAFKA = State.KAFKA
 
@@ -84,7 +85,7 @@ class RequestReader:
         self._reserved = 0
         """Bytes reserved in `Buffers` for the frame that is being read whole; 0: none is."""
         self._untouched: Undecoded | None = None
-        """Why the requests of the connection's fetch session pass untouched; None: they are decided."""
+        """The reason why the requests of the connection's fetch session pass untouched; None: they are decided."""
         self.decision = FetchHandler(exchange, clock)
 
     def read(self, window: Window) -> Step:  # noqa: C901 - every frame goes through here, and each call costs
@@ -360,8 +361,8 @@ def _not_understood(exchange: InFlightRequests, reason: Undecoded, session: Sess
 
 
 def _end_session(exchange: InFlightRequests, reason: Undecoded, session: SessionAt | None) -> None:
-    """Raises ProtocolError if a request that is not understood may belong to a fetch session that is being translated:
-    to forward it would mix the follower's session up with the leader's."""
+    """Forget the link's session. Raises ProtocolError if a request that is not understood may belong to a fetch session
+    that is being translated: to forward it would mix the follower's session up with the leader's."""
     exchange.link.forget()
     if exchange.link.translator.undecoded(session):
         raise ProtocolError(f"{reason.value}, of a fetch session that is being translated")

@@ -124,7 +124,7 @@ class Additions:
         are not encoded again."""
         self.replays = NO_REPLAYS
         self.owed = False
-        """Entries are to be added, and have not been."""
+        """True if entries are to be added and have not been."""
 
     def begin(self, pending: PendingFetch, total: int) -> None:
         """Begin an answer of `total` bytes, to which the pending fetch's replays are to be added."""

@@ -35,8 +35,8 @@ Where a step finds few rows the next one is twice as long, since each step costs
 FEW_ROWS = 32
 """A step that finds fewer rows doubles the next one."""
 MOST_ROWS = 256
-"""Rows after which walking stops for the time being: to walk them and to learn from them takes half a millisecond,
-after which it may be another connection's turn."""
+"""The most rows of one walk, which take half a millisecond to walk and learn from; then it may be another connection's
+turn."""
 TOPICS_END = "responses_end"
 """The walker's name for the offset after the last topic."""
 
@@ -101,7 +101,7 @@ class FrameWalk:
         """The last step stopped at `MOST_ROWS` although the window holds more."""
         self.head: Head = {}
         self.topics_end: int | None = None
-        """Offset in the frame after the last topic, once it is known."""
+        """The offset in the frame after the last topic, once it is known."""
         self._steps = response_walker(version, row)(
             window.buffer, size - header_bytes(version), self._rows.append, self.head
         )
@@ -172,7 +172,7 @@ class PartialEntry:
         self.ends: int | None = None
         """The offset in the frame where its records end; None: there is no such entry."""
         self._batches: BatchWalk | None = None
-        """Walks its records while they pass, if it matters where their batches end."""
+        """The walker of its records while they pass, if it matters where their batches end."""
         self._records_at = 0
 
     def watch(self, batches: BatchWalk | None, records_at: int) -> None:

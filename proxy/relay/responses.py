@@ -34,10 +34,10 @@ if TYPE_CHECKING:
     from .transfer import Window
 
 RESPONSE_WINDOW_BYTES = 512 * 1024
-"""So much of an answer is peeked at before it is spliced. By 512 KiB a fetch of 1000 partitions of 10 KB takes a
-quarter less CPU than by 256, one of 100 of 100 KB a tenth less, by 1 MiB both take a quarter less; another connection's
-fetch beside them takes 4.6 ms instead of 3.5 (p99, measured). A connection that catches up uses all of it, so that 1000
-of those take half a GiB. Pages that stay unused cost no memory."""
+"""How much of an answer is peeked at before it is spliced. With 512 KiB a fetch of 1000 partitions of 10 KB takes a
+quarter less CPU than with 256, one of 100 of 100 KB a tenth less; with 1 MiB both take a quarter less, but another
+connection's fetch beside them takes 4.6 ms instead of 3.5 (p99, measured). A connection that catches up uses all of it,
+so that 1000 of those take half a GiB. Pages that stay unused cost no memory."""
 INT32 = struct.Struct(">i")
 
 

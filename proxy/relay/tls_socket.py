@@ -33,12 +33,13 @@ ANY_EVENT = select.EPOLLIN | select.EPOLLOUT if hasattr(select, "epoll") else 1
 RECORD_BYTES = 16 * 1024
 """The plaintext of a full record (RFC 8446, 5.1)."""
 WRITE_BYTES = 256 * 1024
-"""Given to OpenSSL in one call; a quarter of it took 1.05 of the CPU. OpenSSL may have encrypted bytes that it could
-not send, and then wants the same bytes again, and no fewer: the sender keeps everything that `send` did not count."""
+"""The bytes given to OpenSSL in one call; with a quarter of it bulk took 1.05 of the CPU. OpenSSL may have encrypted
+bytes that it could not send, and then wants the same bytes again, and no fewer: the sender keeps everything that `send`
+did not count."""
 _CORK: int = getattr(socket, "TCP_CORK", 0)
-"""Linux's. OpenSSL writes each record by itself, and the kernel sends it, and wakes its reader, at once. Records that
-are held back until the last one is written leave in packets of up to 64 KiB: bulk has 1.13 times the throughput, and
-takes 0.94 of the CPU (measured)."""
+"""The socket option TCP_CORK of Linux. OpenSSL writes each record by itself, and the kernel sends it, and wakes its
+reader, at once. Records that are held back until the last one is written leave in packets of up to 64 KiB: bulk has
+1.13 times the throughput, and takes 0.94 of the CPU (measured)."""
 
 
 class TlsSocket:

@@ -26,14 +26,14 @@ READ_AHEAD_BYTES = 16 * 1024
 """How much is read where a frame begins, whose length is not known yet: what has been read cannot be spliced any
 more."""
 LEAST_SPLICED_BYTES = 128 * 1024
-"""From this size on, records are cheaper to splice, with its two system calls and their waits, than to copy
+"""The size from which on records are cheaper to splice, with its two system calls and their waits, than to copy
 (measured)."""
 LARGE_BYTES = 512 * 1024
-"""After records of this size the next partition's are as large, as a rule. So only little is read ahead of them: what
-has been read cannot be spliced any more. Answers of 8 x 1 MB, to a reader with Kafka's socket buffers, then have twice
-the throughput; answers of 40 x 200 KB are better copied."""
+"""The size of records after which the next partition's are expected to be as large, so that little is read ahead of
+them: what has been read cannot be spliced any more. Answers of 8 x 1 MB, to a reader with Kafka's socket buffers, then
+have twice the throughput; answers of 40 x 200 KB are better copied."""
 LEAST_PEEKED_BYTES = 64 * 1024
-"""From this size on, it costs less to peek at bytes in the socket and then splice them than to copy them into the
+"""The size from which on it costs less to peek at bytes in the socket and then splice them than to copy them into the
 window and out again."""
 MOST_VAIN_PEEKS = 4
 """How often in one frame peeking may find fewer than `LEAST_PEEKED_BYTES` before it is given up: from a leader that has
@@ -68,13 +68,13 @@ class Window:
         self.memory = memoryview(self.buffer)
         """The buffer, to be sliced without a copy."""
         self.ahead = self.memory[:READ_AHEAD_BYTES]
-        """Where the first bytes of a frame are read to while the window is empty."""
+        """The buffer into which the first bytes of a frame are read while the window is empty."""
         self.start = 0
         self.end = 0
         self.ended = False
-        """No more will come."""
+        """True once the source has finished sending."""
         self.is_peeked = False
-        """What is here is a copy: the socket has these bytes still."""
+        """True if the window holds a copy of bytes that are still in the socket."""
 
     @property
     def size(self) -> int:

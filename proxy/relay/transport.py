@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 
 WOULD_WAIT = -1
 PIPE_BYTES = 1024 * 1024
-"""fs.pipe-max-size, beyond which an unprivileged process may not go."""
+"""The size of a pipe: fs.pipe-max-size, beyond which an unprivileged process may not go."""
 UNSENT_BYTES = 16 * 1024
-"""There is room to write once fewer bytes wait in the socket unsent, as in Trio's streams."""
+"""The number of unsent bytes in the socket below which there is room to write, as in Trio's streams."""
 REDIAL_SECONDS = 0.1, 0.4
 """How long the first dials to an address wait until it is dialled anew. A broker's backlog has 50 places
 (socket.listen.backlog.size); what is dialled while it is full is dropped, and the kernel tries again after a second.
@@ -43,7 +43,7 @@ Of 500 peers that came at once the last one had its answer after 1.1 s."""
 KEEPALIVE_SECONDS, KEEPALIVE_EVERY_SECONDS, KEEPALIVE_PROBES = 60, 15, 4
 """A peer whose host has died, or that a firewall has forgotten, is found out after two minutes of silence."""
 SPARED = 8
-"""Packets are shorter than segments by one part of so many: they always fit while windows vary by less than that."""
+"""The part of a segment by which packets are shorter: they always fit while windows vary by less than that."""
 SEGMENT_BYTES = 16_300
 """The longest segment in TLS. Four of these fill a packet of 64 KiB on loopback; of 16 KiB only three fit, for a tenth
 less throughput. A network card's own segments are shorter, and need no bound of either kind."""
@@ -52,7 +52,7 @@ SMALL_WINDOW_SCALE = 1
 _INFO = struct.Struct("=6xB9xI")
 """The window scales and tcpi_snd_mss of struct tcp_info."""
 _RESET_AT_CLOSE = struct.pack("ii", 1, 0)
-"""socket(7), SO_LINGER: for zero seconds."""
+"""The value of SO_LINGER (socket(7)) that resets: on, for zero seconds."""
 
 
 class Wait(enum.Enum):
@@ -83,8 +83,8 @@ class Transport(Protocol):
     splices: bool
     """The kernel can move bytes from and to this socket by itself, and show them before they are read (`peek_into`)."""
     crossed: int
-    """Further events of epoll that each report stands for; 0: none. In TLS a read may have to wait until there is room
-    to write, and a write until there is something to read; then a report of either event wakes both."""
+    """The further events of epoll that each report stands for; 0: none. In TLS a read may have to wait until there is
+    room to write, and a write until there is something to read; then a report of either event wakes both."""
 
     @property
     def packet_bytes(self) -> int:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ..logs.queue import Dropped
 
 HOLD_BUCKETS_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0)
-"""Upper bounds of `hold_seconds`; a hold ends at replica.fetch.wait.max.ms, 500 ms by default."""
+"""The upper bounds of `hold_seconds`; a hold ends at replica.fetch.wait.max.ms, 500 ms by default."""
 
 
 @dataclass(slots=True)
@@ -46,23 +46,23 @@ class RoleStatistics:
     relayed_request_bytes: int = 0
     relayed_response_bytes: int = 0
     cross_rack_request_bytes: int = 0
-    """Of those the ones that went between racks that are known; counted about once a second."""
+    """The request bytes that went between racks that are known; counted about once a second."""
     cross_rack_response_bytes: int = 0
     connections: int = 0
-    """Open now."""
+    """Connections open now."""
     opaque_connections: int = 0
-    """Open now, and so that their frames cannot be told apart."""
+    """Connections open now whose frames cannot be told apart."""
     ended: Counter[str] = field(default_factory=Counter)
     """Connections by the cause of their end."""
     held_requests: int = 0
-    """Waiting now, because everything they ask for is over quota."""
+    """Requests held now, because everything they ask for is over quota."""
     hold_seconds: Histogram = field(default_factory=Histogram)
     in_flight_pauses: Counter[str] = field(default_factory=Counter)
-    """Times that a follower was not read on before answers had come, by what was too many."""
+    """How often a follower was not read from until answers had come, by what was too many."""
     fetch_requests: Counter[int] = field(default_factory=Counter)
-    """Replica Fetch requests by api version."""
+    """The replicas' Fetch requests by api version."""
     undecoded: Counter[str] = field(default_factory=Counter)
-    """Frames or connections passed without being understood, by reason."""
+    """The frames or connections passed without being understood, by reason."""
     refused: Counter[str] = field(default_factory=Counter)
     """Connections to the transparent listener that were not relayed, by reason."""
 
@@ -74,7 +74,7 @@ class Statistics:
     leader: RoleStatistics = field(default_factory=RoleStatistics)
     follower: RoleStatistics = field(default_factory=RoleStatistics)
     log_dropped: Counter[Dropped] = field(default_factory=Counter)
-    """Log lines that nobody will read."""
+    """Log lines dropped."""
 
     def of(self, role: Role) -> RoleStatistics:
         return self.leader if role is Role.LEADER else self.follower

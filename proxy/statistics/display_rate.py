@@ -8,17 +8,19 @@ from __future__ import annotations
 import math
 
 SMOOTHING_SECONDS = 5.0
-"""Long enough to hide that grants come every 0.1 s, short enough for a person who has changed a quota to see it."""
+"""The time constant: long enough to hide that grants come every 0.1 s, short enough for a person who has changed a
+quota to see it."""
 SILENT_SECONDS = 6 * SMOOTHING_SECONDS
-"""After so long without bytes the rate is 0. A quarter of a percent of it would be left, and an estimated time of
-arrival made from that would grow without end."""
+"""The time without bytes after which the rate is 0. A quarter of a percent of it would be left, and an estimated time
+of arrival made from that would grow without end."""
 FOLD_SECONDS = 0.1
-"""Amounts that come within this time of each other are added up before the rate is worked out anew, which costs an
-exponential function."""
+"""The time within which amounts are added up before the rate is worked out anew, which costs an exponential
+function."""
 
 
 GROWTH_SECONDS = 10.0
-"""Twice `link.REFRESH_SECONDS`: high watermarks of partitions that are left out are heard of that often."""
+"""The time constant of growth, twice `link.REFRESH_SECONDS`: high watermarks of partitions that are left out are heard
+of that often."""
 
 
 class DisplayRate:

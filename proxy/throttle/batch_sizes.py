@@ -38,9 +38,9 @@ class BatchSizes:
         self.largest = 0
         """The largest batch of late; while none was seen, what batches of its topic are like."""
         self._credit = 0.0
-        """What guesses may waste; below 0 they have wasted too much."""
+        """The bytes that guesses may still waste; below 0 they have wasted too much."""
         self.guesses = True
-        """Grants may be for more than one batch."""
+        """True if grants may be for more than one batch."""
 
     @property
     def seen(self) -> int:

@@ -40,25 +40,25 @@ Turn: TypeAlias = "tuple[Sequence[PartitionKey], Sequence[Wish]]"
 """The replicas whose turn it is, in order, and what each of them wishes for."""
 NOBODY: Turn = ((), ())
 LEAST_FIXED_BYTES = 160 * 1024
-"""Ten batches of the default size. Each piece costs brokers and sidecars some work, however small it is. On two cores
-with nothing to spare, pieces of 64 KiB made followers slower, which called for small pieces: at 4 MiB/s producers
-waited 6.6 to 7.0 ms (median), and 9.7 to 10.0 while another process started. With this they wait 6.2 and 7.3, as with
-half gates. In the simulated cluster that depends most on it, a leader beside three that bring little has 0.46 of the
-quota; 0.28 to 0.34 with 112 to 144 KiB."""
+"""The smallest piece under a fixed rate: ten batches of the default size. Each piece costs brokers and sidecars some
+work, however small it is. On two cores with nothing to spare, pieces of 64 KiB made followers slower, which called for
+small pieces: at 4 MiB/s producers waited 6.6 to 7.0 ms (median), and 9.7 to 10.0 while another process started. With
+this they wait 6.2 and 7.3, as with half gates. In the simulated cluster that depends most on it, a leader beside three
+that bring little has 0.46 of the quota; 0.28 to 0.34 with 112 to 144 KiB."""
 LEAST_BYTES = LEAST_NEED_BYTES // 4
 """A batch of the default size: 3.3 ms of 5 MB/s. With two, producers' p99 on such a link was up to 17 ms more than
 it was to be (simulated, benchmarks/chosen_rates/simulated.py)."""
 AIM = 0.4
-"""`most_bytes` is lowered once what was granted made the follower's pause longer by more than this part of the rise
-that is tolerated (`tolerated_rise`): 2 ms, or two fifths of the best pause."""
+"""The share of the tolerated rise (`tolerated_rise`: 2 ms, or two fifths of the best pause) by which what was granted
+may lengthen the follower's pause before `most_bytes` is lowered."""
 GROWTH = 1.1
-"""`most_bytes` grows by this factor with each answer that was in time, if at least half of it was granted: seven such
-answers double it."""
+"""The factor by which `most_bytes` grows with each answer that was in time, if at least half of it was granted: seven
+such answers double it."""
 LEAST_CUT = 0.5
-"""Two answers in a row that took long, for whatever reason, take away no more than half of `most_bytes`."""
+"""The most that two answers in a row that took long, for whatever reason, take away of `most_bytes`: half of it."""
 BEST_KEPT_SECONDS = 60.0
-"""The best time is that of the last one to two such periods. It is not kept for ever: once a route has become slower
-for good, its times no longer count as long."""
+"""The period of the best time, which is that of the last one to two such periods: once a route has become slower for
+good, its times no longer count as long."""
 
 
 class BudgetClaim:
@@ -82,9 +82,9 @@ class BudgetClaim:
         self._leaves = 0
         """How many replicas of the last request asked the budget for nothing, because others are in greater need."""
         self.has_all = False
-        """Everything that was wished for last is granted."""
+        """True if everything that was wished for last is granted."""
         self.branches: Mapping[PartitionKey, Claim] = {}
-        """Those of the last grants that a topic's budget bounds too, with the claim in that budget."""
+        """The last grants that a topic's budget bounds too, with the claim in that budget."""
 
     def leave(self) -> None:
         self.path.leave()
@@ -221,7 +221,7 @@ class CatchUpWindow:
         self._best_seconds = self._best_before = math.inf
         self._since = -math.inf
         self._per_byte = 0.0
-        """By how much longer than the best the last answer took, per byte."""
+        """The seconds per byte by which the last answer took longer than the best."""
         self.most_bytes = float(LEAST_BYTES)
 
     def came_back(self, seconds: float, granted_bytes: float, size: float, now: float) -> None:

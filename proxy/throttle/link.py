@@ -47,9 +47,10 @@ REFRESH_SECONDS = 5.0
 grows by what producers write, and only the leader knows. Each time costs a fetch and at most one batch, which is not
 passed on; a scrape every 15 seconds sees three values of the lag."""
 REFRESH_CHECK_SECONDS = 1.0
-"""How often it is looked for such replicas: each look goes through all replicas that are behind."""
+"""The time between two searches for such replicas: each goes through all replicas that are behind."""
 FIRST_VERSION_WITH_KIP74 = 3
-"""Below v3 a partition_max_bytes smaller than a message yields half a message, so it is left as it is."""
+"""The first Fetch version in which a partition_max_bytes smaller than a message does not yield half a message; below it
+the limit is left as it is."""
 
 
 class LinkState(NamedTuple):
@@ -66,7 +67,7 @@ class LinkState(NamedTuple):
     replicas: Sequence[ReplicaState]
     session: SessionState[Asked] | None
     proven_seconds: int
-    """In how many seconds it has brought records."""
+    """The number of seconds in which it has brought records."""
 
 
 class Link:
@@ -80,20 +81,21 @@ class Link:
         self.relayed = Relayed()
         self.replicas = Replicas(throttle.selection, throttle.remembered)
         self._traffic = throttle.open_journal(peer, self.replicas.known)
-        """What tells the journal of this link's traffic; None: no journal is kept."""
+        """The journal of this link's traffic; None: no journal is kept."""
         self.session = LinkSession(throttle, self.replicas, leader)
         self.translator = self.session.translator
         self._took_one = False
-        """`replicas` is as the last request outside of fetch sessions left it, so an equal request changes nothing."""
+        """True if `replicas` is as the last request outside of fetch sessions left it, so that an equal request changes
+        nothing."""
         self._is_live = False
-        """Producers write to partitions that are in sync here: the follower asked again before the leader's wait was
-        over, so the last answer had something new."""
+        """True if producers write to partitions that are in sync here: the follower asked again before the leader's
+        wait was over, so the last answer had something new."""
         self._is_timed = False
-        """At the last request the throttle paced what catches up, by how soon the follower is back."""
+        """True if at the last request the throttle paced what catches up, by how soon the follower is back."""
         self._relayed_bytes = 0
-        """Of answers, until the last request; counted while the throttle paces."""
+        """The bytes of answers until the last request; counted while the throttle paces."""
         self._refresh_checked_at = -math.inf
-        """When replicas that were left out for `REFRESH_SECONDS` were last looked for."""
+        """The time of the last search for replicas that were left out for `REFRESH_SECONDS`."""
         self.claim = BudgetClaim(throttle, self.replicas, peer)
         self._builder = RequestBuilder(throttle, self.replicas, self.claim, self.session, self._traffic)
         throttle.links.add(self)

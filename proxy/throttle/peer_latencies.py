@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 
 MOST_SAMPLES = 256
-"""The last so many."""
+"""The number of the last samples that are kept."""
 STANDING_PAUSES = 10
-"""When so many pauses were too long, and few were not, the cause is a queue and not chance. At 300 fetches a second
+"""The number of long pauses, with few short ones among them, that means a queue and not chance. At 300 fetches a second
 this takes 30 ms. With 25, producers waited longer. With 8, a move took longer, because chance reached that number more
 often (simulated, tests/proxy/rates/full_link.py)."""
 SHORT_PAUSE_COUNTS = 3
@@ -35,21 +35,20 @@ PROVEN_SECONDS = 10
 """A connection counts after it has brought records in so many different seconds. As long as no connection of the role
 has, all count: for the first seconds of a process there is nothing better to go by."""
 LIVE_SECONDS = 5.0
-"""For so long after records of replicas in sync, what catches up comes in small pieces, on whichever connection. When
-it came as a whole burst in one answer, the next record waited a tenth of a second for it (measured, 50 batches a
+"""How long after records of replicas in sync what catches up comes in small pieces, on whichever connection. When it
+came as a whole burst in one answer, the next record waited a tenth of a second for it (measured, 50 batches a
 second)."""
 THROUGHPUT_SECONDS = 30
-"""Of how many looks the most that a broker was sent is kept."""
+"""The number of looks of which the most that a broker was sent is kept."""
 ELDER_SHARE = 0.5
-"""Of the connections of one broker only those count that have brought records in at least this share of the seconds of
-the one with the most. A broker's fetchers connect together and stay for days. Whoever claims to be that broker has to
-bring its records for half as long before it has a say."""
+"""The share of the seconds of a broker's most proven connection in which another one must have brought records to
+count. A broker's fetchers connect together and stay for days. Whoever claims to be that broker has to bring its records
+for half as long before it has a say."""
 LEAST_RISE_SECONDS = 0.005
-"""If a leader's answers, or a follower's pauses before its next fetch, take longer than at their best, but by less than
-this, that says nothing. Records may be read from a disk or from memory; and producers with acks=all wait for two or
-three pauses. With 1.5 ms, and the answer's own time counted, links of 5 to 20 MB/s were used to 0.51 to 0.75 of what
-producers left: at 10 MB/s a portion of 32 KiB alone takes 3.3 ms, and a batch of 40 kB 4.1 (simulated,
-benchmarks/chosen_rates/simulated.py)."""
+"""The rise of a leader's answers, or of a follower's pauses before its next fetch, over their best that says nothing.
+Records may be read from a disk or from memory; and producers with acks=all wait for two or three pauses. With 1.5 ms,
+and the answer's own time counted, links of 5 to 20 MB/s were used to 0.51 to 0.75 of what producers left: at 10 MB/s a
+portion of 32 KiB alone takes 3.3 ms, and a batch of 40 kB 4.1 (simulated, benchmarks/chosen_rates/simulated.py)."""
 
 
 def tolerated_rise(best_seconds: float) -> float:
@@ -68,15 +67,15 @@ class PeerLatencies:
 
     def __init__(self) -> None:
         self.most_pause_seconds = math.inf
-        """The longest pause that is not too long; whoever chooses the rate sets it."""
+        """The longest pause that is not too long; set by the rate's choice."""
         self.best_pause_seconds = math.inf
-        """The shortest pause of a second; whoever chooses the rate sets it."""
+        """The shortest pause of a second; set by the rate's choice."""
         self.bytes_per_second = math.inf
         """The most that the broker was sent in one of the last seconds; infinite until a second is over."""
         self.carried_bytes = 0
-        """What it was sent since this began."""
+        """The bytes that the broker was sent since this began."""
         self._taken: tuple[float, int] | None = None
-        """When samples were taken last, and what it had been sent until then."""
+        """The time of the last samples, and what the broker had been sent until then."""
         self._throughputs: deque[float] = deque(maxlen=THROUGHPUT_SECONDS)
         self._answers: deque[float] = deque(maxlen=MOST_SAMPLES)
         self._pauses: deque[float] = deque(maxlen=MOST_SAMPLES)
@@ -144,11 +143,11 @@ class LinkTimings:
         self._since: float | None = None
         self._has_in_sync = False
         self.proven_seconds = 0
-        """In how many different seconds records of replicas went on, under a rate that paces."""
+        """The number of different seconds in which records of replicas went on, under a rate that paces."""
         self.proven_at = -math.inf
         """The last of them."""
         self.counted_as: PeerLatencies | None = None
-        """Where samples of this connection count; None: they do not."""
+        """The broker for which samples of this connection count; None: they do not count."""
         self._behind = self._in_sync = 0
 
     def records_go_on(self, now: float, *, in_sync: bool) -> None:
@@ -209,15 +208,15 @@ class RoleLatencies:
         self.are_wanted = False
         """A rate is chosen by these samples now, so connections that carry nothing throttled are timed as well."""
         self.on_standing_queue: Callable[[], None] | None = None
-        """Called when `STANDING_PAUSES` of one broker were too long."""
+        """The callback for `STANDING_PAUSES` long pauses of one broker."""
         self.brokers: Mapping[str, PeerLatencies] = {}
-        """Those that have a connection that counts."""
+        """The brokers that have a connection that counts."""
         self._pressing = ""
         """The broker whose pauses were too long last."""
         self.carried_bytes = 0
-        """What all connections that count were sent."""
+        """The bytes that all connections that count were sent."""
         self.live_until = -math.inf
-        """Until when producers count as writing to partitions that are in sync (`LIVE_SECONDS`)."""
+        """The time until which producers count as writing to partitions that are in sync (`LIVE_SECONDS`)."""
 
     def carried(self, link: TimedLink, size: int) -> None:
         """Take the size of an answer."""

@@ -69,11 +69,11 @@ class PendingFetch:
         self.admitted_at = admitted_at
         self.traffic = traffic
         self.fed: list[Replica] = []
-        """If `in_full`: the replicas that were brought records so far."""
+        """The replicas that were brought records so far, if `in_full`."""
 
     # One is made for every fetch. Values that few fetches change are the class's, which costs nothing to make.
     observed: Set[PartitionKey] = frozenset()
-    """Observe mode: what enforcing would have omitted."""
+    """The replicas that enforcing would have omitted; only in observe mode."""
     first: PartitionKey | None = None
     """The first one asked for that is behind: the leader sends at least one batch, however small its limit (KIP-74)."""
     replays: Sequence[ReplayedEntry] = ()
@@ -83,21 +83,22 @@ class PendingFetch:
     brought_nothing = False
     """The answer is over, and had no records of `first`."""
     in_full = False
-    """Each of `grants` is all that the follower asked for."""
+    """True if each of `grants` is all that the follower asked for."""
     is_tight = False
     """The budget has less than what is wished for: it matters whether grants end where batches do."""
     turns: Mapping[PartitionKey, int] | None = None
     """The turn that each replica of `grants` takes once it is brought records; None: no records have come yet, or
     `in_full`."""
     has_news = False
-    """Records have gone on to the follower, or a throttled replica's error: an equal answer would be news again."""
+    """True once records, or a throttled replica's error, have gone on to the follower: an equal answer would be news
+    again."""
     is_timed = False
     """The time to the first granted records has been measured: a rate with `auto` is chosen by how long leaders take to
     answer, and how long followers take to come back."""
     catches_up = False
-    """At least one replica that is behind was requested."""
+    """True if at least one replica that is behind was requested."""
     branches: Mapping[PartitionKey, Claim] = MappingProxyType({})
-    """Of `grants` what is reserved in its topic's budget too."""
+    """The part of `grants` that is reserved in its topic's budget too."""
     translation: Translation[Asked] | None = None
     """The request's part in its fetch session; None before Fetch v7."""
 

@@ -51,7 +51,7 @@ class PriorityOrder:
 
     def __init__(self) -> None:
         self._deficit: dict[int, float] = {}
-        """How many bytes are owed to each class that was ever met, by its urgency."""
+        """The bytes owed to each class seen so far, by its urgency."""
         self._below: Sequence[int] = ()
         """The classes of the last request, by urgency, but for the most urgent one."""
         self._urgency_of: dict[PartitionKey, int] = {}

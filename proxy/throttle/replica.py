@@ -33,12 +33,12 @@ if TYPE_CHECKING:
 UNKNOWN = -1
 """An offset that is not known."""
 SERVED = attrgetter("served")
-"""Replicas are put in order by it: the one served longest ago comes first."""
+"""The key by which replicas are ordered: the one served longest ago comes first."""
 LEAST_NEED_BYTES = 64 * 1024
 """The smallest grant, until larger batches are seen: four producer batches of the default size."""
 LIKELY_GROWTH = 3
-"""After an answer that used less than half of its grant, the next one is expected to bring this many times as much, and
-is granted no more where grants are scarce. Rounded up to a power of two, so that the wish seldom changes."""
+"""The factor by which the next answer is expected to exceed one that used less than half of its grant; where grants are
+scarce no more is granted. Rounded up to a power of two, so that the wish seldom changes."""
 MOST_WEIGHED_BYTES = 64 * 2**20
 """How many bytes the average size of a message is worked out from; older ones count half, then a quarter, and so on,
 since messages may become larger or smaller."""
@@ -80,11 +80,11 @@ class ReplicaState(NamedTuple):
     replayable: bool
     delivered: bool
     likely_bytes: float | None
-    """None: as many as `limit_bytes`."""
+    """The bytes that the next answer is expected to bring; None: as many as `limit_bytes`."""
     is_changed: bool = False
     """An answer has brought news of it, by which its next request classifies it."""
     missing_seconds: float | None = None
-    """For how long the follower has not asked for it; None: it asks for it."""
+    """The time for which the follower has not asked for it; None: it asks for it."""
 
 
 class Replica:
@@ -113,7 +113,7 @@ class Replica:
         self.replayable = False
         """The sidecar may answer for the leader with the values forwarded last."""
         self.leader_asked_at = now
-        """When a request from which other replicas were left out last asked the leader for this one."""
+        """The time at which a request from which other replicas were left out last asked the leader for this one."""
         self.meter = DisplayRate(now)
         self._delivered = False
         self._moved_bytes = self._moved_messages = self._unconfirmed_bytes = 0

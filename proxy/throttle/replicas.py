@@ -83,7 +83,8 @@ class Replicas:
         self._batch_bytes: dict[Topic, int] = {}
         """The size of the batches of each topic that was seen; 0 where they are not alike."""
         self.generation = 0
-        """Grows whenever a replica comes or goes, is asked for with other values, or changes its standing."""
+        """A number that grows whenever a replica comes or goes, is asked for with other values, or changes its
+        standing."""
         self._omitted: dict[PartitionKey, tuple[Replica, float]] = {}
         """The replicas that the follower leaves out, because it throttles them, natively or by its own sidecar, each
         with the time of the last request that asked for it. If it asks for one again within `ABSENCE_SECONDS`, what was
@@ -91,7 +92,7 @@ class Replicas:
         self.fetch_version: int | None = None
         """The version of the last replica's Fetch, for people; None: there was none."""
         self.gain = DisplayRate(0.0)
-        """Messages per second by which their lag shrinks; negative while it grows."""
+        """The messages per second by which their lag shrinks; negative while it grows."""
         self.growth = GrowthMeter()  # bytes per second that producers add to those that are behind
         self.timings = LinkTimings()
         self._asked_at = 0.0
@@ -285,7 +286,7 @@ class Replicas:
             self.changed.pop(key, None)
 
     def _look_again(self, changed: Collection[PartitionKey], now: float) -> None:
-        """Classify replicas anew that answers have changed and that are asked for as before; forget those that have
+        """Classify replicas again that answers have changed and that are asked for as before; forget those that have
         been left out for too long."""
         for key in changed:
             replica = self.known.get(key)

@@ -39,9 +39,9 @@ if TYPE_CHECKING:
 
 
 FIRST_CONTACT_BYTES = 1
-"""partition_max_bytes for a replica that must go on though the budget allows it nothing, because there is no high
-watermark to answer it with: one batch of the first such partition comes (KIP-74's at least one message), of the
-others only the high watermark. 0 would not do: it makes a leader answer at once (1400 fetches a second, measured)."""
+"""The partition_max_bytes for a replica that must be asked for though the budget allows it nothing, because there is no
+high watermark to answer it with: one batch of the first such partition comes (KIP-74's at least one message), of the
+others only the high watermark. 0 would make a leader answer at once (1400 fetches a second, measured)."""
 
 
 class RequestBuilder:
@@ -63,8 +63,8 @@ class RequestBuilder:
         self._session = session
         self._traffic = traffic
         self.expected_at: float | None = None
-        """When the leader answers the request forwarded last if it has nothing new; None if partitions that are known
-        to have data were requested."""
+        """The time at which the leader answers the request forwarded last if it has nothing new; None if partitions
+        that are known to have data were requested."""
         self.beside: PendingFetch | None = None
         """The pending fetch of the last request if it asked for granted replicas and for others as well. A sidecar
         beside the leader that allows the granted ones nothing cannot hold such a request, and answers at once."""

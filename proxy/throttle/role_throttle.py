@@ -104,7 +104,7 @@ class RoleThrottle:
         self.changes = 0
         """How many snapshots of the quotas were put in force after the first one."""
         self.ledger = ledger
-        """Where traffic is reported to; None: no journal is kept."""
+        """The ledger to which traffic is reported; None: no journal is kept."""
         self.sessions: FetchSessions[Asked] = FetchSessions()
         """The fetch sessions that are translated (Fetch v7 and later): to omit a partition from a session's request,
         the sidecar has the leader's session forget it."""
@@ -113,20 +113,21 @@ class RoleThrottle:
         self.timings = RoleLatencies()
         self._strict = settings.policy == "strict"
         self.charges_on_send = not self._strict
-        """Budgets are charged when records begin to go on. Policy `strict` has reserved the bytes before."""
+        """True if budgets are charged when records begin to go on. Policy `strict` has reserved the bytes before."""
         self._turn = 0
         self.needs = PartitionUrgency(self.selection.names) if needs is None else needs
-        """Which partitions are in need; the same of both roles."""
+        """The partitions in need; shared by both roles."""
         self.needs.apply(quotas.priorities)
         self.racks = Racks() if racks is None else racks
-        """Which rack each broker is in; the same of both roles."""
+        """The rack of each broker; shared by both roles."""
         self._settings = settings
         self.tree = BudgetTree(budget_node(settings, quota.bytes_per_second, now), self.selection.names, self.racks)
         self.floor_bytes_per_second = 0.0
-        """Of a rate with `auto`: what catch-up is to have even where it hurts (its `min`, or what a deadline needs)."""
+        """The floor of a rate with `auto`: what catch-up is to have even where it hurts (its `min`, or what a deadline
+        needs)."""
         self.lowered_at = now
-        """Since when not more may pass than now: when this began, or the rate was lowered last, or was enforced again.
-        On the clock of `now`."""
+        """The time since when no more may pass than now: when the throttle began, or the rate was lowered last, or was
+        enforced again. On the clock of `now`."""
         self._put_in_force(quota, now)
 
     @property
@@ -160,10 +161,10 @@ class RoleThrottle:
         self.quota = quota
         """The quota in force. Where quotas.toml gives a rate that sets itself: at the value chosen last."""
         self.is_idle = self.ledger is None and quota.selects_nothing
-        """No partition can be throttled, and no journal is kept: connections are relayed without looking further than
-        the headers."""
+        """True if no partition can be throttled, and no journal is kept: connections are relayed without looking
+        further than the headers."""
         self.is_auto = quota.source is not None and quota.source.auto
-        """The rate is the one that does not hurt."""
+        """True if the rate is the highest that does not hurt."""
         gate = self._settings.gate_seconds
         self.budget.change_gate(min(gate, AUTO_GATE_SECONDS) if self.is_auto else gate, now)
         self.tree = self.tree.renew(quota.finer, self._settings, now)
@@ -172,10 +173,11 @@ class RoleThrottle:
     def _bound(self) -> None:
         bounded = bool(self.tree.inner) or not math.isinf(self.quota.bytes_per_second)
         self.shapes = self._strict and self.enforce and bounded
-        """True: partition_max_bytes is lowered to what the budget grants. Policy kip73, the broker's own, admits a
+        """True if partition_max_bytes is lowered to what the budget grants. Policy kip73, the broker's own, admits a
         partition with its full limit or not at all."""
         self.paces = self.is_auto or (self.shapes and not math.isinf(self.quota.bytes_per_second))
-        """What catches up beside records of replicas in sync comes in smaller pieces where their follower is late."""
+        """True if what catches up beside records of replicas in sync comes in smaller pieces where their follower is
+        late."""
 
     def racks_changed(self) -> bool:
         """Return some brokers are in other racks than was known. From now on their connections take part in the budgets

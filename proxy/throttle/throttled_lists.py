@@ -63,7 +63,7 @@ class Selection:
         self.names = names
         self._quota = quota
         self.lists = ReplicaLists(quota, names)
-        """Replaced by another object whenever the lists change."""
+        """The lists, replaced by another object whenever they change."""
 
     def apply(self, quota: RoleQuota) -> None:
         """Select by the lists of `quota` from now on."""
@@ -94,7 +94,7 @@ class ListedReplicasCache:
         self.free_topics: set[str | bytes] = set()
 
     def renew(self) -> bool:
-        """Go by the lists there are now; return True if they have changed, or names of topics have become known."""
+        """Use the current lists; return True if they have changed, or names of topics have become known."""
         lists, names_known = self._selection.lists, self._names.generation
         if self._lists is lists and self._names_known == names_known:
             return False

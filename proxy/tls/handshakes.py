@@ -45,7 +45,7 @@ LOOKED_AT_BYTES = 256 * 1024
 """The bytes of the socket that are looked at: more than OpenSSL takes of a handshake, since a hello has 128 KiB at most
 and certificates 100 KB. To look at so much takes 2 ms at worst, and usually 5 µs."""
 _SMALL_RECORD = re.compile(rb"[\x14-\x17]\x03.\x00", re.DOTALL)
-"""Its kind, the version, and a length of less than 256 bytes (RFC 8446, 5.1)."""
+"""The beginning of a small record: its kind, the version, and a length of less than 256 bytes (RFC 8446, 5.1)."""
 _CAME = memoryview(bytearray(LOOKED_AT_BYTES))
 """A buffer for all handshakes: the loop looks at one of them at a time. Pages of it that stay unused cost no memory."""
 _NOT_TLS = {
@@ -83,7 +83,7 @@ class Handshakes:
         self._under_way: set[_UnderWay] = set()
         self._left = Changes()
         self._door = trio.Lock()
-        """Handshakes that wait for a place wait here in line, and only the first of the line looks for one."""
+        """A lock at which handshakes wait for a place, in line; only the first of the line looks for one."""
         self.turn = trio.Lock()
         """The handshake that has it takes one step. Trio wakes the next one in line for the loop's next turn, never for
         this one."""

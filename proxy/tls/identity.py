@@ -45,11 +45,11 @@ class Identity:
     """The file it is from."""
     pem: bytes = field(repr=False)
     names: tuple[str, ...]
-    """Host names, with wildcards, and IP addresses that the certificate is valid for."""
+    """The host names, with wildcards, and IP addresses that the certificate is valid for."""
     expires: float
-    """POSIX time of whichever certificate of the chain ends first."""
+    """The POSIX time at which the first certificate of the chain expires."""
     valid: tuple[float, float]
-    """POSIX times between which its own certificate is valid. One of an authority in the chain may have ended where
+    """The POSIX times between which its own certificate is valid. One of an authority in the chain may have ended where
     another way leads to an authority that is trusted."""
 
     def is_valid(self, now: float) -> bool:

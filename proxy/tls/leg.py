@@ -33,7 +33,7 @@ MOST_TOLD = 1000
 """The most pairs of peer and reason that are remembered as logged, and the most peers whose handshakes fail. Beyond
 them all are forgotten, so some are logged again."""
 FAILS_SECONDS = 60.0
-"""Handshakes with a peer fail if the last one did, and no longer ago. A broker that cannot fetch tries again every
+"""How long after a failed handshake those with that peer count as failing. A broker that cannot fetch tries again every
 second."""
 MOST_WARNED = 5
 """The most of those peers that a leg's warnings name."""
@@ -47,10 +47,10 @@ class Shaken(NamedTuple):
     sock: ssl.SSLSocket
     """A socket in non-blocking mode."""
     asked: str | None
-    """The name by which it was dialled, if that was said."""
+    """The name by which it was dialled, if the peer sent one."""
     refused: Callable[[ssl.SSLError], None]
-    """Callback for a first answer of the peer that is an error: in TLS 1.3 a client's certificate is judged after the
-    handshake."""
+    """The callback for a first answer of the peer that is an error: in TLS 1.3 a client's certificate is judged after
+    the handshake."""
 
 
 class Leg:

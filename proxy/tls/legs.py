@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 LOOK_SECONDS = 1.0
 HANGS_SECONDS = 5.0
-"""If a look takes longer than this, the disk hangs."""
+"""The time of a look beyond which the disk hangs."""
 OUTCOMES = ("success", "failed")
 
 

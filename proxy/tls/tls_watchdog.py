@@ -25,7 +25,8 @@ READ_SECONDS = 0.05
 """The time of a core that a read may take, from when the watcher first saw it. Sixteen full records take 0.2 ms, and 13
 ms on a core that has no instructions for AES (20 MB/s). So a peer that sends nothing but data is never cut."""
 HANDSHAKE_SECONDS = 0.5
-"""A signature of an RSA key of 8192 bits takes 30 ms of a fast core, and several times as much of a slow one."""
+"""The time of a core that a handshake's step may take: a signature of an RSA key of 8192 bits takes 30 ms of a fast
+core, and several times as much of a slow one."""
 LOOK_SECONDS = 0.01
 _NONE = -1
 

@@ -1,4 +1,5 @@
-"""What brokers have told of their cluster, for both roles: names of topic ids, racks, partitions that lack replicas.
+"""Facts about the cluster, as brokers told them, for both roles: names of topic ids, racks, partitions that lack
+replicas.
 
 `proxy.cluster` asks the brokers, `proxy.throttle` decides by what they said. Pure.
 """

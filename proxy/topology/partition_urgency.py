@@ -38,13 +38,13 @@ class PartitionUrgency:
         self.priorities = Priorities()
         self._told: dict[Topic, Mapping[int, ReplicaCount]] = {}
         self._asked_at: dict[Topic, float] = {}
-        """When each topic was last asked for of which some replica is behind; minus infinity: never."""
+        """The time at which each topic was last asked for of which some replica is behind; minus infinity: never."""
         self._of_topics: dict[Topic, int] = {}
         self._of_partitions: dict[PartitionKey, int] = {}
         self._of_topic: dict[Topic, list[PartitionKey]] = {}
-        """The partitions of `known`, by topic: what is told of one topic costs nothing for the others."""
+        """The partitions of `known`, by topic: an answer about one topic costs nothing for the others."""
         self.known: dict[PartitionKey, Need] = {}
-        """Partitions in need; of all others nothing is missing, or nobody tells."""
+        """The partitions in need; of all others nothing is missing, or no broker has told."""
         self.is_any = False
         """Whether anything is urgent; if not, all replicas are alike."""
 

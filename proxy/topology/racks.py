@@ -29,9 +29,9 @@ class Racks:
     def __init__(self, own: int | None = None) -> None:
         self._own = str(own)
         self._of: dict[str, str] = {}
-        """By broker id, as peers are called; empty: in none."""
+        """The rack by broker id, as peers are called; empty: in none."""
         self.generation = 0
-        """Another number whenever a rack is another than before."""
+        """A number that changes whenever a rack does."""
 
     def of(self, peer: str) -> str | None:
         """Return the rack of a broker, empty if it is in none; None: nobody told."""
@@ -93,9 +93,9 @@ class RackWarnings(NamedTuple):
     """The reasons why rates of racks may not have the effect that was meant."""
 
     unknown: Collection[str] = ()
-    """Brokers with which there is a connection, and whose rack nobody has told."""
+    """The brokers with a connection whose rack no broker has told."""
     missing: Collection[str] = ()
-    """Racks that have a rate, and in which no broker is."""
+    """The racks that have a rate, and in which no broker is."""
 
     def in_words(self) -> str:
         """Describe the reasons; empty if there are none."""

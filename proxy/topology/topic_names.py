@@ -46,7 +46,7 @@ class TopicNames:
         self._again: set[bytes] = set()
         """Ids of `_without` that requests have had again since."""
         self.wanted_more: Callable[[], None] = lambda: None
-        """Called when an id is to be asked for; set by the part of the process that asks brokers."""
+        """The callback for an id that is to be asked for; set by the part of the process that asks brokers."""
 
     def of(self, topic_id: bytes) -> str | None:
         """Return the topic's name; None if it is not known yet, in which case it is asked for."""

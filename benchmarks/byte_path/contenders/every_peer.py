@@ -11,4 +11,4 @@ from .sidecars import SIDECARS
 DIRECT = Peer("direct", "nothing in between", None, lambda: "", quick=True)
 PEERS = {peer.name: peer for peer in (DIRECT, *PROXIES, ENVOY, *KROXYLICIOUS, *SIDECARS)}
 ANCHOR = "haproxy"
-"""What everything is a ratio to."""
+"""The contender that every ratio is to."""

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 OURS = {peer.name for peer in SIDECARS}
 BAR = 0.8
 MOST_CPU_RATIO = 4.0
-"""Where long bars are cut. Otherwise all others would be too short to see: a peer that holds bytes back moves few of
-them, so each costs much."""
+"""The length at which bars are cut. Otherwise all others would be too short to see: a peer that holds bytes back moves
+few of them, so each costs much."""
 MIB = 1024 * 1024
 SETTINGS: dict[Any, Any] = {
     "svg.hashsalt": "byte path",
