@@ -43,6 +43,15 @@ def private_sockets() -> Generator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
+@pytest.fixture
+def notified_within(monkeypatch: pytest.MonkeyPatch) -> float:
+    """Seconds within which a change of a watched file is seen if the kernel tells of it; without, it takes longer.
+
+    tests/system holds the promise of 250 ms, which a machine that is busy with other tests breaks now and then."""
+    monkeypatch.setattr("proxy.files.watching._LOOK_AGAIN_MS", 20_000)
+    return 15.0
+
+
 def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("--hypothesis-profile") in (None, "same"):
         _draw_no_constants_of_ours()

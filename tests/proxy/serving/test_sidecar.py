@@ -17,7 +17,6 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from statistics import median
 from typing import TYPE_CHECKING
 
 import pytest
@@ -68,7 +67,6 @@ drain = "{drain}"
 TWO = {T0: 0, T1: 0}
 HALF_A_LENGTH = bytes(2)
 """The least that makes the sidecar dial, and nothing that it would pass on yet."""
-TAKES_EFFECT_SECONDS = 0.25
 LIMIT_SECONDS = 30.0
 """Against a test that hangs: a machine that is busy with other tests stands still for seconds now and then."""
 HOLD_MS = 60_000
@@ -184,21 +182,15 @@ async def test_both_roles_are_relayed_and_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("rate", ['"1GiB/s"', '"unlimited"'])
-async def test_a_new_file_ends_a_hold_in_time(rate: str, tmp_path: Path) -> None:
-    """The median of five: in one alone the machine may have had something else to do."""
-    took = []
-    for _ in range(5):
-        write_quotas(tmp_path, "0")
-        async with listener() as leader, running(settings(tmp_path, upstream=port(leader))) as sidecar:
-            follower, ours = await hold(sidecar, leader, tmp_path)
-            await trio.sleep(0.1)
-            write_quotas(tmp_path, rate)
-            written = trio.current_time()
+async def test_a_new_file_ends_a_hold(rate: str, tmp_path: Path, notified_within: float) -> None:
+    write_quotas(tmp_path, "0")
+    async with listener() as leader, running(settings(tmp_path, upstream=port(leader))) as sidecar:
+        follower, ours = await hold(sidecar, leader, tmp_path)
+        write_quotas(tmp_path, rate)
+        with trio.fail_after(notified_within):
             await read_frame(ours)
-            took.append(trio.current_time() - written)
-            await follower.aclose()
-            await ours.aclose()
-    assert median(took) < TAKES_EFFECT_SECONDS
+        await follower.aclose()
+        await ours.aclose()
 
 
 async def test_names_have_threads_of_their_own(tmp_path: Path) -> None:
