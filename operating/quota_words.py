@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from proxy.errors import InvalidValueError
 from proxy.quotas import format_rate, shown
+from proxy.quotas.client_entity import USERS
+from proxy.quotas.names import DEFAULT
 from proxy.quotas.sections import ClientTraffic
 from proxy.roles import Role
 
@@ -69,7 +71,14 @@ def _client_differences(before: Quotas, after: Quotas) -> Iterator[str]:
         for name in old | new:
             was, will_be = (format_rate(rates.get(name, math.inf)) for rates in (old, new))
             if was != will_be:
-                yield f"client {name} {traffic.key} {was} -> {will_be}"
+                yield f"{client_words(name)} {traffic.key} {was} -> {will_be}"
+
+
+def client_words(label: str) -> str:
+    """Describe the entity of a client quota: ``client etl``, ``users.alice``."""
+    if label == DEFAULT:
+        return "each other client id"
+    return label if label.startswith(f"{USERS}.") else f"client {label}"
 
 
 def _listed(listed: dict[str, str]) -> str:

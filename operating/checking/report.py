@@ -22,9 +22,10 @@ from proxy.process.resources import open_files_limit_of_run, too_few_open_files
 from proxy.quota_files.override_store import load, store_path
 from proxy.quota_files.quota_file import kept_starts
 from proxy.quotas import QuotaFile, RoleQuota, advise, changes_ahead, effective, format_bytes, format_rate
+from proxy.quotas.names import DEFAULT
 from proxy.quotas.override import active, layers_of, said
 from proxy.quotas.priorities import DEFAULT_PRIORITIES
-from proxy.quotas.sections import DEFAULT, ClientTraffic
+from proxy.quotas.sections import ClientTraffic
 from proxy.roles import Role
 from proxy.throttle.role_throttle import AUTO_GATE_SECONDS
 
@@ -99,13 +100,13 @@ def _clients(quota_file: QuotaFile, quotas: Quotas, broker_id: int, now: datetim
     """Return the quotas of clients, each with its layer."""
     return [
         {
-            "client": name,
+            "client": entity.label,
             "key": traffic.key,
             "quota_bytes_per_second": None if math.isinf(rate) else rate,
-            "layer": layer_report(quota_file, broker_id, now, f"clients.{name}", traffic.key),
+            "layer": layer_report(quota_file, broker_id, now, str(entity), traffic.key),
         }
         for traffic in ClientTraffic
-        for name, rate in quotas.clients.of(traffic).said()
+        for entity, rate in quotas.clients.of(traffic).sections.items()
     ]
 
 

@@ -20,6 +20,7 @@ from proxy.files.toml_reading import did_you_mean, load_toml
 from proxy.quota_files.override_store import edit, store_path
 from proxy.quotas import RATE_KEYS, REPLICAS_KEYS, parse_rate, parse_span, shown
 from proxy.quotas.advice import about_tiny_rate
+from proxy.quotas.client_entity import ClientEntity, parse_place
 from proxy.quotas.override import BROKER, MODE, Override, PlacedValue, added, new_id, validated
 from proxy.quotas.rate_source import LEAST_RATE
 from proxy.quotas.sections import CLIENT_KEYS
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 
 ENFORCE = "mode.enforce"
 KEYS = (*RATE_KEYS, *REPLICAS_KEYS, *CLIENT_KEYS, ENFORCE)
+OF = ("--topic", "--peer", "--rack", "--client", "--user")
 _NEXT_PAIR = re.compile(r",(?=[^,=\[\]]*=)(?![^\[]*\])(?![^{]*\})")
 
 
@@ -57,6 +59,7 @@ def complete_key(ctx: click.Context, param: click.Parameter, incomplete: str) ->
 @click.option("--peer", metavar="N", help="A rate for the traffic with broker N, inside the broker's own rate.")
 @click.option("--rack", metavar="NAME", help="The same for the traffic with all brokers of this rack.")
 @click.option("--client", metavar="ID", help="Of this client id, of a glob like 'etl-*', or 'default': every other.")
+@click.option("--user", metavar="NAME", help="The same of a user; with --client, of that client id of the user.")
 @click.option(
     "--for",
     "--until",
@@ -81,6 +84,7 @@ def command(
     peer: str | None,
     rack: str | None,
     client: str | None,
+    user: str | None,
     ends: tuple[str, ...],
     label: str | None,
     reason: str | None,
@@ -96,7 +100,7 @@ def command(
     follower.replication.throttled.rate          catch-up), or '{ auto = true, min = "…", max = "…" }'
     leader.replication.throttled.replicas      '*', '' (none), or with --topic 0:101,1:101
     follower.replication.throttled.replicas      (partition:broker)
-    producer_byte_rate, consumer_byte_rate     a rate, with --client (docs/client-quotas.md)
+    producer_byte_rate, consumer_byte_rate     a rate, with --client or --user (docs/client-quotas.md)
     mode.enforce                               true, false (observe only)
 
     or KEY=VALUE[,KEY=VALUE] as kafka-configs takes it. The file stays as it is; the newest override wins over it, key
@@ -112,7 +116,7 @@ def command(
         raise ConfigurationError(f"--for and --until: expected one end, found {' and '.join(ends)}")
     now = datetime.now(UTC).replace(microsecond=0)
     try:
-        asked = changes(key, text, topic=topic, peer=peer, rack=rack, client=client)
+        asked = changes(key, text, topic=topic, peer=peer, rack=rack, client=client, user=user)
         until = end_of(ends[0] if ends else None, now)
     except InvalidValueError as error:
         raise ConfigurationError(str(error)) from error
@@ -176,28 +180,30 @@ def changes(
     peer: str | None = None,
     rack: str | None = None,
     client: str | None = None,
+    user: str | None = None,
 ) -> list[PlacedValue]:
     """Return what ``KEY VALUE``, or ``KEY=VALUE[,KEY=VALUE]`` as kafka-configs takes it, asks for.
 
     Raises InvalidValueError. Whether a name or a value is good is for the sidecar to say.
     """
-    options = (("topics", topic), ("peers", peer), ("racks", rack), ("clients", client))
-    named = [(kind, name) for kind, name in options if name is not None]
-    if len(named) > 1:
-        raise InvalidValueError("--topic, --peer, --rack and --client: expected one of them: each has rates of its own")
-    place = ".".join(named[0]) if named else BROKER
+    entity = None if user is client is None else str(ClientEntity(user, client))
+    options = (("topics.", topic), ("peers.", peer), ("racks.", rack), ("", entity))
+    places = [f"{kind}{name}" for kind, name in options if name is not None]
+    if len(places) > 1:
+        raise InvalidValueError(f"{', '.join(OF)}: expected one of them, or --client and --user: each has own rates")
+    place = places[0] if places else BROKER
     return [_change(key, text, place) for key, text in _pairs(key, text)]
 
 
 def _change(key: str, text: str, place: str) -> PlacedValue:
     if key not in KEYS:
         raise InvalidValueError(f"{key}: unknown key; expected one of {', '.join(KEYS)}{did_you_mean(key, KEYS)}")
-    if key in CLIENT_KEYS and not place.startswith("clients."):
-        raise InvalidValueError(f"{key}: is of clients: expected --client ID, a glob, or --client default")
+    if key in CLIENT_KEYS and parse_place(place) is None:
+        raise InvalidValueError(f"{key}: is of clients: expected --client or --user, with a name, a glob or default")
     if key != ENFORCE:
         return PlacedValue(place, key, _value(key, text))
     if place != BROKER:
-        raise InvalidValueError(f"{key}: holds for the whole sidecar: leave out --topic, --peer, --rack and --client")
+        raise InvalidValueError(f"{key}: holds for the whole sidecar: leave out {', '.join(OF)}")
     if text not in ("true", "false"):
         raise InvalidValueError(f"{key}: expected true or false, found {shown(text)}")
     return PlacedValue(MODE, "enforce", text == "true")

@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING
 from proxy.quotas import format_bytes
 
 from ..fleet.replies import layer_name
-from ..quota_words import format_count, format_distance, format_duration, format_rate_in_brief, format_time
+from ..quota_words import (
+    client_words,
+    format_count,
+    format_distance,
+    format_duration,
+    format_rate_in_brief,
+    format_time,
+)
 from .rows import amiss_at, amiss_in
 
 if TYPE_CHECKING:
@@ -140,8 +147,7 @@ def _clients(page: Page) -> Iterator[str]:
     for state in page.clients[:MOST_NAMED]:
         quota = format_rate_in_brief(state.quota_bytes_per_second)
         has = "" if state.rate_bytes_per_second is None else f"{format_rate_in_brief(state.rate_bytes_per_second)} of "
-        name = "each other client id" if state.entity == "default" else f"client {state.entity}"
-        yield f", {name} as a {state.kind}: {has}{quota}"
+        yield f", {client_words(state.entity)} as a {state.kind}: {has}{quota}"
     if len(page.clients) > MOST_NAMED:
         yield f": {len(page.clients) - MOST_NAMED} more quotas of clients"
 

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from ..quotas.sections import ClientTraffic
     from .throttle import ClientThrottle, Entity
 
+ANONYMOUS = "ANONYMOUS"
+"""`KafkaPrincipal.ANONYMOUS`: the user of each connection that nobody has authenticated on."""
 MAX_THROTTLE_TIME_MS = 2**31 - 1
 LEAST_THROTTLE_SECONDS = 0.001
 """What is less is no throttle time: the field counts milliseconds."""
@@ -29,19 +31,32 @@ LEAST_THROTTLE_SECONDS = 0.001
 class ClientConnection:
     """The state of one connection of the listener."""
 
-    __slots__ = ("_client_id", "_entities", "_generation", "_throttle", "epochs", "last_response_bytes", "muted_until")
+    __slots__ = (
+        "_client_id", "_entities", "_generation", "_throttle", "_user", "epochs", "last_response_bytes", "muted_until",
+    )  # fmt: skip
 
-    def __init__(self, throttle: ClientThrottle) -> None:
+    def __init__(self, throttle: ClientThrottle, user: str | None = ANONYMOUS) -> None:
         self._throttle = throttle
+        self._user = user
         self._client_id: str | None = None
         self._entities: dict[ClientTraffic, Entity | None] = {}
-        """What `_client_id` is of, as far as it was asked for; of `_generation`."""
+        """What the user and `_client_id` are of, as far as it was asked for; of `_generation`."""
         self._generation = throttle.generation
         self.epochs = SessionEpochs()
         self.last_response_bytes = 0
         """Size of the last answer to a Fetch: what the next one would probably bring."""
         self.muted_until = -math.inf
         """When requests are read again."""
+
+    @property
+    def user(self) -> str | None:
+        """The authenticated user, as the broker names it; None: it is not known."""
+        return self._user
+
+    def authenticated(self, user: str | None) -> None:
+        """Charge to another user from now on."""
+        self._user = user
+        self._entities.clear()
 
     def entity(self, client_id: str | None, traffic: ClientTraffic, now: float) -> Entity | None:
         """Return the entity that a request of this client is charged to; None: it has no quota."""
@@ -50,7 +65,7 @@ class ClientConnection:
             self._entities.clear()
         elif traffic in self._entities:
             return self._entities[traffic]
-        entity = self._entities[traffic] = self._throttle.entity(client_id, traffic, now)
+        entity = self._entities[traffic] = self._throttle.entity(self._user, client_id, traffic, now)
         return entity
 
     def charge(self, entity: Entity, size: int, now: float) -> None:

@@ -6,12 +6,15 @@ client ids peers make up, a bounded number of entities is remembered and counted
 
 from __future__ import annotations
 
+import math
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
 from admission.simple_rate import SimpleRate
 
+from ..quotas.client_entity import ClientEntity
+from ..quotas.names import DEFAULT
 from ..quotas.sections import ClientTraffic
 from .budgets import client_budget
 
@@ -23,21 +26,23 @@ if TYPE_CHECKING:
     from .budgets import ClientBudget
 
 MOST_ENTITIES = 2000
-"""The most client ids that have a budget of their own under ``[clients.default]``; beyond that, they share one."""
+"""The most entities under sections of ``default`` that have a budget of their own; beyond that, those of each section
+share one."""
 MOST_COUNTED = 50
-"""The most client ids under ``[clients.default]`` that metrics name; the others are counted as `OTHER`."""
+"""The most entities under sections of ``default`` that metrics name; the others are counted as `OTHER`."""
 MOST_NAME_CHARACTERS = 249
-"""What is longer is cut off: such client ids share a quota where they begin alike."""
+"""What is longer is cut off: such users and client ids share a quota where they begin alike."""
 OTHER = "other"
+_Key: TypeAlias = tuple[ClientTraffic, ClientEntity]
 _SWEEP_SECONDS = 1.0
 """How often it is looked for entities to forget, where there are too many."""
 
 
 @dataclass(slots=True, eq=False)
 class Entity:
-    """A client id or glob with a quota for one kind of traffic."""
+    """A user, a client id or both, or a glob of them, with a quota for one kind of traffic."""
 
-    name: str
+    entity: ClientEntity
     traffic: ClientTraffic
     budget: ClientBudget
     label: str
@@ -45,7 +50,11 @@ class Entity:
     rate: SimpleRate = field(default_factory=SimpleRate)
     """The rate at which bytes passed, over KIP-73's window."""
     is_named: bool = False
-    """A section of quotas.toml names it; otherwise it has the default."""
+    """A section of quotas.toml names it; otherwise it has a default."""
+
+    @property
+    def name(self) -> str:
+        return self.entity.label
 
 
 class EntityState(NamedTuple):
@@ -68,12 +77,12 @@ class ClientThrottle:
 
     def __init__(self, settings: QuotaSettings, quotas: Quotas, now: float) -> None:
         self._settings = settings
-        self._entities: dict[tuple[ClientTraffic, str], Entity] = {}
+        self._entities: dict[_Key, Entity] = {}
         self._by_default: Counter[ClientTraffic] = Counter()
-        """How many of the entities have the default quota."""
+        """How many of the entities have a default quota."""
         self._swept_at = now - _SWEEP_SECONDS
         self._counted: set[str] = set()
-        """The client ids under the default that metrics name: the first ones, since a counter must not fall."""
+        """The entities under defaults that metrics name: the first ones, since a counter must not fall."""
         self._connections: set[Attached] = set()
         self.generation = 0
         """Changes whenever an entity that a connection remembers may have another budget, or none."""
@@ -102,35 +111,45 @@ class ClientThrottle:
         self._rates, self.enforce = quotas.clients, quotas.enforce
         self.generation += 1
         for key, entity in tuple(self._entities.items()):
-            rates = self._rates.of(entity.traffic)
-            if rates.of(entity.name) is None or (entity.is_named and not rates.has_section(entity.name)):
+            if not self._is_of(entity):
                 self._forget(key)
         for connection in tuple(self._connections):
             connection.quotas_changed(now)
 
-    def entity(self, client_id: str | None, traffic: ClientTraffic, now: float) -> Entity | None:
-        """Return the entity whose quota bounds a client; None: none does. Without a client id it is the empty one."""
-        rates = self._rates.of(traffic)
-        quota = rates.of(client_id or "")
+    def entity(self, user: str | None, client_id: str | None, traffic: ClientTraffic, now: float) -> Entity | None:
+        """Return the entity whose quota bounds a client; None: none does. `user`: None if it is not known. Without a
+        client id it is the empty one."""
+        quota = self._rates.of(traffic).of(user, client_id or "")
         if quota is None:
             return None
-        is_named = rates.has_section(quota.entity)
-        name = quota.entity if is_named else quota.entity[:MOST_NAME_CHARACTERS]
-        if not is_named and (traffic, name) not in self._entities and not self._has_room(traffic, now):
-            name = OTHER
-        entity = self._entities.get((traffic, name))
+        whose, is_named = quota.entity, quota.section.is_named
+        if not is_named:
+            whose = ClientEntity(*(name and name[:MOST_NAME_CHARACTERS] for name in whose))
+            if (traffic, whose) not in self._entities and not self._has_room(traffic, now):
+                whose = ClientEntity(*(OTHER if name == DEFAULT else name for name in quota.section))
+        label = whose.label
+        entity = self._entities.get((traffic, whose))
         if entity is None:
             budget = client_budget(self._settings, quota.bytes_per_second, now)
-            entity = Entity(name, traffic, budget, name if is_named else self._label(name), is_named=is_named)
-            self._entities[traffic, name] = entity
+            entity = Entity(whose, traffic, budget, label if is_named else self._label(label), is_named=is_named)
+            self._entities[traffic, whose] = entity
             self._by_default[traffic] += not is_named
             return entity
         if entity.budget.bytes_per_second != quota.bytes_per_second:
             entity.budget.change_rate(quota.bytes_per_second, now)
         if entity.is_named != is_named:  # a section of its own has come or gone
             self._by_default[traffic] += 1 if entity.is_named else -1
-            entity.is_named, entity.label = is_named, name if is_named else self._label(name)
+            entity.is_named, entity.label = is_named, label if is_named else self._label(label)
         return entity
+
+    def _is_of(self, entity: Entity) -> bool:
+        """Return True if the quotas in force have this entity."""
+        rates = self._rates.of(entity.traffic)
+        if entity.is_named:
+            return not math.isinf(rates.sections.get(entity.entity, math.inf))
+        user, client = entity.entity
+        quota = rates.of(user, client or "")
+        return quota is not None and quota.entity == entity.entity
 
     def count(self, entity: Entity, size: int, now: float) -> None:
         """Count bytes that passed, and take them from the budget if quotas are enforced."""
@@ -140,7 +159,7 @@ class ClientThrottle:
             entity.budget.charge(size, now)
 
     def sections(self) -> Iterator[tuple[ClientTraffic, str, float]]:
-        """Yield what quotas.toml and overrides say: traffic, client id, glob or ``default``, bytes per second."""
+        """Yield what quotas.toml and overrides say: traffic, label of the section, bytes per second."""
         for traffic in ClientTraffic:
             for name, rate in self._rates.of(traffic).said():
                 yield traffic, name, rate
@@ -159,7 +178,7 @@ class ClientThrottle:
         return name if name in self._counted else OTHER
 
     def _has_room(self, traffic: ClientTraffic, now: float) -> bool:
-        """Return whether another client id may have a budget of its own; forget those that are within their quotas to
+        """Return whether another entity may have a budget of its own; forget those that are within their quotas to
         make room, which gives each of them a burst at most."""
         if self._by_default[traffic] >= MOST_ENTITIES and now - self._swept_at >= _SWEEP_SECONDS:
             self._swept_at = now
@@ -169,6 +188,6 @@ class ClientThrottle:
             self.generation += 1
         return self._by_default[traffic] < MOST_ENTITIES
 
-    def _forget(self, key: tuple[ClientTraffic, str]) -> None:
+    def _forget(self, key: _Key) -> None:
         entity = self._entities.pop(key)
         self._by_default[entity.traffic] -= not entity.is_named

@@ -27,11 +27,13 @@ _TRANSLATED = re.compile(r"\(\?s:(.*)\)\\[zZ]", re.DOTALL)
 _MOST_CACHED = 4096
 TOPIC_OR_GLOB = re.compile(r"[A-Za-z0-9._*?\[\]!-]{1,249}", re.ASCII)
 GLOB_WILDCARD = re.compile(r"[*?\[]")
+DEFAULT = "default"
+"""Names each other broker, user or client id."""
 MOST_BROKER_ID = 2**31 - 1
 _BROKER = re.compile(r"0|[1-9][0-9]{0,9}", re.ASCII)
 PLAIN_TEXT = re.compile(r"[^\x00-\x1f\x7f\"\\]{1,249}")
-"""The pattern of broker.rack and client.id, which may be any text but quotes, backslashes and control characters:
-messages and labels show the text as it is."""
+"""The pattern of broker.rack, client.id and a user, which may be any text but quotes, backslashes and control
+characters: messages and labels show the text as it is."""
 SET_TWICE = "set twice, as a dotted key and as a quoted one"
 _BARE = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)
 

@@ -7,6 +7,7 @@ A place is written like a section of quotas.toml:
     racks.eu-1b       its traffic with a rack
     topics.orders     a topic; topics.clicks-* is a glob
     clients.etl       a client id or glob; clients.default every other client id
+    users.alice       a user or glob; users.alice.clients.etl a client id of that user
     mode              with the key `enforce`
 
 `said` finds the layer of an effective value, and the values that it hides. Pure; time is an argument. Invariants: the
@@ -25,9 +26,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from ..errors import ConfigurationError
-from .names import GLOB_WILDCARD, glob_of, specificity
+from .client_entity import CLIENTS, USERS, parse_place
+from .client_rates import in_order
+from .names import DEFAULT, GLOB_WILDCARD, glob_of, specificity
 from .reading import parse_layer
-from .sections import CLIENT_KEYS, DEFAULT, RATE_KEYS, REPLICAS_KEYS
+from .sections import CLIENT_KEYS, RATE_KEYS, REPLICAS_KEYS
 from .units import UNLIMITED, format_rate, shown
 
 if TYPE_CHECKING:
@@ -37,13 +40,13 @@ if TYPE_CHECKING:
 
 
 BROKER, MODE = "broker", "mode"
-_NAMED = ("peers", "racks", "topics", "clients")
+_NAMED = ("peers", "racks", "topics")
 MOST_CHANGES = 10_000
 MOST_LABEL_CHARACTERS, MOST_TEXT_CHARACTERS = 100, 500
 _ID = re.compile(r"[0-9a-f]{4,16}")
 _LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@/+-]*")
 Overrides = tuple["Override", ...]
-DEFAULT_LAYER = "default"
+DEFAULT_LAYER = DEFAULT
 MOST_CHARACTERS = 200
 
 
@@ -152,8 +155,13 @@ def _table_of(place: str, broker_id: int, document: dict[str, Any]) -> dict[str,
     elif place == MODE:
         table: dict[str, Any] = document.setdefault(MODE, {})
         return table
+    elif (entity := parse_place(place)) is not None:
+        for named, part in ((USERS, entity.user), (CLIENTS, entity.client)):
+            if part is not None:
+                document = document.setdefault(named, {}).setdefault(part, {})
+        return document
     elif kind not in _NAMED or not name:
-        expected = f"expected {BROKER}, {MODE}, peers.ID, racks.NAME, topics.NAME or clients.NAME"
+        expected = f"expected {BROKER}, {MODE}, peers.ID, racks.NAME, topics.NAME, clients.NAME or users.NAME"
         raise ConfigurationError(f"place: {expected}, found {shown(place)}")
     section: dict[str, Any] = document.setdefault(kind, {}).setdefault(name, {})
     return section
@@ -236,14 +244,20 @@ class Said(NamedTuple):
 def said(quota_file: QuotaFile, broker_id: int, now: datetime, place: str, key: str) -> list[Said]:
     """Return what the layers say of `key` at `place` (`proxy.quotas.override`), the effective value first. What
     comes after it is hidden by it; the last one is what holds where no layer says anything."""
-    found = []
-    for layer in quota_file.layers:
-        section = next(
-            (each for each in _sections(layer, broker_id, place, key) if each.holds(now) and _says(each, key)), None
-        )
-        if section is not None:
-            found.append(Said(_in_words(section, key, broker_id), section.path, section.until))
-    return [*found, Said(_default(place, key), DEFAULT_LAYER)]
+    if key in CLIENT_KEYS:
+        entity, found = parse_place(place), in_order(CLIENT_KEYS[key], quota_file.layers, now)
+        sections = [section for each, section in found if entity is not None and each.counts_for(entity)]
+    else:
+        of_layers = (_section(layer, broker_id, now, place, key) for layer in quota_file.layers)
+        sections = [section for section in of_layers if section is not None]
+    told = [Said(_in_words(each, key, broker_id), each.path, each.until) for each in sections]
+    return [*told, Said(_default(place, key), DEFAULT_LAYER)]
+
+
+def _section(layer: Layer, broker_id: int, now: datetime, place: str, key: str) -> Section | None:
+    """Return the section of one layer that says it."""
+    found = (each for each in _sections(layer, broker_id, place, key) if each.holds(now) and _says(each, key))
+    return next(found, None)
 
 
 def _sections(layer: Layer, broker_id: int, place: str, key: str) -> Iterator[Section]:
@@ -254,16 +268,11 @@ def _sections(layer: Layer, broker_id: int, place: str, key: str) -> Iterator[Se
         "peers": lambda: layer.peers.get(int(name)),
         "racks": lambda: layer.racks.get(name),
         "topics": lambda: layer.topics.get(name),
-        "clients": lambda: layer.client_default if name == DEFAULT else layer.clients.get(name),
     }
     if kind in own and (section := own[kind]()) is not None:
         yield section
     if kind == "topics":
         yield from _matching(layer.globs, name)
-    if kind == "clients" and name != DEFAULT:
-        yield from _matching(layer.client_globs, name)
-        if layer.client_default is not None:
-            yield layer.client_default
     if kind == "broker" or (kind == "topics" and key in REPLICAS_KEYS):
         yield from (each for each in (layer.brokers.get(broker_id), layer.broker_default) if each is not None)
 
@@ -283,8 +292,6 @@ def _says(section: Section, key: str) -> bool:
         return RATE_KEYS[key] in section.rates
     if key in REPLICAS_KEYS:
         return REPLICAS_KEYS[key] in section.replicas
-    if key in CLIENT_KEYS:
-        return CLIENT_KEYS[key] in section.client_rates
     return section.enforce is not None
 
 

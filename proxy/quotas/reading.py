@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import ConfigurationError, InvalidValueError, beginning
 from ..files.toml_reading import KeyLines, did_you_mean, parse_toml
-from .names import GLOB_WILDCARD, PLAIN_TEXT, TOPIC_OR_GLOB, flattened, is_broker_id, quoted
+from .client_entity import CLIENTS, USERS, ClientEntity
+from .names import DEFAULT, GLOB_WILDCARD, PLAIN_TEXT, TOPIC_OR_GLOB, flattened, is_broker_id, quoted
 from .priorities import parse_priorities
-from .sections import CLIENT_KEYS, DEFAULT, RATE_KEYS, UNTIL, Draft, Layer, Of, QuotaFile, Section, parse_until
+from .sections import CLIENT_KEYS, RATE_KEYS, UNTIL, Draft, Layer, Of, QuotaFile, Section, parse_until
 from .units import shown
 
 if TYPE_CHECKING:
@@ -34,8 +35,9 @@ MOST_RATES = 100
 """The most topics and globs, the most peers, and the most racks that may have a rate of their own in one layer: a fetch
 of replicas that are behind looks at the budget of each of its topics."""
 MOST_CLIENTS = 500
-"""The most client ids and globs of one layer."""
-_LAYER_KEYS = ("brokers", "peers", "racks", "topics", "clients", "mode")
+"""The most sections of users and client ids of one layer: every client that is met may have to be compared with each of
+them."""
+_LAYER_KEYS = ("brokers", "peers", "racks", "topics", CLIENTS, USERS, "mode")
 PRIORITIES = "priorities"
 _FILE_KEYS = (*_LAYER_KEYS, PRIORITIES)
 _REMOVED = {
@@ -96,7 +98,7 @@ class _Reader:
 
     def _read(self, document: Toml, content: bytes) -> QuotaFile:
         for key in document.keys() - set(_FILE_KEYS):
-            expected = "brokers, peers, racks, topics, clients, mode or priorities"
+            expected = "brokers, peers, racks, topics, clients, users, mode or priorities"
             unknown = f"unknown key; expected {expected}{did_you_mean(key, _FILE_KEYS)}"
             self._refuse(key, _REMOVED.get(key, unknown))
         base = self._layer(document)
@@ -142,13 +144,16 @@ class _Reader:
         self._peers(self._table(table, "peers", f"{prefix}peers"), found)
         self._racks(self._table(table, "racks", f"{prefix}racks"), found)
         self._topics(self._table(table, "topics", f"{prefix}topics"), found)
-        self._clients(self._table(table, "clients", f"{prefix}clients"), found)
+        self._clients(self._table(table, CLIENTS, f"{prefix}{CLIENTS}"), f"{prefix}{CLIENTS}", found)
+        self._users(self._table(table, USERS, f"{prefix}{USERS}"), found)
+        if len(found.clients) > MOST_CLIENTS:
+            expected = f"expected at most {MOST_CLIENTS} sections of clients and users, found {len(found.clients)}"
+            self._refuse(f"{prefix}{CLIENTS}", expected)
         mode = None
         if "mode" in table:
             mode = self._mode(self._table(table, "mode", f"{prefix}mode"), f"{prefix}mode", until)
         return Layer(
-            found.brokers, found.default, found.topics, found.globs, mode, found.peers, found.racks,
-            clients=found.clients, client_globs=found.client_globs, client_default=found.client_default,
+            found.brokers, found.default, found.topics, found.globs, mode, found.peers, found.racks, found.clients
         )  # fmt: skip
 
     def _mode(self, table: Toml, path: str, until: datetime | None) -> Section:
@@ -211,18 +216,22 @@ class _Reader:
             self._refuse(f"{found.prefix}topics", f"{expected} (a list of exact names may be as long as it likes)")
         self._bound_rates(f"{found.prefix}topics", [*found.topics.values(), *found.globs.values()])
 
-    def _clients(self, table: Toml, found: _Found) -> None:
+    def _users(self, table: Toml, found: _Found) -> None:
         for name in table:
-            path = f"{found.prefix}clients.{quoted(name)}"
+            path = f"{found.prefix}{USERS}.{quoted(name)}"
+            self._plain_text(path, name, "user or glob")
+            own = dict(self._table(table, name, path))
+            self._clients(self._table(own, CLIENTS, f"{path}.{CLIENTS}"), f"{path}.{CLIENTS}", found, user=name)
+            own.pop(CLIENTS, None)
+            if own:
+                found.clients[ClientEntity(name, None)] = self._section(path, own, found, Of.USER)
+
+    def _clients(self, table: Toml, parent: str, found: _Found, user: str | None = None) -> None:
+        for name in table:
+            path = f"{parent}.{quoted(name)}"
             self._plain_text(path, name, "client id or glob")
             section = self._section(path, self._table(table, name, path), found, Of.CLIENT)
-            if name == DEFAULT:
-                found.client_default = section
-            else:
-                (found.client_globs if GLOB_WILDCARD.search(name) else found.clients)[name] = section
-        if len(found.clients) + len(found.client_globs) > MOST_CLIENTS:
-            expected = f"expected at most {MOST_CLIENTS} clients, found {len(found.clients) + len(found.client_globs)}"
-            self._refuse(f"{found.prefix}clients", expected)
+            found.clients[ClientEntity(user, name)] = section
 
     def _section(self, path: str, table: Toml, found: _Found, of: Of) -> Section:
         draft = Draft(of, found.since)
@@ -248,9 +257,7 @@ class _Found:
     globs: dict[str, Section] = field(default_factory=dict)
     peers: dict[int, Section] = field(default_factory=dict)
     racks: dict[str, Section] = field(default_factory=dict)
-    clients: dict[str, Section] = field(default_factory=dict)
-    client_globs: dict[str, Section] = field(default_factory=dict)
-    client_default: Section | None = None
+    clients: dict[ClientEntity, Section] = field(default_factory=dict)
 
 
 def _earlier(one: datetime | None, other: datetime | None) -> datetime | None:

@@ -26,12 +26,12 @@ from .units import YEARS, parse_rate, shown
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from .client_entity import ClientEntity
     from .rate_source import RateSource
 
 
 RATE_KEYS = {f"{role.value}.replication.throttled.rate": role for role in Role}
 REPLICAS_KEYS = {f"{role.value}.replication.throttled.replicas": role for role in Role}
-DEFAULT = "default"
 UNTIL = "until"
 _SECTION_KEYS = (*RATE_KEYS, *REPLICAS_KEYS, UNTIL)
 _KEY_OF = {role: key for key, role in RATE_KEYS.items()}
@@ -57,8 +57,8 @@ _CLIENT_SECTION_KEYS = (*CLIENT_KEYS, UNTIL)
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A ``[brokers.…]``, ``[peers.…]``, ``[racks.…]``, ``[topics.…]``, ``[clients.…]`` or ``[mode]``: only the keys
-    that it sets."""
+    """A ``[brokers.…]``, ``[peers.…]``, ``[racks.…]``, ``[topics.…]``, ``[clients.…]``, ``[users.…]`` or ``[mode]``:
+    only the keys that it sets."""
 
     path: str
     """The section's name as it is written in the file: ``topics."clicks-*"``."""
@@ -70,7 +70,7 @@ class Section:
     enforce: bool | None = None
     """Whether quotas are enforced; ``[mode]`` alone sets it."""
     client_rates: Mapping[ClientTraffic, float] = field(default_factory=dict)
-    """Bytes per second; ``[clients.…]`` alone sets them."""
+    """Bytes per second; ``[clients.…]`` and ``[users.…]`` alone set them."""
     until: datetime | None = None
     """The end, which in an override is no later than the override; None: it does not end."""
 
@@ -96,10 +96,8 @@ class Layer:
     """Rates of the traffic with another broker, by its id."""
     racks: Mapping[str, Section] = field(default_factory=dict)
     """Rates of the traffic with all brokers of another rack, by its name."""
-    clients: Mapping[str, Section] = field(default_factory=dict)
-    """Rates of clients, by exact client id."""
-    client_globs: Mapping[str, Section] = field(default_factory=dict)
-    client_default: Section | None = None
+    clients: Mapping[ClientEntity, Section] = field(default_factory=dict)
+    """Rates of clients and of users."""
     override: str = ""
     """The id of the override; empty for the file."""
 
@@ -113,12 +111,6 @@ class Layer:
             yield self.brokers[broker_id]
         yield from self._of_every_broker()
 
-    def client_sections(self) -> Iterator[Section]:
-        yield from self.clients.values()
-        yield from self.client_globs.values()
-        if self.client_default is not None:
-            yield self.client_default
-
     def _of_every_broker(self) -> Iterator[Section]:
         if self.broker_default is not None:
             yield self.broker_default
@@ -126,7 +118,7 @@ class Layer:
         yield from self.racks.values()
         yield from self.topics.values()
         yield from self.globs.values()
-        yield from self.client_sections()
+        yield from self.clients.values()
         if self.mode is not None:
             yield self.mode
 
@@ -166,23 +158,24 @@ class QuotaFile:
 
 
 class Of(enum.Enum):
-    """The subject of a section: a broker, a peer, a rack, a topic or a client."""
+    """The subject of a section: a broker, a peer, a rack, a topic, a client or a user."""
 
     BROKER = "brokers"
     PEER = "peers"
     RACK = "racks"
     TOPIC = "topics"
     CLIENT = "clients"
+    USER = "users"
 
     @property
     def keys(self) -> tuple[str, ...]:
         """Those that it may have."""
-        if self is Of.CLIENT:
+        if self in (Of.CLIENT, Of.USER):
             return _CLIENT_SECTION_KEYS
         return (*RATE_KEYS, UNTIL) if self in (Of.PEER, Of.RACK) else _SECTION_KEYS
 
 
-_NAMED = {Of.TOPIC: "topic", Of.RACK: "rack", Of.CLIENT: "client"}
+_NAMED = {Of.TOPIC: "topic", Of.RACK: "rack", Of.CLIENT: "client", Of.USER: "user"}
 """The kinds of section whose names may have dots, in words."""
 
 
@@ -260,14 +253,15 @@ def _parse_list(value: object, *, of_broker: bool) -> ReplicaList:
 
 
 def _unknown(path: str, key: str, value: object, of: Of) -> str:
-    if key in REPLICAS_KEYS and of is not Of.CLIENT:
+    if key in REPLICAS_KEYS and of not in (Of.CLIENT, Of.USER):
         return "a list of replicas belongs to a topic or a broker: set it in [topics.…] or [brokers.…]"
     known = of.keys
-    ends = _CLIENT_SECTION_KEYS if of is Of.CLIENT else _SECTION_KEYS
+    ends = known if of in (Of.CLIENT, Of.USER) else _SECTION_KEYS
     rest = next((key.removesuffix(f".{known}") for known in ends if key.endswith(f".{known}")), None)
     if isinstance(value, dict):
         rest = key
     if rest is None or of not in _NAMED:
         return f"unknown key; expected one of {', '.join(known)}{did_you_mean(key, known)}"
-    name = path.split(f"{of.value}.", 1)[1].strip('"')
-    return f'a {_NAMED[of]} name with dots needs quotes: [{of.value}."{name}.{rest}"]'
+    above, kind, name = path.rpartition(": ")[2].rpartition(f"{of.value}.")
+    whole = f"{name.strip(chr(34))}.{rest}"
+    return f'a {_NAMED[of]} name with dots needs quotes: [{above}{kind}"{whole}"]'

@@ -189,11 +189,14 @@ def test_the_newest_wins_and_the_one_below_is_said_to_be_hidden(sidecars: dict[i
         ((RATE, "1", "--for", "2h", "--until", "9000-01-01T00:00:00Z"), "expected one end, found 2h and 9000"),
         ((RATE, "1", "--peer", "x"), "peers.x: expected the other broker's id"),
         ((RATE, "1", "--peer", "102", "--rack", "a"), "expected one of them"),
-        (("producer_byte_rate", "1"), "is of clients: expected --client ID"),
-        (("producer_byte_rate", "1", "--topic", "x"), "is of clients: expected --client ID"),
+        (("producer_byte_rate", "1"), "is of clients: expected --client or --user"),
+        (("producer_byte_rate", "1", "--topic", "x"), "is of clients: expected --client or --user"),
         (("producer_byte_rate", "0", "--client", "x"), "expected a rate above 0"),
         ((RATE, "1", "--client", "x"), "unknown key; expected one of producer_byte_rate"),
         ((RATE, "1", "--client", "x", "--peer", "102"), "expected one of them"),
+        ((RATE, "1", "--user", "x"), "users.x.leader.replication.throttled.rate: unknown key"),
+        (("producer_byte_rate", "1", "--user", "x", "--peer", "102"), "expected one of them"),
+        (("producer_byte_rate", "1", "--user", ""), "with a name, a glob or default"),
         (("mode.enforce", "no"), "expected true or false"),
         (("mode.enforce", "true", "--topic", "x"), "leave out --topic"),
         ((RATE, "{ auto = true"), "inline table"),
@@ -210,12 +213,28 @@ def test_a_quota_of_a_client(sidecars: dict[int, OneSidecar]) -> None:
     url = sidecars[101].url
     done = call("set", "producer_byte_rate=3,consumer_byte_rate=4", "--client", "etl.1-*", "--url", url)
     clients = sidecars[101].watch.current.clients
-    assert (done.exit_code, clients.producer.globs, clients.consumer.globs) == (
-        0, (("etl.1-*", 3.0),), (("etl.1-*", 4.0),),
+    assert (done.exit_code, dict(clients.producer.said()), dict(clients.consumer.said())) == (
+        0, {"etl.1-*": 3.0}, {"etl.1-*": 4.0},
     )  # fmt: skip
     assert "clients.etl.1-*: producer_byte_rate" in done.output
     assert call("undo", "--last", "--url", url).exit_code == 0
     assert not sidecars[101].watch.current.clients
+
+
+@pytest.mark.parametrize(
+    ("options", "place"),
+    [
+        (("--user", "CN=etl,O=a.b"), "users.CN=etl,O=a.b"),
+        (("--user", "alice", "--client", "etl.1"), "users.alice.clients.etl.1"),
+        (("--user", "default", "--client", "default"), "users.default.clients.default"),
+    ],
+)
+def test_a_quota_of_a_user(sidecars: dict[int, OneSidecar], options: tuple[str, ...], place: str) -> None:
+    url = sidecars[101].url
+    done = call("set", "producer_byte_rate", "3", *options, "--url", url)
+    said = dict(sidecars[101].watch.current.clients.producer.said())
+    assert (done.exit_code, said) == (0, {place: 3.0}), done.output
+    assert f"{place}: producer_byte_rate" in done.output
 
 
 def test_pairs_as_kafka_configs_takes_them(sidecars: dict[int, OneSidecar]) -> None:
@@ -294,4 +313,4 @@ def test_offline_is_stored_where_the_packages_unit_looks(tmp_path: Path, monkeyp
 def test_set_has_few_options() -> None:
     command = cli.get_command(click.Context(cli), "set")
     assert command is not None
-    assert len([each for each in command.params if isinstance(each, click.Option)]) <= 13
+    assert len([each for each in command.params if isinstance(each, click.Option)]) <= 14

@@ -22,7 +22,7 @@ from proxy.clients.throttle import ClientThrottle
 from proxy.config.settings import Policy
 from proxy.handover.connection_state import restore, take
 from proxy.handover.messages import ConnectionState
-from proxy.quotas.client_rates import ClientRates, TrafficRates
+from proxy.quotas.client_rates import ClientRates
 from proxy.quotas.rules import Quotas
 from proxy.quotas.sections import ClientTraffic
 from proxy.relay.connection import Given
@@ -43,6 +43,7 @@ from tests.proxy.clients.frames import (
     produce_response,
     told_ms,
 )
+from tests.proxy.clients.rates import traffic_rates
 from tests.proxy.conversation import settings, throttle
 from tests.proxy.recorded_log import RecordedLog
 
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
 
 MB = 1_000_000
 PRODUCER, CONSUMER = ClientTraffic
+OTHER = traffic_rates({"clients.other": 1.0})
 
 
 @pytest.fixture
@@ -66,7 +68,7 @@ def clock() -> MockClock:
 
 def quotas(rate: float = MB, *, enforce: bool = True, **named: float) -> Quotas:
     """Every client has a quota of `rate` of each kind, those named one of their own."""
-    rates = TrafficRates(named, default=rate)
+    rates = traffic_rates({"clients.default": rate, **{f"clients.{name}": each for name, each in named.items()}})
     return Quotas(clients=ClientRates(rates, rates), enforce=enforce)
 
 
@@ -245,7 +247,7 @@ async def test_replicas_are_never_clients(clock: MockClock, version: int) -> Non
 
 
 async def test_a_client_without_a_quota_passes_as_it_is(clock: MockClock) -> None:
-    of = clients(Quotas(clients=ClientRates(TrafficRates({"other": 1.0}), TrafficRates({"other": 1.0}))))
+    of = clients(Quotas(clients=ClientRates(OTHER, OTHER)))
     async with relayed(clients=of) as wire:
         for _ in range(3):
             assert (await produced(wire, MB))[1] == 0

@@ -6,29 +6,39 @@ import math
 
 import pytest
 
-from proxy.clients.connection import ClientConnection
+from proxy.clients.connection import ANONYMOUS, ClientConnection
 from proxy.clients.throttle import MOST_COUNTED, MOST_ENTITIES, OTHER, ClientThrottle
-from proxy.quotas.client_rates import ClientRates, TrafficRates
+from proxy.quotas.client_rates import ClientRates
 from proxy.quotas.rules import Quotas
 from proxy.quotas.sections import ClientTraffic
 from tests.proxy.conversation import settings
+
+from .rates import traffic_rates
 
 PRODUCER, CONSUMER = ClientTraffic
 
 
 def quotas(
-    default: float = math.inf, globs: dict[str, float] | None = None, *, enforce: bool = True, **named: float
+    default: float = math.inf,
+    globs: dict[str, float] | None = None,
+    users: dict[str, float] | None = None,
+    *,
+    enforce: bool = True,
+    **named: float,
 ) -> Quotas:
-    rates = TrafficRates(named, tuple((globs or {}).items()), default)
-    return Quotas(clients=ClientRates(producer=rates), enforce=enforce)
+    """Quotas of client ids, and of the places ``users.…``."""
+    clients = {f"clients.{name}": rate for name, rate in {"default": default, **(globs or {}), **named}.items()}
+    return Quotas(clients=ClientRates(producer=traffic_rates({**clients, **(users or {})})), enforce=enforce)
 
 
 def throttle(of: Quotas) -> ClientThrottle:
     return ClientThrottle(settings(), of, 0.0)
 
 
-def charged(of: ClientThrottle, client_id: str | None, size: int = 1000, now: float = 0.0) -> ClientConnection:
-    connection = ClientConnection(of)
+def charged(
+    of: ClientThrottle, client_id: str | None, size: int = 1000, now: float = 0.0, user: str | None = ANONYMOUS
+) -> ClientConnection:
+    connection = ClientConnection(of, user)
     entity = connection.entity(client_id, PRODUCER, now)
     assert entity is not None
     connection.charge(entity, size, now)
@@ -51,8 +61,58 @@ def test_connections_of_an_entity_share_its_budget(of: Quotas, one: str | None, 
     assert charged(clients, other).throttle_time_ms(0.0) == (1750 if share else 750)
 
 
+@pytest.mark.parametrize(
+    ("users", "one", "other", "share"),
+    [
+        ({"users.alice": 1000}, ("alice", "a"), ("alice", "b"), True),
+        ({"users.default": 1000}, ("alice", "a"), ("alice", "b"), True),
+        ({"users.default": 1000}, ("alice", "a"), ("bob", "a"), False),  # as in Kafka, each other user by itself
+        ({"users.a*": 1000}, ("alice", "a"), ("albert", "a"), True),
+        ({"users.alice.clients.a": 1000, "users.alice": 1000}, ("alice", "a"), ("alice", "b"), False),
+        ({"users.alice.clients.default": 1000}, ("alice", "a"), ("alice", "b"), False),
+        ({"users.default.clients.a": 1000}, ("alice", "a"), ("bob", "a"), False),
+        ({"users.a*.clients.default": 1000}, ("alice", "a"), ("albert", "a"), True),
+        ({"clients.default": 1000}, ("alice", "a"), ("bob", "a"), True),  # a client id of whatever user
+    ],
+)
+def test_connections_of_users(
+    users: dict[str, float], one: tuple[str, str], other: tuple[str, str], share: bool
+) -> None:
+    clients = throttle(quotas(users=users))
+    assert charged(clients, one[1], user=one[0]).throttle_time_ms(0.0) == 750
+    assert charged(clients, other[1], user=other[0]).throttle_time_ms(0.0) == (1750 if share else 750)
+
+
+def test_a_connection_is_charged_to_the_user_that_it_has_now() -> None:
+    clients = throttle(quotas(5000, users={"users.alice": 1000}))
+    connection = charged(clients, "app", size=1)
+    for user, label in (("alice", "users.alice"), (None, "app"), ("alice", "users.alice")):
+        connection.authenticated(user)
+        entity = connection.entity("app", PRODUCER, 0.0)
+        assert (entity and entity.label) == label
+
+
+def test_a_client_id_that_reads_like_a_user_is_told_from_it() -> None:
+    clients = throttle(quotas(1000, users={"users.alice": 1000}))
+    charged(clients, "app", user="alice")
+    charged(clients, "users.alice", user="bob", size=7)
+    assert clients.passed_bytes == {("users.alice", PRODUCER): 1000, ("clients.users.alice", PRODUCER): 7}
+
+
+def test_too_many_users_share_a_budget_for_each_section() -> None:
+    clients = throttle(quotas(5000, users={"users.default.clients.etl": 1000}))
+    for number in range(MOST_ENTITIES):
+        charged(clients, "etl", user=f"user-{number}")
+    assert charged(clients, "etl", user="new").throttle_time_ms(0.0) == 750
+    assert charged(clients, "etl", user="newer").throttle_time_ms(0.0) == 1750
+    assert charged(clients, "app", user="new", size=6250).throttle_time_ms(0.0) == 1000  # 5000 B/s, 1250 B of burst
+    assert len({label for label, _ in clients.passed_bytes}) == MOST_COUNTED + 1
+
+
 def test_both_kinds_of_traffic_have_budgets_of_their_own() -> None:
-    clients = throttle(Quotas(clients=ClientRates(TrafficRates({"a": 1000}), TrafficRates({"a": 2000}))))
+    clients = throttle(
+        Quotas(clients=ClientRates(traffic_rates({"clients.a": 1000}), traffic_rates({"clients.a": 2000})))
+    )
     connection = charged(clients, "a")
     entity = connection.entity("a", CONSUMER, 0.0)
     assert entity is not None
@@ -109,7 +169,7 @@ def test_a_connection_finds_the_new_budget_when_its_entity_was_forgotten() -> No
         charged(clients, f"id-{number}", now=10.0)
     entity = connection.entity("a", PRODUCER, 10.0)
     assert entity is not None
-    assert entity is clients.entity("a", PRODUCER, 10.0)
+    assert entity is clients.entity(ANONYMOUS, "a", PRODUCER, 10.0)
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from proxy.observing.site import lists_openmetrics
 from proxy.process.supervision import Task
 from proxy.quota_files.reload import ReloadResult, ReloadStatistics
 from proxy.quotas import Change, Deadline, Quotas, RateSource, RoleQuota
-from proxy.quotas.client_rates import ClientRates, TrafficRates
+from proxy.quotas.client_rates import ClientRates
 from proxy.quotas.finer_rates import Entity
 from proxy.quotas.sections import ClientTraffic
 from proxy.rates.choice import Choice, HeldBy, Observed
@@ -28,6 +28,7 @@ from proxy.rates.role_rate import RoleRate
 from proxy.rates.signals import Signal
 from proxy.roles import Role
 from proxy.statistics.counters import RoleStatistics, Statistics
+from tests.proxy.clients.rates import traffic_rates
 from tests.proxy.conversation import MIB, settings
 
 if TYPE_CHECKING:
@@ -95,7 +96,7 @@ def sources(*, partition_rates: list[PartitionRate] | None = None) -> Sources:
 
 def client_of_1000_bytes_per_second() -> ClientThrottle:
     """Its producer has sent a second's worth and the burst."""
-    clients = ClientThrottle(settings(), Quotas(clients=ClientRates(TrafficRates({"app": 1000.0}))), 0.0)
+    clients = ClientThrottle(settings(), Quotas(clients=ClientRates(traffic_rates({"clients.app": 1000.0}))), 0.0)
     connection = ClientConnection(clients)
     entity = connection.entity("app", ClientTraffic.PRODUCER, 0.0)
     assert entity is not None

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from proxy.errors import ConfigurationError
-from proxy.quotas.client_rates import ClientQuota, ClientRates
 from proxy.quotas.override import Override, PlacedValue, layer_of, said, validated
 from proxy.quotas.reading import MOST_CLIENTS, parse_quotas
 from proxy.quotas.rules import effective
 from proxy.quotas.sections import ClientTraffic
+
+if TYPE_CHECKING:
+    from proxy.quotas.client_rates import ClientQuota, ClientRates
 
 NOW = datetime(2026, 11, 1, 12, tzinfo=UTC)
 LATER = NOW + timedelta(hours=1)
@@ -43,28 +45,37 @@ def rates(now: datetime = NOW, text: str = FILE, *changes: tuple[str, str, Any])
     return effective(quota_file, 101, now).clients
 
 
+Found = tuple[str, float] | None
+"""The entity and its bytes per second."""
+
+
+def found(quota: ClientQuota | None) -> Found:
+    return None if quota is None else (str(quota.entity), quota.bytes_per_second)
+
+
 @pytest.mark.parametrize(
     ("client_id", "traffic", "quota"),
     [
-        ("etl", PRODUCER, ClientQuota("etl", 10 * 2**20)),
-        ("etl", CONSUMER, ClientQuota("etl", 2000)),  # its own section says no such rate
-        ("etl-1", PRODUCER, ClientQuota("etl-1", 2**20)),
-        ("etl-1", CONSUMER, ClientQuota("etl-*", 3000)),
-        ("etl-night-1", CONSUMER, ClientQuota("etl-night-*", 4000)),
+        ("etl", PRODUCER, ("clients.etl", 10 * 2**20)),
+        ("etl", CONSUMER, ("clients.etl", 2000)),  # its own section says no such rate
+        ("etl-1", PRODUCER, ("clients.etl-1", 2**20)),
+        ("etl-1", CONSUMER, ("clients.etl-*", 3000)),
+        ("etl-night-1", CONSUMER, ("clients.etl-night-*", 4000)),
         ("web.1", PRODUCER, None),
         ("web.1", CONSUMER, None),
-        ("other", CONSUMER, ClientQuota("other", 2000)),  # a quota for each client id, as in Kafka
-        ("", CONSUMER, ClientQuota("", 2000)),
+        ("other", CONSUMER, ("clients.other", 2000)),  # a quota for each client id, as in Kafka
+        ("", CONSUMER, ("clients.", 2000)),
     ],
 )
+@pytest.mark.parametrize("user", [None, "ANONYMOUS", "alice"])
 def test_the_most_specific_section_says_each_rate(
-    client_id: str, traffic: ClientTraffic, quota: ClientQuota | None
+    client_id: str, traffic: ClientTraffic, quota: Found, user: str | None
 ) -> None:
-    assert rates().of(traffic).of(client_id) == quota
+    assert found(rates().of(traffic).of(user, client_id)) == quota
 
 
 def test_a_section_ends() -> None:
-    assert rates(LATER).consumer.of("etl-night-1") == ClientQuota("etl-*", 3000)
+    assert found(rates(LATER).consumer.of(None, "etl-night-1")) == ("clients.etl-*", 3000)
     quotas = effective(parse_quotas(FILE.encode()), 101, NOW)
     assert quotas.next_change == LATER
     assert not quotas.means_the_same_as(effective(parse_quotas(FILE.encode()), 101, LATER))
@@ -79,32 +90,33 @@ def test_without_sections_no_client_has_a_quota() -> None:
 @pytest.mark.parametrize(
     ("change", "client_id", "quota"),
     [
-        (("clients.etl-1", "consumer_byte_rate", 7), "etl-1", ClientQuota("etl-1", 7)),
+        (("clients.etl-1", "consumer_byte_rate", 7), "etl-1", ("clients.etl-1", 7)),
         (("clients.etl-*", "consumer_byte_rate", "unlimited"), "etl-1", None),
         # What an override says of a glob hides what the file says of the names that it matches.
-        (("clients.et*", "consumer_byte_rate", 7), "etl", ClientQuota("et*", 7)),
-        (("clients.default", "consumer_byte_rate", 7), "other", ClientQuota("other", 7)),
-        (("clients.default", "consumer_byte_rate", 7), "etl-1", ClientQuota("etl-*", 3000)),
+        (("clients.et*", "consumer_byte_rate", 7), "etl", ("clients.et*", 7)),
+        (("clients.default", "consumer_byte_rate", 7), "other", ("clients.other", 7)),
+        (("clients.default", "consumer_byte_rate", 7), "etl-1", ("clients.etl-*", 3000)),
     ],
 )
-def test_overrides_go_before_the_file(change: tuple[str, str, Any], client_id: str, quota: ClientQuota | None) -> None:
-    assert rates(NOW, FILE, change).consumer.of(client_id) == quota
+def test_overrides_go_before_the_file(change: tuple[str, str, Any], client_id: str, quota: Found) -> None:
+    assert found(rates(NOW, FILE, change).consumer.of(None, client_id)) == quota
 
 
 @pytest.mark.parametrize(
     ("place", "key", "layers"),
     [
-        ("clients.etl", "producer_byte_rate", ["clients.etl", "default"]),
-        ("clients.etl-1", "consumer_byte_rate", ['clients."etl-*"', "default"]),
+        ("clients.etl", "producer_byte_rate", ["clients.etl", "clients.default", "default"]),
+        ("clients.etl-1", "consumer_byte_rate", ['clients."etl-*"', "clients.default", "default"]),
         ("clients.other", "consumer_byte_rate", ["clients.default", "default"]),
         ("clients.default", "producer_byte_rate", ["clients.default", "default"]),
-        ("clients.web.1", "producer_byte_rate", ['clients."web.1"', "default"]),
+        ("clients.etl-*", "consumer_byte_rate", ['clients."etl-*"', "clients.default", "default"]),
+        ("clients.web.1", "producer_byte_rate", ['clients."web.1"', "clients.default", "default"]),
     ],
 )
 def test_the_layer_of_each_value_is_told(place: str, key: str, layers: list[str]) -> None:
-    found = said(parse_quotas(FILE.encode()), 101, NOW, place, key)
-    assert [each.layer for each in found] == layers
-    assert found[-1].value == "unlimited"
+    told = said(parse_quotas(FILE.encode()), 101, NOW, place, key)
+    assert [each.layer for each in told] == layers
+    assert told[-1].value == "unlimited"
 
 
 @pytest.mark.parametrize(
@@ -119,7 +131,7 @@ def test_the_layer_of_each_value_is_told(place: str, key: str, layers: list[str]
         ("[clients.a]\nleader.replication.throttled.replicas = '*'", "unknown key"),
         (
             "".join(f"[clients.a{number}]\nconsumer_byte_rate = 1\n" for number in range(MOST_CLIENTS + 1)),
-            f"clients: expected at most {MOST_CLIENTS} clients, found {MOST_CLIENTS + 1}",
+            f"clients: expected at most {MOST_CLIENTS} sections of clients and users, found {MOST_CLIENTS + 1}",
         ),
     ],
 )
