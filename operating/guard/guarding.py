@@ -97,7 +97,7 @@ class Guarding:
         # is allowed.
         lead_seconds = 2 * (time.monotonic() - began)
         guard = Guard(self._after_seconds, time.monotonic(), lead_seconds=lead_seconds)
-        say("guard_started", broker=self._broker, asked=self._asked, after_seconds=self._after_seconds)
+        say("guard_started", broker=self._broker, socket=self._asked, after_seconds=self._after_seconds)
         with self._signals():
             try:
                 self._watch(guard)

@@ -182,9 +182,9 @@ class Current(Generic[_T]):
             return
         self.value = await in_thread(self._make, limiter=FILE_THREADS)
         self._seen, self._said = seen, None
-        self._log.info("webhook_file_read", what=self._what)
+        self._log.info("webhook_file_read", file=self._what)
 
     def _refused(self, why: str) -> None:
         if self._said != why:
-            self._log.error("webhook_file_refused", what=self._what, error=why)
+            self._log.error("webhook_file_refused", file=self._what, error=why)
         self._said = why

@@ -80,7 +80,7 @@ async def follow(question: Question[_Found], brokers: Iterable[Broker], log: Log
             found = await first_answer(brokers, question.ask)
         except NoBrokerAnswersError as error:
             if is_answered:
-                log.warning("cluster_question_unanswered", question=question.name, error=str(error))
+                log.warning("cluster_request_failed", request=question.name, error=str(error))
             is_answered, pause = False, max(pause, question.retry_seconds)
         else:
             is_answered = True

@@ -101,7 +101,7 @@ class KeptTlsSockets:
         """
         if not self._kept:
             return
-        self._log.info("tls_kept", ends=self.count)
+        self._log.info("tls_sockets_kept", ends=self.count)
         async with trio.open_nursery() as nursery:
             for run in (self.rest, *beside):
                 nursery.start_soon(run)

@@ -147,7 +147,7 @@ def log_unraisable(log: Log) -> Iterator[None]:
     """
 
     def tell(found: sys.UnraisableHookArgs) -> None:
-        log.warning("error_not_raised", error=f"{found.exc_type.__name__}: {found.exc_value}")
+        log.warning("unraisable_error", error=f"{found.exc_type.__name__}: {found.exc_value}")
 
     before, sys.unraisablehook = sys.unraisablehook, tell
     try:

@@ -82,5 +82,5 @@ class LastGoodKeeper:
     def _failed(self, error: str) -> None:
         self.writes["failed"] += 1
         if error != self.error:
-            self._log.warning("quotas_not_kept", error=error)
+            self._log.warning("quotas_save_failed", error=error)
         self.error = error

@@ -146,14 +146,15 @@ class QuotaWatch:
         loaded = NOTHING_LOADED if overrides is None else load(overrides, broker_id)
         watch = cls(path, start.quota_file, broker_id=broker_id, log=log, starts=start.starts, overrides=loaded)
         if loaded.problem is not None:
-            log.error("overrides_unreadable", error=loaded.problem, in_force=len(loaded.overrides))
+            log.error("overrides_unreadable", error=loaded.problem, overrides_in_force=len(loaded.overrides))
         watch.source, watch._written = start.source, start.content
         if start.error is not None:
             watch.statistics.outcomes[ReloadResult.FAILED] += 1
             watch.statistics.last_reload_successful = False
             watch.statistics.last_success_timestamp_seconds = start.saved_at
             watch.statistics.last_error = start.error
-            in_force = {"in_force": start.source.value, "hash": start.quota_file.hash, "saved_at": start.saved_at}
+            saved_at = None if start.saved_at is None else datetime.fromtimestamp(start.saved_at, UTC)
+            in_force = {"in_force": start.source.value, "hash": start.quota_file.hash, "saved_at": saved_at}
             log.error("quotas_bad_at_start", path=str(path), error=start.error, state=start.state_said, **in_force)
         watch.never_changes = answers(path) and is_mounted_alone(path)
         if watch.never_changes:

@@ -156,7 +156,7 @@ def as_the_unit_says(booted: Booted) -> None:
     assert status["Uid"].split() == [booted.run("id -u kafka-throttle")] * 4
     # The last good quotas are kept where the unit may write.
     assert booted.run("ls -A /var/lib/kafka-throttle-sidecar") == "quotas.toml.last-good"
-    assert "quotas_not_kept" not in booted.run(f"journalctl --no-pager --unit={UNIT}")
+    assert "quotas_save_failed" not in booted.run(f"journalctl --no-pager --unit={UNIT}")
     print(f"{booted.image}: {booted.run('systemctl --version | head -n 1')}: exposed {found[1]}")  # noqa: T201
 
 

@@ -147,7 +147,7 @@ async def test_where_nobody_answers_nothing_is_bounded_by_it_and_it_is_told_once
     scene = Scene()
     async with scene.asking(None, monkeypatch):
         await trio.sleep(RACKS_SECONDS)
-    assert scene.log.events == ["cluster_question_unanswered"]
+    assert scene.log.events == ["cluster_request_failed"]
     assert scene.changes == 0
     assert sum(scene.talk.asked_for(scene.talk.ask()).values()) == MIB
 

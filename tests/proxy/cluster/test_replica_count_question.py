@@ -221,5 +221,5 @@ async def test_where_nobody_answers_all_are_alike_and_it_is_told_once(
     asked = Asked(silent=True)
     monkeypatch.setattr(broker_client, "open_stream", asked.connect)
     log = await running(asked, [behind(["t"])], needs, 3 * RETRY_SECONDS)
-    assert log.events == ["cluster_question_unanswered"]
+    assert log.events == ["cluster_request_failed"]
     assert not needs.is_any

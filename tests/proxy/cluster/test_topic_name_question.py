@@ -172,7 +172,7 @@ class Asking:
 
     @property
     def failures(self) -> list[str]:
-        return [line["error"] for line in self.log.lines if line["event"] == "cluster_question_unanswered"]
+        return [line["error"] for line in self.log.lines if line["event"] == "cluster_request_failed"]
 
 
 async def eventually(true: Callable[[], bool], within: float = 60.0) -> None:

@@ -105,6 +105,6 @@ async def test_a_failure_is_logged_once_and_again_only_after_an_answer(autojump_
         nursery.cancel_scope.cancel()
     assert slow.learnt[3] == "new"
     assert log.lines == [
-        {"event": "cluster_question_unanswered", "level": "warning", "question": "slow", "error": error}
+        {"event": "cluster_request_failed", "level": "warning", "request": "slow", "error": error}
         for error in ["old:9092: the broker closed the connection"] * 2
     ]

@@ -206,7 +206,7 @@ async def test_what_is_encrypted_goes_on_by_way_of_the_process_that_encrypts_it(
         assert behind < MESSAGES
         assert first.running
     assert [line["connections"] for line in sidecar.events("taken_over")] == [1, 1]
-    assert [line["ends"] for line in sidecar.events("tls_kept")] == [2]
+    assert [line["ends"] for line in sidecar.events("tls_sockets_kept")] == [2]
     assert [line["cause"] for line in sidecar.events("connection_closed")][:2] == ["handed_over", "handed_over"]
     assert [process.exit_status for process in (first, second, third)] == [0, 0, 0]
 
@@ -224,7 +224,7 @@ async def only_encrypting(folder: Path) -> AsyncIterator[tuple[Sidecar, Embedded
                 nursery.start_soon(follower.run, "127.0.0.1", sidecar.port(), secured.dials)
                 await follower.progress.wait()
                 await sidecar.start("--take-over")
-                await sidecar.logged("tls_kept")
+                await sidecar.logged("tls_sockets_kept")
                 yield sidecar, follower
                 nursery.cancel_scope.cancel()
     finally:

@@ -28,5 +28,5 @@ def test_an_error_that_nobody_can_be_told_of_is_in_the_log_alone(capfd: pytest.C
         Fails()
         gc.collect()
     assert sys.unraisablehook is before
-    assert [(line["event"], line["error"]) for line in log.lines] == [("error_not_raised", "ValueError: not now")]
+    assert [(line["event"], line["error"]) for line in log.lines] == [("unraisable_error", "ValueError: not now")]
     assert capfd.readouterr().err == ""

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import time
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import pytest
@@ -75,6 +76,7 @@ async def test_a_bad_file_means_the_last_good_one(path: Path, state: Path, damag
         ("quotas_bad_at_start", "error", "last_good")
     ]
     assert str(path) in str(log.lines[0]["error"])
+    assert log.lines[0]["saved_at"] == datetime(1970, 1, 1, 0, 20, 34, tzinfo=UTC)
     assert (await watch.reload("watch")).result is ReloadResult.FAILED
     assert log.events == ["quotas_bad_at_start"], "said once, as long as it is the same"
     assert watch.source is Source.LAST_GOOD

@@ -92,7 +92,7 @@ async def test_a_place_that_cannot_be_written_costs_a_line_and_never_the_reload(
     await until(lambda: keeper.writes["failed"] >= 3)
     write(path, b"# second")
     assert (await watch.reload("test")).error is None
-    assert [line["event"] for line in log.lines if line["level"] == "warning"] == ["quotas_not_kept"]
+    assert [line["event"] for line in log.lines if line["level"] == "warning"] == ["quotas_save_failed"]
     assert keeper.error is not None
     assert str(state) in keeper.error
     make(folder)
@@ -150,7 +150,7 @@ async def test_a_disk_that_hangs_is_said_and_written_to_once_it_answers(
     nursery.start_soon(keeper.run)
     await until(lambda: keeper.writes["failed"] >= 3)
     assert keeper.error == f"{state}: cannot be written: no answer within 0.05 s"
-    assert log.events == ["quotas_not_kept"]
+    assert log.events == ["quotas_save_failed"]
     answers.set()
     await until(lambda: keeper.error is None)
     assert kept(state) == b"# first"
