@@ -1,13 +1,14 @@
 """What client quotas mean for one connection: which entities it is of, and until when it is muted (KIP-219).
 
-    Produce ── charged when it goes on ──┐
-    Fetch ──── charged when its answer   ├─▶ over quota: muted for the throttle time, of which the answers in
-               begins to go on ──────────┘    flight tell what is left (`throttle_time_ms`)
+    Produce ── charged when it has gone on ─┐
+    Fetch ──── charged when its answer      ├─▶ over quota: muted for the throttle time, of which the answers in
+               begins to go on ─────────────┘    flight tell what is left (`throttle_time_ms`)
     Fetch, while its entity is over quota ──▶ answered here, where that is right; nothing is charged
 
 Nothing is read from a muted connection; answers to what was read before go on. A broker reads the next request after
 it has answered the last one, and begins to mute then. Here several may be in flight, so the mute begins when the bytes
-are charged. Pure: time is an argument. Invariant: the mute of a connection ends no later than its entities' debts.
+are charged; but a Fetch waits for the answer to the one before it, as nobody knows what that will bring. Pure: time is
+an argument. Invariant: the mute of a connection ends no later than its entities' debts.
 """
 
 from __future__ import annotations

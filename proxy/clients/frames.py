@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import struct
 from collections import deque
-from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from protocol.errors import ProtocolError
@@ -64,18 +63,19 @@ MOST_HEADER_BYTES = 64
 none in headers."""
 
 
-def attach_clients(throttle: ClientThrottle, exchange: InFlightRequests, now: float) -> Callable[[], None]:
+def attach_clients(throttle: ClientThrottle, exchange: InFlightRequests, now: float) -> Callable[[float], None]:
     """Let client quotas take part in a connection of the ingress, and return the way to end that. The egress carries
     what brokers ask of each other."""
     if exchange.link.throttle.role is not Role.LEADER:
         return _nothing
     frames = ClientFrames(exchange, throttle)
     throttle.attach(frames, now)
-    return partial(throttle.detach, frames)
+    return frames.close
 
 
-def _nothing() -> None:
+def _nothing(now: float) -> None:
     """End nothing: no client quotas take part."""
+    del now
 
 
 class _Awaited(NamedTuple):
@@ -88,6 +88,15 @@ class _Awaited(NamedTuple):
     entity: Entity
 
 
+class _Sending(NamedTuple):
+    """A Produce that is on its way to the broker."""
+
+    entity: Entity
+    begins_at: int
+    """The bytes of requests that the connection had passed before it."""
+    total: int
+
+
 class ClientFrames:
     """The client quotas' part in one connection of the ingress."""
 
@@ -96,6 +105,10 @@ class ClientFrames:
         self._exchange = exchange
         self._throttle = throttle
         self._awaited: deque[_Awaited] = deque()
+        self._sending: _Sending | None = None
+        """The last Produce of a client with a quota until all of it has gone on."""
+        self._last_fetch = 0
+        """Number of the last Fetch of a client with a quota among the connection's requests."""
         self._exempt: tuple[int, bytes, int] | None = None
         """API key and client id of the last request whose client has no quota, in the quotas of that generation."""
 
@@ -103,6 +116,18 @@ class ClientFrames:
     def muted_until(self) -> float:
         """When requests are read again, by Trio's clock."""
         return self.client.muted_until
+
+    @property
+    def awaits_fetch(self) -> bool:
+        """A Fetch of a client with a quota is in flight; the next one waits for its answer, which is charged first."""
+        pending = self._exchange.correlator.pending
+        oldest = pending[0][1] if pending else None
+        return oldest is not None and oldest[0] <= self._last_fetch and self._throttle.enforce
+
+    def close(self, now: float) -> None:
+        """Take no more part in the connection, which has ended."""
+        self.request_sent(now)
+        self._throttle.detach(self)
 
     def quotas_changed(self, now: float) -> None:
         """Take part in the connection if any client has a quota, or a session's epochs have to be translated on."""
@@ -151,11 +176,11 @@ class ClientFrames:
         if traffic is ClientTraffic.CONSUMER and (entity is not None or self.client.epochs.answered):
             return self._fetch(window, head, total, entity, now)
         if entity is not None:
-            return self._produce(window, head, total, entity, now)
+            return self._produce(window, head, total, entity)
         self._exempt = exempt
         return None
 
-    def _produce(self, window: Window, head: RequestHead, total: int, entity: Entity, now: float) -> Step | None:
+    def _produce(self, window: Window, head: RequestHead, total: int, entity: Entity) -> Step | None:
         end = min(window.end, window.start + total)
         expects = expects_response(head, window.buffer, end)
         if expects is None:
@@ -163,8 +188,18 @@ class ClientFrames:
         self._exchange.sent(head, expects_response=expects)
         if expects:
             self._awaited.append(_Awaited(self._exchange.frames, API_PRODUCE, head.api_version, entity))
-        self.client.charge(entity, total - LENGTH_PREFIX_BYTES, now)
+        self._sending = _Sending(entity, self._exchange.relayed.request_bytes, total)
         return total
+
+    def request_sent(self, now: float) -> None:
+        """Charge the Produce that has gone on, or as much of it as has: its length is only what a client claims."""
+        if self._sending is None:
+            return
+        entity, begins_at, total = self._sending
+        self._sending = None
+        size = min(self._exchange.relayed.request_bytes - begins_at, total) - LENGTH_PREFIX_BYTES
+        if size > 0:
+            self.client.charge(entity, size, now)
 
     def _fetch(
         self, window: Window, head: RequestHead, total: int, entity: Entity | None, now: float
@@ -181,6 +216,8 @@ class ClientFrames:
         fetch = peek_consumer_fetch(head, window.buffer, window.start + LENGTH_PREFIX_BYTES, window.start + needed)
         if fetch is None:
             return None
+        if entity is not None and self.awaits_fetch:
+            return HELD
         if entity is not None and is_held_whole:
             session_id = self.client.answer_session(entity, *fetch.session, lists_nothing=fetch.lists_nothing, now=now)
             if session_id is not None:
@@ -196,6 +233,7 @@ class ClientFrames:
             return
         if self._throttle.enforce:
             lower_limits(fetch, window.memory, entity.budget.largest_response_bytes)
+        self._last_fetch = self._exchange.frames
         self._awaited.append(_Awaited(self._exchange.frames, API_FETCH, head.api_version, entity))
 
     def _empty_response(self, head: RequestHead, session_id: int, now: float) -> bytes:

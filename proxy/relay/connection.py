@@ -93,7 +93,7 @@ async def relay(
     dial: Dial = connect,
     reaper: Reaper | None = None,
     restore: Callable[[Connection], object] | None = None,
-    clients: Callable[[InFlightRequests, float], Callable[[], None]] | None = None,
+    clients: Callable[[InFlightRequests, float], Callable[[float], None]] | None = None,
 ) -> None:
     """Relay `follower` to `upstream` until either ends or a drain closes it. Never raises but Cancelled.
 
@@ -125,7 +125,7 @@ async def relay(
             if connection is None or end not in connection.left:
                 end.close()
         if detach is not None:
-            detach()
+            detach(trio.current_time())
         exchange.close(trio.current_time())
         throttle.statistics.connections -= 1
         throttle.statistics.ended[(exchange.cause or Cause.DRAINED).value] += 1

@@ -140,7 +140,13 @@ class ClientQuotas(Protocol):
     def muted_until(self) -> float:
         """Until then, by Trio's clock, nothing is read from the client."""
 
+    @property
+    def awaits_fetch(self) -> bool:
+        """A client's Fetch is in flight, and the next one waits for its answer."""
+
     def request(self, window: Window, now: float) -> Step | Answer | None: ...
+
+    def request_sent(self, now: float) -> None: ...
 
     def response(self, window: Window, now: float) -> Step | None: ...
 
@@ -249,6 +255,8 @@ class InFlightRequests:
         """Reading from the follower may go on, because no more than half of the requests that may be in flight still
         are. If it went on at the first answer, it would stop and start again for each request."""
         if self.service is HANDING or (self.answer is DECIDED and self.request is not NO_REQUEST):
+            return False
+        if self.clients is not None and self.clients.awaits_fetch:
             return False
         return self.opaque is not None or (
             self.correlator.in_flight <= MOST_IN_FLIGHT // 2 and len(self._fetches) <= MOST_DECIDED_IN_FLIGHT // 2

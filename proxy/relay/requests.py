@@ -130,7 +130,9 @@ class RequestReader:
         return self.has_begun
 
     def on_sent(self) -> bool:
-        """Learn nothing from a request that has gone on; true unless a request is held."""
+        """Let client quotas charge a request that has gone on; true unless a request is held."""
+        if self._exchange.clients is not None:
+            self._exchange.clients.request_sent(self._clock())
         return self.decision.held is None
 
     def _whole_fetch(self, window: Window) -> Step | None:
