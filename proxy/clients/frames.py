@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import struct
 from collections import deque
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from protocol.errors import ProtocolError
 from protocol.fetch.consumer import bytes_to_peek, lower_limits, peek_consumer_fetch
@@ -41,7 +41,8 @@ from ..relay.transfer import Need
 from ..relay.transport import HELD
 from ..roles import Role
 from ..throttle.decision import Answer
-from .connection import ClientConnection
+from .authentication import SASL_APIS, Authentication
+from .connection import ANONYMOUS, ClientConnection
 from .session_epochs import SessionEpochs
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ if TYPE_CHECKING:
     from protocol.wire.headers import RequestHead
 
     from ..relay.direction import Step
-    from ..relay.in_flight import InFlightRequests
+    from ..relay.in_flight import ClientState, InFlightRequests
     from ..relay.transfer import Window
     from .throttle import ClientThrottle, Entity
 
@@ -63,12 +64,17 @@ MOST_HEADER_BYTES = 64
 none in headers."""
 
 
-def attach_clients(throttle: ClientThrottle, exchange: InFlightRequests, now: float) -> Callable[[float], None]:
+def attach_clients(
+    throttle: ClientThrottle, exchange: InFlightRequests, now: float, *, user: str = ANONYMOUS
+) -> Callable[[float], None]:
     """Let client quotas take part in a connection of the ingress, and return the way to end that. The egress carries
-    what brokers ask of each other."""
+    what brokers ask of each other.
+
+    `user`: the client's, until it authenticates by SASL.
+    """
     if exchange.link.throttle.role is not Role.LEADER:
         return _nothing
-    frames = ClientFrames(exchange, throttle)
+    exchange.attached_clients = frames = ClientFrames(exchange, throttle, user)
     throttle.attach(frames, now)
     return frames.close
 
@@ -97,11 +103,15 @@ class _Sending(NamedTuple):
     total: int
 
 
+_Exempt: TypeAlias = tuple[int, bytes, str | None, int]
+
+
 class ClientFrames:
     """The client quotas' part in one connection of the ingress."""
 
-    def __init__(self, exchange: InFlightRequests, throttle: ClientThrottle) -> None:
-        self.client = ClientConnection(throttle)
+    def __init__(self, exchange: InFlightRequests, throttle: ClientThrottle, user: str = ANONYMOUS) -> None:
+        self.client = ClientConnection(throttle, user)
+        self.authentication = Authentication(exchange, self.client)
         self._exchange = exchange
         self._throttle = throttle
         self._awaited: deque[_Awaited] = deque()
@@ -109,8 +119,9 @@ class ClientFrames:
         """The last Produce of a client with a quota until all of it has gone on."""
         self._last_fetch = 0
         """Number of the last Fetch of a client with a quota among the connection's requests."""
-        self._exempt: tuple[int, bytes, int] | None = None
-        """API key and client id of the last request whose client has no quota, in the quotas of that generation."""
+        self._exempt: _Exempt | None = None
+        """API key, client id and user of the last request whose client has no quota, in the quotas of that
+        generation."""
 
     @property
     def muted_until(self) -> float:
@@ -130,33 +141,54 @@ class ClientFrames:
         self._throttle.detach(self)
 
     def quotas_changed(self, now: float) -> None:
-        """Take part in the connection if any client has a quota, or a session's epochs have to be translated on."""
         self.client.quotas_changed(now)
-        self._exchange.clients = self if self._throttle.is_needed or self.client.epochs.answered else None
+        self._take_part()
 
-    def state(self, now: float) -> tuple[float, int, int]:
-        """Return for how many seconds the connection is still muted, and the session id and the number of requests that
-        were answered here, for another process to go on from."""
-        epochs = self.client.epochs
-        return max(self.client.muted_until - now, 0.0), epochs.session_id, epochs.answered
+    def _take_part(self) -> bool:
+        """Take part in the connection while it authenticates, if any client has a quota, or if a session's epochs have
+        to be translated on. Return whether it does for one of the latter reasons."""
+        has_quotas = self._throttle.is_needed or self.client.epochs.answered > 0
+        self._exchange.clients = self if has_quotas or self.authentication.is_open else None
+        return has_quotas
 
-    def restore(self, muted_until: float, session_id: int, answered: int) -> None:
+    def state(self, now: float) -> ClientState:
+        """Return what another process needs to go on."""
+        client, authentication = self.client, self.authentication
+        muted_seconds = max(client.muted_until - now, 0.0)
+        epochs = client.epochs
+        return (
+            muted_seconds,
+            epochs.session_id,
+            epochs.answered,
+            client.user,
+            authentication.mechanism,
+            authentication.named,
+        )
+
+    def restore(self, state: ClientState, now: float) -> None:
         """Go on from what `state` returned in another process."""
-        self.client.muted_until = muted_until
+        muted_seconds, session_id, answered, user, mechanism, named = state
+        self.client.muted_until = now + muted_seconds
         self.client.epochs = SessionEpochs(session_id, answered)
+        self.client.authenticated(user)
+        self.authentication.mechanism, self.authentication.named = mechanism, named
 
     def request(self, window: Window, now: float) -> Step | Answer | None:
         """Charge the request at the window's start, if its client has a quota, or have it answered here."""
         if self.client.muted_until > now:
             return HELD
+        if self.authentication.is_open:
+            step = self.authentication.request(window)
+            if step is not None or not self._take_part():
+                return step
         if window.size < REQUEST_START_BYTES:
             return None
         _, api_key, _, _, client_id_bytes = REQUEST_START.unpack_from(window.buffer, window.start)
         if api_key not in TRAFFIC:
-            return None
+            return self._authenticate_again(window) if api_key in SASL_APIS else None
         client_id_at = window.start + REQUEST_START_BYTES
         client_id = window.buffer[client_id_at : client_id_at + max(client_id_bytes, 0)]
-        exempt = api_key, client_id, self._throttle.generation
+        exempt = api_key, client_id, self.client.user, self._throttle.generation
         if exempt == self._exempt:
             return None
         try:
@@ -164,9 +196,11 @@ class ClientFrames:
         except ProtocolError:
             return None  # the reader counts what cannot be read
 
-    def _of_client(
-        self, window: Window, traffic: ClientTraffic, exempt: tuple[int, bytes, int], now: float
-    ) -> Step | Answer | None:
+    def _authenticate_again(self, window: Window) -> Step | None:
+        self.authentication.is_open = True
+        return self.authentication.request(window)
+
+    def _of_client(self, window: Window, traffic: ClientTraffic, exempt: _Exempt, now: float) -> Step | Answer | None:
         total = LENGTH_PREFIX_BYTES + frame_size(window.buffer, window.start, maximum=MAX_FRAME_BYTES)
         end = min(window.end, window.start + total)
         head = peek_request(window.buffer, window.start + LENGTH_PREFIX_BYTES, end)
@@ -246,6 +280,8 @@ class ClientFrames:
 
     def response(self, window: Window, now: float) -> Step | None:
         """Charge the response at the window's start if it is a consumer's, and write the throttle time into it."""
+        if self.authentication.is_open and (step := self.authentication.response(window)) is not None:
+            return step
         if not self._awaited or window.size < RESPONSE_START_BYTES:
             return Need(RESPONSE_START_BYTES) if self._awaited and not window.ended else None
         size, correlation_id = RESPONSE_START.unpack_from(window.buffer, window.start)

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from protocol.wire.correlation import State
 
 from ..relay.in_flight import HANDING, Undecoded
@@ -72,7 +74,7 @@ def take(connection: Connection, now: float) -> ConnectionState:
         frames=exchange.frames,
         replica_fetches=exchange.replica_fetches,
         link=link_message(link, now),
-        clients=None if exchange.clients is None else ClientMessage(*exchange.clients.state(now)),
+        clients=None if exchange.attached_clients is None else ClientMessage(*exchange.attached_clients.state(now)),
         source=follower.source() if isinstance(follower, TlsSocket) else connection.source,
     )
 
@@ -89,9 +91,9 @@ def restore(connection: Connection, state: ConnectionState, now: float) -> None:
     exchange.frames = state.frames
     exchange.replica_fetches = state.replica_fetches
     restore_link(exchange.link, state.link, now)
-    if exchange.clients is not None and state.clients is not None:
-        muted = state.clients
-        exchange.clients.restore(now + muted.muted_seconds, muted.session_id, muted.answered)
+    if exchange.attached_clients is not None:
+        told = state.clients or ClientMessage(muted_seconds=0.0, session_id=0, answered=0)
+        exchange.attached_clients.restore(msgspec.structs.astuple(told), now)
     connection.request_reader.has_begun = state.has_begun
     if state.request_bytes:
         window = connection.request_direction.transfer.window

@@ -104,6 +104,12 @@ class ClientMessage(msgspec.Struct, frozen=True, array_like=True):
     session_id: int
     answered: int
     """How far the client's epoch in this fetch session is ahead of the broker's."""
+    user: str | None = None
+    """The user that the broker has accepted; None: it is not known, or the other process is older."""
+    mechanism: str = ""
+    """The SASL mechanism of the exchange that may be going on."""
+    named: str | None = None
+    """The user that the client has named in it."""
 
 
 class ConnectionState(msgspec.Struct, frozen=True, tag="connection"):
@@ -125,7 +131,7 @@ class ConnectionState(msgspec.Struct, frozen=True, tag="connection"):
     source: str | None = None
     """The follower's address if its socket is one end of a pair, which has none; None: the socket has the address."""
     clients: ClientMessage | None = None
-    """The client quotas' part; None: no client has a quota, or the other process is older."""
+    """The client quotas' part; None: the connection is of the egress, or the other process is older."""
     opaque_reason: str = "framing"
     """The reason why frames cannot be told apart, if they cannot: `proxy.relay.in_flight.Undecoded`. An older process
     does not send it."""

@@ -133,6 +133,10 @@ class Buffers:
         self.held -= size
 
 
+ClientState: TypeAlias = tuple[float, int, int, str | None, str, str | None]
+"""The fields of `handover.messages.ClientMessage`."""
+
+
 class ClientQuotas(Protocol):
     """Looks at each frame before its reader does; `clients.frames` says what it returns."""
 
@@ -150,9 +154,9 @@ class ClientQuotas(Protocol):
 
     def response(self, window: Window, now: float) -> Step | None: ...
 
-    def state(self, now: float) -> tuple[float, int, int]: ...
+    def state(self, now: float) -> ClientState: ...
 
-    def restore(self, muted_until: float, session_id: int, answered: int) -> None: ...
+    def restore(self, state: ClientState, now: float) -> None: ...
 
 
 class Service(enum.Enum):
@@ -216,6 +220,8 @@ class InFlightRequests:
     """The memory that all connections hold for frames that have to be whole."""
     clients: ClientQuotas | None = None
     """The client quotas' part in the connection; None: none can bound it, or it is of the egress."""
+    attached_clients: ClientQuotas | None = None
+    """The same, whether it takes part now or not; None: the connection is of the egress."""
     reading: int = 0
     """The number, from 1, of the request that has to be whole before anything is done with it, and is not yet; 0: there
     is none. A number that stays the same for too long is a request that stalls."""

@@ -1,0 +1,149 @@
+"""Reads from a connection who its user is: SASL PLAIN and SCRAM, from the first frame until another request follows.
+
+    SaslHandshake ──mechanism──▶ SaslAuthenticate, or a raw token ──user──▶ the broker accepts: the user counts
+
+`frames.ClientFrames` shows it each frame while it is open. The first request that is no part of an authentication
+closes it: from then on it costs nothing. Where some client has a quota, a re-authentication (KIP-368) opens it again.
+Elsewhere one passes unseen, in which Kafka accepts no other user.
+
+Pure: no I/O, no waiting. Invariants: every frame goes on as it came; a user counts only after the broker has accepted
+it; no token is kept, and whatever is not understood is a user that is not known.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, NamedTuple
+
+from protocol.errors import ProtocolError
+from protocol.sasl import accepting_answer, is_accepted, is_first, named_user, names_user, read_mechanism, read_token
+from protocol.wire.apis import API_SASL_AUTHENTICATE, API_SASL_HANDSHAKE, API_VERSIONS
+from protocol.wire.framing import LENGTH_PREFIX_BYTES, RESPONSE_START, RESPONSE_START_BYTES, frame_size
+from protocol.wire.headers import peek_request
+
+from ..relay.in_flight import MAX_FRAME_BYTES
+from ..relay.transfer import Need
+
+if TYPE_CHECKING:
+    from protocol.wire.framing import Bytes
+    from protocol.wire.headers import RequestHead
+
+    from ..relay.direction import Step
+    from ..relay.in_flight import InFlightRequests
+    from ..relay.transfer import Window
+    from .connection import ClientConnection
+
+SASL_APIS = frozenset({API_SASL_HANDSHAKE, API_SASL_AUTHENTICATE})
+MOST_TOKEN_BYTES = 64 * 1024
+"""The longest frame that is read for a user. PLAIN and SCRAM have some hundred bytes; the window holds 128 KiB."""
+
+
+class _Attempt(NamedTuple):
+    """A token in flight."""
+
+    number: int | None
+    """The number of its request among the connection's; None: it has no header."""
+    version: int
+    mechanism: str
+    user: str | None
+
+
+class Authentication:
+    """The exchange of one connection, and the user that its client has named last."""
+
+    __slots__ = ("_attempts", "_client", "_exchange", "is_open", "mechanism", "named")
+
+    def __init__(self, exchange: InFlightRequests, client: ClientConnection) -> None:
+        self.is_open = True
+        """Frames are to be shown: a part of an exchange may follow, or an answer to one."""
+        self.mechanism = ""
+        self.named: str | None = None
+        """The user that the client has named in the exchange that is going on; None: none that is known."""
+        self._exchange = exchange
+        self._client = client
+        self._attempts: deque[_Attempt] = deque()
+
+    def request(self, window: Window) -> Step | None:
+        """Note what the frame at the window's start says about its user, and return how it goes on; None: by others,
+        who read it as well."""
+        try:
+            total = LENGTH_PREFIX_BYTES + frame_size(window.buffer, window.start, maximum=MAX_FRAME_BYTES)
+        except ProtocolError:
+            return None  # the reader says what is wrong
+        end = min(window.end, window.start + total)
+        try:
+            head = peek_request(window.buffer, window.start + LENGTH_PREFIX_BYTES, end)
+        except ProtocolError:
+            head = None
+        else:
+            if head is None and end - window.start < total and not window.ended:
+                return None  # the reader waits for the header
+        if self._exchange.correlator.is_token(head):
+            return self._part(window, None, total)
+        if head is not None and head.api_key in SASL_APIS:
+            return self._part(window, head, total)
+        if head is not None and head.api_key != API_VERSIONS and not self._attempts:
+            self.is_open = False
+        return None
+
+    def _part(self, window: Window, head: RequestHead | None, total: int) -> Step:
+        """Let a part of an exchange go on: a request, or a token, which has no header."""
+        is_handshake = head is not None and head.api_key == API_SASL_HANDSHAKE
+        is_read = total <= MOST_TOKEN_BYTES and (is_handshake or names_user(self.mechanism))
+        if is_read and window.size < total:
+            if not window.ended:
+                return Need(total, total - window.size)
+            is_read = False
+        buffer, end = window.buffer, window.start + total
+        if head is None:
+            self._exchange.correlator.sent_token()
+            self._attempt(None, 0, buffer[window.start + LENGTH_PREFIX_BYTES : end] if is_read else b"")
+            return total
+        self._exchange.sent(head, expects_response=True)
+        if is_handshake:
+            self.mechanism = read_mechanism(buffer, head.body_at, end) if is_read else ""
+        else:
+            token = read_token(head.api_version, buffer, head.body_at, end) if is_read else b""
+            self._attempt(self._exchange.frames, head.api_version, token)
+        return total
+
+    def _attempt(self, number: int | None, version: int, token: bytes) -> None:
+        if is_first(self.mechanism, token):
+            self.named = named_user(self.mechanism, token)
+        self._attempts.append(_Attempt(number, version, self.mechanism, self.named))
+
+    def response(self, window: Window) -> Need | None:
+        """Learn from the broker's answer to a token whether it accepts the user. The answer goes on as it is; Need: not
+        all of it has come."""
+        attempt = self._oldest_attempt(window)
+        if attempt is not None:
+            total = LENGTH_PREFIX_BYTES + int.from_bytes(window.view(LENGTH_PREFIX_BYTES), signed=True)
+            if window.size < total <= MOST_TOKEN_BYTES and not window.ended:
+                return Need(total, total - window.size)
+            self._attempts.popleft()
+            answer = None
+            if LENGTH_PREFIX_BYTES <= total <= window.size:
+                answer = _accepting(attempt, window.buffer, window.start + LENGTH_PREFIX_BYTES, window.start + total)
+            if answer is not None and is_accepted(attempt.mechanism, answer):
+                self._client.authenticated(attempt.user)
+        return None
+
+    def _oldest_attempt(self, window: Window) -> _Attempt | None:
+        """Return the attempt that the response at the window's start answers; None if it answers something else."""
+        pending = self._exchange.correlator.pending
+        if not self._attempts or not pending:
+            return None
+        expected, request = pending[0]
+        attempt = self._attempts[0]
+        if attempt.number is None:
+            return attempt if expected is None else None
+        if request is None or request[0] != attempt.number or window.size < RESPONSE_START_BYTES:
+            return None
+        return attempt if RESPONSE_START.unpack_from(window.buffer, window.start)[1] == expected else None
+
+
+def _accepting(attempt: _Attempt, buffer: Bytes, start: int, end: int) -> bytes | None:
+    """Return the token in a whole answer; None if the broker refuses."""
+    if attempt.number is None:  # then a broker that refuses closes the connection
+        return bytes(buffer[start:end])
+    return accepting_answer(attempt.version, buffer, start, end)

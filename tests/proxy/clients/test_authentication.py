@@ -1,0 +1,319 @@
+"""Whose quota bounds a connection: SASL exchanges through the relay, which all go on as they came."""
+
+from __future__ import annotations
+
+from functools import partial
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import msgspec
+import pytest
+import trio
+
+from protocol.wire.framing import with_length
+from proxy.clients.frames import ClientFrames
+from proxy.clients.throttle import ClientThrottle
+from proxy.handover.connection_state import restore, take
+from proxy.handover.messages import ConnectionState
+from proxy.quotas.client_rates import ClientRates
+from proxy.quotas.rules import Quotas
+from proxy.relay.connection import Given
+from tests.proxy.conversation import settings
+
+from ..relay.wire import Wire, patient_clock, read_frame, relayed
+from .frames import produce_request, produce_response
+from .rates import traffic_rates
+from .sasl_frames import (
+    CLIENT_FINAL,
+    SERVER_FINAL,
+    SERVER_FIRST,
+    SERVER_REFUSES,
+    authenticate,
+    authenticate_response,
+    client_first,
+    handshake,
+    handshake_response,
+    plain,
+)
+
+if TYPE_CHECKING:
+    from contextlib import AbstractAsyncContextManager
+
+    from trio.testing import MockClock
+
+    from proxy.relay.connection import Connection
+
+SIZE = 1000
+SCRAM = "SCRAM-SHA-512"
+API_VERSIONS = (18).to_bytes(2) + (0).to_bytes(2) + (1).to_bytes(4) + (3).to_bytes(2) + b"app"
+METADATA = (3).to_bytes(2) + (0).to_bytes(2) + (2).to_bytes(4) + (3).to_bytes(2) + b"app" + bytes(4)
+
+
+@pytest.fixture
+def clock() -> MockClock:
+    return patient_clock()
+
+
+def quotas(**users: float) -> Quotas:
+    """Quotas of users that hold nobody up, and show by what was counted who a client is."""
+    rates = {f"users.{name}": rate for name, rate in (users or {"default": 1e9}).items()}
+    return Quotas(clients=ClientRates(producer=traffic_rates(rates)))
+
+
+def clients(of: Quotas | None = None) -> ClientThrottle:
+    return ClientThrottle(settings(), quotas() if of is None else of, 0.0)
+
+
+async def exchanged(wire: Wire, request: bytes, response: bytes) -> None:
+    """One request and its answer, each of which goes on as it came, however it is cut."""
+    for frame, source, sink in ((request, wire.follower, wire.leader), (response, wire.leader, wire.follower)):
+        data = with_length(frame)
+        cuts = sorted({0, 3, min(11, len(data)), len(data) - 1, len(data)})
+        for begin, end in pairwise(cuts):
+            await source.send_all(data[begin:end])
+            await trio.testing.wait_all_tasks_blocked()
+        assert await read_frame(sink) == frame
+
+
+async def produced(wire: Wire) -> None:
+    await exchanged(wire, produce_request(SIZE), produce_response())
+
+
+async def plain_login(wire: Wire, user: str, *, error_code: int = 0, version: int = 2) -> None:
+    await exchanged(wire, handshake("PLAIN"), handshake_response())
+    answer = authenticate_response(version=version, error_code=error_code)
+    await exchanged(wire, authenticate(plain(user), version=version), answer)
+
+
+async def scram_login(wire: Wire, user: str, final: bytes = SERVER_FINAL) -> None:
+    await exchanged(wire, handshake(SCRAM), handshake_response())
+    await exchanged(wire, authenticate(client_first(user)), authenticate_response(SERVER_FIRST))
+    await exchanged(wire, authenticate(CLIENT_FINAL), authenticate_response(final))
+
+
+def charged(of: ClientThrottle) -> dict[str, int]:
+    return {label: size for (label, _), size in of.passed_bytes.items()}
+
+
+async def test_without_authentication_the_user_is_anonymous(clock: MockClock) -> None:
+    of = clients()
+    async with relayed(clients=of) as wire:
+        await exchanged(wire, API_VERSIONS, bytes(10))
+        await produced(wire)
+    assert charged(of) == {"users.ANONYMOUS": SIZE}
+
+
+@pytest.mark.parametrize("by_trio", [False, True])
+@pytest.mark.parametrize("version", [0, 1, 2])
+async def test_plain(clock: MockClock, version: int, by_trio: bool) -> None:
+    of = clients()
+    async with relayed(clients=of, by_trio=by_trio) as wire:
+        await exchanged(wire, API_VERSIONS, bytes(10))
+        await plain_login(wire, "alice", version=version)
+        await produced(wire)
+    assert charged(of) == {"users.alice": SIZE}
+
+
+async def test_scram(clock: MockClock) -> None:
+    of = clients()
+    async with relayed(clients=of) as wire:
+        await scram_login(wire, "alice")
+        await produced(wire)
+    assert charged(of) == {"users.alice": SIZE}
+
+
+@pytest.mark.parametrize("mechanism", ["PLAIN", SCRAM])
+async def test_tokens_without_headers(clock: MockClock, mechanism: str) -> None:
+    """SaslHandshake v0, as clients before 1.0 authenticate."""
+    of = clients()
+    async with relayed(clients=of) as wire:
+        await exchanged(wire, handshake(mechanism, version=0), handshake_response())
+        if mechanism == "PLAIN":
+            await exchanged(wire, plain("alice"), b"")
+        else:
+            await exchanged(wire, client_first("alice"), SERVER_FIRST)
+            await exchanged(wire, CLIENT_FINAL, SERVER_FINAL)
+        await produced(wire)
+    assert charged(of) == {"users.alice": SIZE}
+
+
+@pytest.mark.parametrize("first", [b"\x60\x82\x01\x02 a Kerberos ticket", b"\0alice\0secret"])
+async def test_tokens_from_the_first_byte_on_name_nobody(clock: MockClock, first: bytes) -> None:
+    of = clients()
+    async with relayed(clients=of) as wire:
+        await exchanged(wire, first, b"ok")
+        await produced(wire)
+    assert charged(of) == {}
+
+
+@pytest.mark.parametrize("mechanism", ["OAUTHBEARER", "GSSAPI", "SCRAM-SHA-1", "x" * 300])
+async def test_of_other_mechanisms_no_user_is_known(clock: MockClock, mechanism: str) -> None:
+    of = clients()
+    async with relayed(clients=of) as wire:
+        await exchanged(wire, handshake(mechanism), handshake_response())
+        await exchanged(wire, authenticate(plain("alice") * 2000), authenticate_response())
+        await produced(wire)
+    assert charged(of) == {}
+
+
+async def test_a_user_that_the_broker_refuses_does_not_count(clock: MockClock) -> None:
+    of = clients()
+    async with relayed(clients=of) as wire:
+        await plain_login(wire, "alice", error_code=58)
+        await scram_login(wire, "alice", final=SERVER_REFUSES)
+        await produced(wire)
+    assert charged(of) == {"users.ANONYMOUS": SIZE}
+
+
+async def test_a_user_counts_once_the_broker_has_accepted(clock: MockClock) -> None:
+    """A client that does not wait for the answer is charged to its user from the answer on."""
+    of = clients()
+    async with relayed(clients=of) as wire:
+        await exchanged(wire, handshake("PLAIN"), handshake_response())
+        for frame in (authenticate(plain("alice")), produce_request(SIZE), produce_request(SIZE)):
+            await wire.follower.send_all(with_length(frame))
+            await read_frame(wire.leader)
+        for frame in (authenticate_response(), produce_response(), produce_response()):
+            await wire.leader.send_all(with_length(frame))
+            assert await read_frame(wire.follower) == frame
+        await produced(wire)
+    assert charged(of) == {"users.ANONYMOUS": 2 * SIZE, "users.alice": SIZE}
+
+
+async def test_a_client_that_had_no_quota_before_its_user_was_known(clock: MockClock) -> None:
+    of = clients(quotas(alice=1e9))
+    async with relayed(clients=of) as wire:
+        await exchanged(wire, handshake("PLAIN"), handshake_response())
+        for frame in (authenticate(plain("alice")), produce_request(SIZE)):
+            await wire.follower.send_all(with_length(frame))
+            await read_frame(wire.leader)
+        await wire.leader.send_all(with_length(authenticate_response()))
+        await wire.leader.send_all(with_length(produce_response()))
+        for _ in range(2):
+            await read_frame(wire.follower)
+        await produced(wire)
+    assert charged(of) == {"users.alice": SIZE}
+
+
+async def test_two_attempts_in_flight_each_have_their_own_answer(clock: MockClock) -> None:
+    of = clients()
+    async with relayed(clients=of) as wire:
+        await exchanged(wire, handshake("PLAIN"), handshake_response())
+        for user in ("alice", "bob"):
+            await wire.follower.send_all(with_length(authenticate(plain(user))))
+            await read_frame(wire.leader)
+        for error_code in (0, 34):  # a second one is out of order for a broker: ILLEGAL_SASL_STATE
+            await wire.leader.send_all(with_length(authenticate_response(error_code=error_code)))
+            await read_frame(wire.follower)
+        await produced(wire)
+        await plain_login(wire, "carol")
+        await produced(wire)
+    assert charged(of) == {"users.alice": SIZE, "users.carol": SIZE}
+
+
+async def test_another_authentication_changes_the_user(clock: MockClock) -> None:
+    of = clients()
+    async with relayed(clients=of) as wire:
+        await plain_login(wire, "alice")
+        await produced(wire)
+        await scram_login(wire, "bob")
+        await produced(wire)
+        await plain_login(wire, "carol", error_code=58)
+        await produced(wire)
+    assert charged(of) == {"users.alice": SIZE, "users.bob": 2 * SIZE}
+
+
+async def test_quotas_that_come_later_find_the_user(clock: MockClock) -> None:
+    of = clients(Quotas())
+    async with relayed(clients=of) as wire:
+        await plain_login(wire, "alice")
+        await produced(wire)
+        assert charged(of) == {}
+        of.apply(quotas(), trio.current_time())
+        await produced(wire)
+    assert charged(of) == {"users.alice": SIZE}
+
+
+async def test_after_authentication_nothing_is_looked_at_where_no_client_has_a_quota(
+    clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = 0
+    look = ClientFrames.request
+
+    def counted(*given: object) -> object:
+        nonlocal seen
+        seen += 1
+        return look(*given)
+
+    monkeypatch.setattr(ClientFrames, "request", counted)
+    async with relayed(clients=clients(Quotas())) as wire:
+        for frame in (handshake("PLAIN"), authenticate(plain("alice")), METADATA, METADATA, produce_request(SIZE)):
+            await wire.follower.send_all(with_length(frame))
+            assert await read_frame(wire.leader) == frame
+            await wire.leader.send_all(with_length(authenticate_response()))
+            await read_frame(wire.follower)
+    assert seen == 3
+
+
+async def test_a_password_is_kept_nowhere(clock: MockClock) -> None:
+    states: list[ConnectionState] = []
+    of = clients()
+    async with relayed(clients=of) as wire:
+        await plain_login(wire, "alice")
+        await handed_over(wire, states)
+        assert "secret" not in repr((states, wire.log.lines))
+        assert states[0].clients is not None
+        assert states[0].clients.user == "alice"
+
+
+async def handed_over(wire: Wire, states: list[ConnectionState]) -> None:
+    async def give(connection: Connection) -> Given:
+        await trio.lowlevel.checkpoint()
+        states.append(take(connection, trio.current_time()))
+        return Given.TAKEN
+
+    wire.draining.give = give
+    wire.draining.begun.set()
+    await wire.finished.wait()
+
+
+@pytest.mark.parametrize("has_quotas", [True, False])
+async def test_the_user_is_handed_over(clock: MockClock, has_quotas: bool) -> None:
+    states: list[ConnectionState] = []
+    async with relayed(clients=clients(None if has_quotas else Quotas())) as wire:
+        await plain_login(wire, "alice")
+        await exchanged(wire, METADATA, bytes(10))
+        await handed_over(wire, states)
+    of = clients()
+    async with going_on(states[0], of) as wire:
+        await produced(wire)
+    assert charged(of) == {"users.alice": SIZE}
+
+
+async def test_an_exchange_goes_on_in_another_process(clock: MockClock) -> None:
+    states: list[ConnectionState] = []
+    async with relayed(clients=clients()) as wire:
+        await exchanged(wire, handshake(SCRAM), handshake_response())
+        await exchanged(wire, authenticate(client_first("alice")), authenticate_response(SERVER_FIRST))
+        await handed_over(wire, states)
+    of = clients()
+    async with going_on(states[0], of) as wire:
+        await exchanged(wire, authenticate(CLIENT_FINAL), authenticate_response(SERVER_FINAL))
+        await produced(wire)
+    assert charged(of) == {"users.alice": SIZE}
+
+
+async def test_an_older_process_tells_no_user(clock: MockClock) -> None:
+    states: list[ConnectionState] = []
+    async with relayed(clients=clients()) as wire:
+        await plain_login(wire, "alice")
+        await handed_over(wire, states)
+    of = clients()
+    async with going_on(msgspec.structs.replace(states[0], clients=None), of) as wire:
+        await produced(wire)
+    assert charged(of) == {}
+
+
+def going_on(state: ConnectionState, of: ClientThrottle) -> AbstractAsyncContextManager[Wire]:
+    state = msgspec.msgpack.decode(msgspec.msgpack.encode(state), type=ConnectionState)
+    return relayed(clients=of, restore=partial(restore, state=state, now=trio.current_time()))
