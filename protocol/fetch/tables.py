@@ -22,10 +22,13 @@ if TYPE_CHECKING:
 SUPPORTED_FETCH_VERSIONS = range(19)
 """The versions that can be read and written here."""
 
+FIRST_VERSION_WITH_WHOLE_BATCHES = 3
+"""The first version in which a partition_max_bytes smaller than a message does not yield half a message (KIP-74)."""
 FIRST_VERSION_WITH_SESSIONS = 7  # KIP-227
 FIRST_VERSION_WITH_TOPIC_IDS = 13  # KIP-516
 FIRST_VERSION_WITH_REPLICA_STATE = 15  # KIP-903
 
+UNKNOWN_OFFSET = -1
 NO_SESSION_ID = 0
 INITIAL_EPOCH = 0
 """The session epoch of a full request that wants a session; with a session id it closes that one first (KIP-227)."""

@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING, Protocol
 
+from protocol.fetch.tables import UNKNOWN_OFFSET
+
 from .blocks import Position, TrafficKey
 
 if TYPE_CHECKING:
@@ -22,7 +24,6 @@ if TYPE_CHECKING:
 
     from ..roles import Role
     from .ledger import Ledger
-UNKNOWN = -1
 MOST_SEEN = 20_000
 """The most partitions of one connection that are recorded; entries of further ones are in no line of the journal and
 are counted as dropped."""
@@ -45,8 +46,8 @@ class _Seen:
     __slots__ = ("behind_from", "high_watermark", "keys", "offset")
 
     def __init__(self) -> None:
-        self.offset = UNKNOWN
-        self.high_watermark = UNKNOWN
+        self.offset = UNKNOWN_OFFSET
+        self.high_watermark = UNKNOWN_OFFSET
         self.behind_from: int | None = None
         """The log start offset when the journal was last told that the replica is behind; None: the journal was never
         told so, or was told since that the replica has caught up."""
@@ -88,7 +89,7 @@ class LinkJournal:
                 continue
             seen = all_seen[topic, partition]
             seen.offset = fetch_offset
-            if seen.behind_from is not None and UNKNOWN != seen.high_watermark <= fetch_offset:
+            if seen.behind_from is not None and UNKNOWN_OFFSET != seen.high_watermark <= fetch_offset:
                 self._caught_up((topic, partition), seen, seen.behind_from, now)
 
     def forwarded(self, entries: Collection[ResponseEntry], now: float) -> None:
@@ -109,7 +110,7 @@ class LinkJournal:
                 continue
             seen = all_seen[topic, partition]
             if error_code:
-                seen.high_watermark = UNKNOWN
+                seen.high_watermark = UNKNOWN_OFFSET
                 continue
             replica = known.get((topic, partition))
             in_sync = seen.offset >= seen.high_watermark if replica is None else not replica.is_behind
@@ -134,7 +135,7 @@ class LinkJournal:
                 position = Position(replica.fetch_offset, replica.high_watermark, replica.log_start_offset)
                 seen.behind_from, seen.high_watermark = replica.log_start_offset, replica.high_watermark
             else:  # no longer asked for, by a follower that does not wait for its answers
-                position = Position(seen.offset, seen.high_watermark, UNKNOWN)
+                position = Position(seen.offset, seen.high_watermark, UNKNOWN_OFFSET)
             self._ledger.omitted(self._key(seen, *key, throttled=True, in_sync=False), position, now=now)
 
     def _caught_up(self, key: PartitionKey, seen: _Seen, log_start_offset: int, now: float) -> None:

@@ -48,9 +48,11 @@ SPARE = 0.95
 """The share of the most that went through that is asked for, so that nothing queues."""
 FIRST_RAISE = 4.0
 """The factor of each raise as long as nothing has been too much: 1 MB/s becomes 64 in three looks."""
-RAISE, RAISE_GROWTH = 0.05, 1.5
-"""The share by which the first raise goes beyond `SPARE` of the most, and by how much each is larger than the one
-before: a rate that was lowered because a machine stood still has doubled again in six looks."""
+RAISE = 1 - SPARE
+"""The share by which the first raise goes beyond `SPARE` of the most."""
+RAISE_GROWTH = 1.5
+"""The factor by which each raise is larger than the one before: a rate that was lowered because a machine stood still
+has doubled again in six looks."""
 LEAST_REACHED = 0.5
 """A share of the rate. Where the rate is lowered from what went through, at least so much counts as having gone
 through. A broker that stood still for most of a second let next to nothing through, which says nothing of the rate."""

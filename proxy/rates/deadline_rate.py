@@ -37,17 +37,17 @@ TAIL_SECONDS = 3.0
 """The time before the deadline in which 64 KiB/s are added to the rate: near its end a catch-up would otherwise slow
 down with the lag and never end."""
 SETTLED_SECONDS = 5.0
-"""A catch-up is over when nothing has been behind for this long. A connection that broke is back within two seconds."""
-CERTAIN_SECONDS = 3.0
-"""A catch-up counts as late when no look in this many seconds found it in time: a single look does not decide that."""
+"""How long something has to last to be believed: nothing is behind, so the catch-up is over; or every look found that
+it misses its deadline, so it is late. A connection that broke is back within two seconds."""
 SET_BACK = timedelta(minutes=1)
 """How far the wall clock may lag behind the monotonic clock by drift; more means that it was set back."""
 UNKNOWN_SECONDS = 10.0
 """The longest time the lag may be unknown before the rate is the most that it may be. Usually the first answer tells
 the lag."""
-_TOO_MUCH = 1.02
-"""The share of the maximum rate beyond which a need means that the deadline cannot be met. A need between 1 and this
-says nothing: bytes per message are measured no more exactly."""
+EXACTNESS = 0.02
+"""How exactly bytes per message are measured, as a share. A rate that differs from the one in force by less is not put
+in force, since every change is a line of the journal; a need that exceeds the maximum rate by less does not tell
+whether the deadline can be met."""
 
 
 class Standing(enum.Enum):
@@ -134,12 +134,12 @@ class DeadlineRate:
     def _judge(self, share: float, now: float, *, is_over: bool) -> None:
         """`share`: the rate that is needed if no time is kept in reserve, as a share of the most that the rate may
         be."""
-        if share > _TOO_MUCH:
+        if share > 1 + EXACTNESS:
             self._too_slow_at = now
-            self._is_late = self._is_late or now - self._in_time_at >= CERTAIN_SECONDS
+            self._is_late = self._is_late or now - self._in_time_at >= SETTLED_SECONDS
         elif share <= 1:
             self._in_time_at = now
-            self._is_late = self._is_late and now - self._too_slow_at < CERTAIN_SECONDS
+            self._is_late = self._is_late and now - self._too_slow_at < SETTLED_SECONDS
         self._is_late = self._is_late or is_over
 
 

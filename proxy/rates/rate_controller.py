@@ -38,17 +38,14 @@ if TYPE_CHECKING:
 
 
 STEP_SECONDS = 1.0
+"""The time between two looks, and the longest that reading the host's counters may take; a longer reading is lost."""
 STALE_SECONDS = 5.0
 """The longest wait for a new look. After it the rate is chosen from the last one: there are 200 000 replicas, or the
 loop is late."""
 TOLD_SECONDS = 10.0
-LOWERED_TOLD_SECONDS = 2.0
-"""The least time between two log lines about a rate of which the second is lower."""
+"""The least time between two log lines about one role's rate, but for lateness."""
 _TOLD_CHANGE = 0.1
 """The share by which a rate has to differ from the one logged last to be logged again."""
-HOST_LONGEST_SECONDS = 10.0
-HOST_LOOK_SECONDS = 1.0
-"""The longest time that reading the host's pressure may take; a longer look counts as none."""
 
 
 class ReplicaStatsSource(Protocol):
@@ -251,8 +248,7 @@ class RateController:
         if told is not None and choice.late == was_late:
             drift = abs(choice.bytes_per_second - told.bytes_per_second)
             same = choice.held_by == told.held_by and drift <= _TOLD_CHANGE * told.bytes_per_second
-            lowered = told.bytes_per_second - choice.bytes_per_second > _TOLD_CHANGE * told.bytes_per_second
-            if same or now - steered.told_at < (LOWERED_TOLD_SECONDS if lowered else TOLD_SECONDS):
+            if same or now - steered.told_at < TOLD_SECONDS:
                 return
         facts = {
             "role": role.value,
@@ -287,11 +283,11 @@ class HostWatch:
     async def look(self) -> None:
         """Take one sample."""
         found = None
-        with trio.move_on_after(HOST_LOOK_SECONDS):
+        with trio.move_on_after(STEP_SECONDS):
             with suppress(RuntimeError):  # no thread is to be had: rates are chosen without what the host says
                 found = await in_thread(self._read, limiter=FILE_THREADS)
         now, before = trio.current_time(), self._last
         self._last = None if found is None else (now, found)
         self.reading = None
-        if found is not None and before is not None and 0 < now - before[0] <= HOST_LONGEST_SECONDS:
+        if found is not None and before is not None and 0 < now - before[0] <= 2 * STALE_SECONDS:
             self.reading = reading(before[1], found, now - before[0])

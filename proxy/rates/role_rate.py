@@ -1,7 +1,7 @@
 """Chooses one role's rate from second to second by its rate source and what was observed.
 
 Pure: time is an argument. Invariant: what is chosen lies between the source's bounds, and changes by at least
-`LEAST_CHANGE` or not at all, unless it reaches a bound.
+`EXACTNESS` or not at all, unless it reaches a bound.
 """
 
 from __future__ import annotations
@@ -10,17 +10,13 @@ from typing import TYPE_CHECKING
 
 from .auto_rate import AutoRate
 from .choice import Choice, HeldBy
-from .deadline_rate import SETTLED_SECONDS, DeadlineRate, Need, Standing, about
+from .deadline_rate import EXACTNESS, SETTLED_SECONDS, DeadlineRate, Need, Standing, about
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from ..quotas.rate_source import RateSource
     from .choice import Observed
-
-LEAST_CHANGE = 0.02
-"""A rate that differs from the one in force by a smaller share is not put in force: what is measured is no more exact,
-and every change is a line of the journal."""
 
 
 class RoleRate:
@@ -122,5 +118,5 @@ def _settled(source: RateSource, wanted: float, held: float) -> float:
     """Return `wanted`, kept between the bounds; or the rate that is in force, if that is within the bounds and nearly
     the same."""
     found = min(max(wanted, source.least), source.most)
-    near = abs(found - held) < LEAST_CHANGE * held and source.least <= held <= source.most
+    near = abs(found - held) < EXACTNESS * held and source.least <= held <= source.most
     return held if near and found not in (source.least, source.most) else found

@@ -40,7 +40,6 @@ FELL_BEHIND_SECONDS = 5.0
 """The time for which the pressure stays after a replica fell out of sync."""
 FELL_BEHIND_PRESSURE = 2.0
 _SOME = re.compile(r"^some .*total=([0-9]+)$", re.MULTILINE)
-_MEGABIT = 1_000_000 / 8
 
 
 class Signal(enum.StrEnum):
@@ -242,7 +241,7 @@ def parse_interfaces(text: str) -> dict[str, tuple[int, int]]:
 def _link(path: Path) -> float | None:
     """Return the link's bytes per second; None for an interface without a link, or a virtual one."""
     text = _text(path).strip()
-    return int(text) * _MEGABIT if text.isdecimal() and int(text) > 0 else None
+    return int(text) * 1e6 / 8 if text.isdecimal() and int(text) > 0 else None
 
 
 def _text(path: Path) -> str:

@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, NamedTuple
 
-from protocol.fetch.tables import FIRST_VERSION_WITH_SESSIONS
+from protocol.fetch.tables import FIRST_VERSION_WITH_SESSIONS, FIRST_VERSION_WITH_WHOLE_BATCHES
 
 from ..roles import Role
 from ..topology.racks import Relayed
@@ -46,11 +46,8 @@ REFRESH_SECONDS = 5.0
 """How long a replica may be left out of requests before it is asked for once, to learn its high watermark: its lag
 grows by what producers write, and only the leader knows. Each time costs a fetch and at most one batch, which is not
 passed on; a scrape every 15 seconds sees three values of the lag."""
-REFRESH_CHECK_SECONDS = 1.0
+REFRESH_CHECK_SECONDS = REFRESH_SECONDS / 5
 """The time between two searches for such replicas: each goes through all replicas that are behind."""
-FIRST_VERSION_WITH_KIP74 = 3
-"""The first Fetch version in which a partition_max_bytes smaller than a message does not yield half a message; below it
-the limit is left as it is."""
 
 
 class LinkState(NamedTuple):
@@ -248,7 +245,7 @@ class Link:
                 self._is_live and demand.partitions > len(behind) + len(new)
             )
             enforce = throttle.enforce
-            shapes = throttle.shapes and demand.request.head.api_version >= FIRST_VERSION_WITH_KIP74
+            shapes = throttle.shapes and demand.request.head.api_version >= FIRST_VERSION_WITH_WHOLE_BATCHES
             turn = self.claim.in_turn(now, with_new=shapes, rides=rides)
             if len(behind) > work_in_steps.STEP_ITEMS:
                 yield

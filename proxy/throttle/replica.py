@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from admission.wishes import Wish
 from protocol.fetch.response import ReplayedEntry
+from protocol.fetch.tables import UNKNOWN_OFFSET
 from protocol.fetch.walker import RequestEntry
 
 from ..statistics.display_rate import DisplayRate
@@ -30,8 +31,6 @@ if TYPE_CHECKING:
     from protocol.fetch.batches import BatchWalk
     from protocol.session.requests import PartitionKey
 
-UNKNOWN = -1
-"""An offset that is not known."""
 SERVED = attrgetter("served")
 """The key by which replicas are ordered: the one served longest ago comes first."""
 LEAST_NEED_BYTES = 64 * 1024
@@ -101,8 +100,8 @@ class Replica:
         self.fetch_offset = entry.fetch_offset
         self.leader_epoch = entry.current_leader_epoch
         self.limit_bytes = entry.partition_max_bytes
-        self.high_watermark = UNKNOWN
-        self.log_start_offset = UNKNOWN
+        self.high_watermark = UNKNOWN_OFFSET
+        self.log_start_offset = UNKNOWN_OFFSET
         self.standing = NEW
         self.batches = BatchSizes()
         self.served = 0
@@ -169,7 +168,7 @@ class Replica:
     @property
     def lag(self) -> int:
         """Messages between fetch_offset and the last high watermark; 0 while that is unknown."""
-        return max(self.high_watermark - self.fetch_offset, 0) if self.high_watermark != UNKNOWN else 0
+        return max(self.high_watermark - self.fetch_offset, 0) if self.high_watermark != UNKNOWN_OFFSET else 0
 
     @property
     def bytes_per_message(self) -> float:
@@ -207,7 +206,7 @@ class Replica:
             self.forget()
         else:
             known = self.high_watermark
-            self.standing = NEW if known == UNKNOWN else BEHIND if entry.fetch_offset < known else IN_SYNC
+            self.standing = NEW if known == UNKNOWN_OFFSET else BEHIND if entry.fetch_offset < known else IN_SYNC
             if messages and self._unconfirmed_bytes:
                 self._moved_bytes += self._unconfirmed_bytes
                 self._moved_messages += messages
@@ -226,7 +225,7 @@ class Replica:
     def asked_again(self) -> bool:
         """Return the follower wants the same of this partition as before; true if the replica stands otherwise now."""
         stood, known = self.standing, self.high_watermark
-        self.standing = NEW if known == UNKNOWN else BEHIND if self.fetch_offset < known else IN_SYNC
+        self.standing = NEW if known == UNKNOWN_OFFSET else BEHIND if self.fetch_offset < known else IN_SYNC
         self._delivered = False
         return self.standing is not stood
 
@@ -318,6 +317,6 @@ class Replica:
 
     def forget(self) -> None:
         """Drop what was forwarded: an error, a truncation or a leader change made it worthless."""
-        self.high_watermark = self.log_start_offset = UNKNOWN
+        self.high_watermark = self.log_start_offset = UNKNOWN_OFFSET
         self.replayable = False
         self.standing = NEW

@@ -8,8 +8,9 @@ import pytest
 
 from admission.wishes import Wish
 from protocol.fetch.batches import BATCH_HEADER_BYTES
+from protocol.fetch.tables import UNKNOWN_OFFSET
 from protocol.fetch.walker import RequestEntry
-from proxy.throttle.replica import LEAST_NEED_BYTES, UNKNOWN, Replica, Standing
+from proxy.throttle.replica import LEAST_NEED_BYTES, Replica, Standing
 
 
 def entry(offset: int, *, epoch: int = -1) -> RequestEntry:
@@ -47,7 +48,8 @@ def test_standing(high_watermark: int, *, delivered: bool, next_offset: int, sta
 def test_what_may_be_wrong_is_forgotten(standing: Standing) -> None:
     replica = known(high_watermark=150)
     replica.asked(entry(120 if standing is Standing.NEW else 99), returns=False)
-    assert (replica.high_watermark, replica.log_start_offset, replica.replayable) == (UNKNOWN, UNKNOWN, False)
+    unknown = (UNKNOWN_OFFSET, UNKNOWN_OFFSET, False)
+    assert (replica.high_watermark, replica.log_start_offset, replica.replayable) == unknown
 
 
 @pytest.mark.parametrize(
@@ -55,7 +57,7 @@ def test_what_may_be_wrong_is_forgotten(standing: Standing) -> None:
     [
         (100, Standing.IN_SYNC, Standing.TRUNCATED),
         (150, Standing.BEHIND, Standing.NEW),
-        (UNKNOWN, Standing.NEW, Standing.NEW),
+        (UNKNOWN_OFFSET, Standing.NEW, Standing.NEW),
     ],
 )
 def test_a_new_leader_epoch_makes_everything_unknown(high_watermark: int, before: Standing, standing: Standing) -> None:
@@ -65,7 +67,7 @@ def test_a_new_leader_epoch_makes_everything_unknown(high_watermark: int, before
     assert replica.standing is before
     replica.asked(entry(100, epoch=5), returns=False)
     assert replica.standing is standing
-    assert (replica.high_watermark, replica.replayable, replica.lag) == (UNKNOWN, False, 0)
+    assert (replica.high_watermark, replica.replayable, replica.lag) == (UNKNOWN_OFFSET, False, 0)
 
 
 def test_an_epoch_after_the_other_leaves_it_truncated() -> None:
