@@ -1,7 +1,8 @@
 """A consumer's Fetch as far as a client quota needs it: its limits, its session, and whether it lists anything.
 
-Read at fixed places, without walking the request. From v15 on the replica id is in a tagged field at the end, so all
-of the request has to be there. Must not know quotas. Invariant: a replica's Fetch is never taken for a consumer's.
+The same of a share group's ShareFetch (KIP-932). Read at fixed places, without walking the request. From v15 on the
+replica id is in a tagged field at the end, so all of the request has to be there. Must not know quotas. Invariant: a
+replica's Fetch is never taken for a consumer's.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import struct
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..wire.apis import API_FETCH, is_flexible
+from ..wire.framing import read_uvarint
 from ..wire.layout import offset_bytes
 from .request import LAST_VERSION_WITH_REPLICA_ID, SessionAt, find_replica_id, parse_fetch_request, peek_session
 from .tables import FINAL_EPOCH, FIRST_VERSION_WITH_SESSIONS, NO_SESSION_ID, request_layout
@@ -20,7 +22,17 @@ if TYPE_CHECKING:
     from ..wire.headers import RequestHead
 
 FIRST_VERSION_WITH_MAX_BYTES = 3  # KIP-74
+SUPPORTED_SHARE_FETCH_VERSIONS = range(3)
 _INT32 = struct.Struct(">i")
+_MIN_BYTES_AFTER_NAMES = 8
+"""In a ShareFetch the session's epoch and max_wait_ms come between its two names and min_bytes, and then max_bytes."""
+
+
+class Limits(NamedTuple):
+    """The positions in the buffer of how much a request asks for; None where the version has no such field."""
+
+    min_bytes_at: int
+    max_bytes_at: int | None
 
 
 class ConsumerFetch(NamedTuple):
@@ -90,7 +102,21 @@ def peek_consumer_fetch(head: RequestHead, buffer: Bytes, start: int, end: int) 
     )
 
 
-def lower_limits(fetch: ConsumerFetch, buffer: bytearray | memoryview, most_bytes: int) -> None:
+def share_fetch_limits(head: RequestHead, buffer: Bytes, end: int) -> Limits | None:
+    """Return the limits of a ShareFetch that begins before ``end``; None if they are not there, or not known. Raises
+    ProtocolError if it is malformed."""
+    at = head.body_at
+    for _ in ("group_id", "member_id"):
+        found = read_uvarint(buffer, at, end)
+        if found is None:
+            return None
+        at = found[1] + max(found[0] - 1, 0)  # 0: null
+    at += _MIN_BYTES_AFTER_NAMES
+    is_known = head.api_version in SUPPORTED_SHARE_FETCH_VERSIONS and at + 2 * _INT32.size <= end
+    return Limits(at, at + _INT32.size) if is_known else None
+
+
+def lower_limits(fetch: ConsumerFetch | Limits, buffer: bytearray | memoryview, most_bytes: int) -> None:
     """Ask for at most so many bytes, as a broker does that has a client quota: `max_bytes` is never raised, and
     `min_bytes` is no more than it. Before v3 a request has no such limit, and stays as it is."""
     if fetch.max_bytes_at is None:

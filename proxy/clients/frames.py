@@ -18,11 +18,11 @@ from collections import deque
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from protocol.errors import ProtocolError
-from protocol.fetch.consumer import bytes_to_peek, lower_limits, peek_consumer_fetch
+from protocol.fetch.consumer import bytes_to_peek, lower_limits, peek_consumer_fetch, share_fetch_limits
 from protocol.fetch.response import empty_fetch_response
 from protocol.fetch.tables import SUPPORTED_FETCH_VERSIONS
 from protocol.produce import SUPPORTED_PRODUCE_VERSIONS, throttle_time_at
-from protocol.wire.apis import API_FETCH, API_PRODUCE
+from protocol.wire.apis import API_FETCH, API_PRODUCE, API_SHARE_FETCH
 from protocol.wire.correlation import expects_response
 from protocol.wire.framing import (
     LENGTH_PREFIX_BYTES,
@@ -57,8 +57,15 @@ if TYPE_CHECKING:
     from .throttle import ClientThrottle, Entity
 
 INT32 = struct.Struct(">i")
-TRAFFIC = {API_PRODUCE: ClientTraffic.PRODUCER, API_FETCH: ClientTraffic.CONSUMER}
+TRAFFIC = {
+    API_PRODUCE: ClientTraffic.PRODUCER,
+    API_FETCH: ClientTraffic.CONSUMER,
+    API_SHARE_FETCH: ClientTraffic.CONSUMER,
+}
 FIRST_FETCH_VERSION_WITH_THROTTLE_TIME = 1  # KIP-13
+SHARE_FETCH_PEEK_BYTES = 1024
+"""The beginning of a ShareFetch that is waited for: its header and two names, of some 50 characters each, come before
+its limits."""
 MOST_HEADER_BYTES = 64
 """How much of a response its header and a Fetch's throttle time take at most, without tagged fields, of which Kafka has
 none in headers."""
@@ -207,10 +214,11 @@ class ClientFrames:
         if head is None or self._exchange.correlator.is_token(head):
             return None
         entity = self.client.entity(head.client_id, traffic, now)
-        if traffic is ClientTraffic.CONSUMER and (entity is not None or self.client.epochs.answered):
+        if head.api_key == API_FETCH and (entity is not None or self.client.epochs.answered):
             return self._fetch(window, head, total, entity, now)
         if entity is not None:
-            return self._produce(window, head, total, entity)
+            forward = self._produce if head.api_key == API_PRODUCE else self._share_fetch
+            return forward(window, head, total, entity)
         self._exempt = exempt
         return None
 
@@ -259,16 +267,33 @@ class ClientFrames:
         self._forward(window, head, fetch, entity)
         return total
 
+    def _share_fetch(self, window: Window, head: RequestHead, total: int, entity: Entity) -> Step:
+        """Have it charged as a Fetch, but never answer it here: it acknowledges records."""
+        if self.awaits_fetch:
+            return HELD
+        needed = min(total, SHARE_FETCH_PEEK_BYTES)
+        if window.size < needed and not window.ended:
+            return Need(needed, total - window.size)
+        limits = share_fetch_limits(head, window.buffer, min(window.end, window.start + total))
+        if limits is not None and self._throttle.enforce:
+            lower_limits(limits, window.memory, entity.budget.largest_response_bytes)
+        self._await_fetch(head, entity)
+        return total
+
+    def _await_fetch(self, head: RequestHead, entity: Entity) -> None:
+        self._exchange.sent(head, expects_response=True)
+        self._last_fetch = self._exchange.frames
+        self._awaited.append(_Awaited(self._last_fetch, head.api_key, head.api_version, entity))
+
     def _forward(self, window: Window, head: RequestHead, fetch: ConsumerFetch, entity: Entity | None) -> None:
         if fetch.epoch_at is not None:
             INT32.pack_into(window.buffer, fetch.epoch_at, self.client.epochs.forwarded(*fetch.session))
-        self._exchange.sent(head, expects_response=True)
         if entity is None:
+            self._exchange.sent(head, expects_response=True)
             return
         if self._throttle.enforce:
             lower_limits(fetch, window.memory, entity.budget.largest_response_bytes)
-        self._last_fetch = self._exchange.frames
-        self._awaited.append(_Awaited(self._exchange.frames, API_FETCH, head.api_version, entity))
+        self._await_fetch(head, entity)
 
     def _empty_response(self, head: RequestHead, session_id: int, now: float) -> bytes:
         version = head.api_version
@@ -289,7 +314,7 @@ class ClientFrames:
         if awaited is None or size < 0:
             return None
         # Of a Produce response the end is needed, behind all partitions, if there is a time to tell.
-        is_fetch = awaited.api_key == API_FETCH
+        is_fetch = awaited.api_key != API_PRODUCE
         needed = min(total, MOST_HEADER_BYTES) if is_fetch else total if self.client.muted_until > now else 0
         if needed > window.capacity:
             self._exchange.pass_undecoded(Undecoded.RESPONSE_TOO_LARGE)
@@ -328,7 +353,7 @@ class ClientFrames:
             )
             at = None if head is None else _throttle_time_at(api_key, version, window, head.body_at, end)
         except ProtocolError:
-            is_known = api_key == API_FETCH or version in SUPPORTED_PRODUCE_VERSIONS
+            is_known = api_key != API_PRODUCE or version in SUPPORTED_PRODUCE_VERSIONS
             reason = Undecoded.MALFORMED_RESPONSE if is_known else Undecoded.UNSUPPORTED_VERSION
             self._exchange.pass_undecoded(reason)
             return
@@ -345,4 +370,4 @@ def _throttle_time_at(api_key: int, version: int, window: Window, body_at: int, 
     """Return where the throttle time stands; None if the version has none. Raises ProtocolError."""
     if api_key == API_PRODUCE:
         return throttle_time_at(version, window.buffer, body_at, end)
-    return body_at if version >= FIRST_FETCH_VERSION_WITH_THROTTLE_TIME else None
+    return body_at if api_key == API_SHARE_FETCH or version >= FIRST_FETCH_VERSION_WITH_THROTTLE_TIME else None

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import struct
 from typing import TYPE_CHECKING, Any
 
 from protocol import produce
 from protocol.fetch import tables as fetch
-from protocol.wire.apis import API_FETCH, API_PRODUCE, is_flexible
+from protocol.wire.apis import API_FETCH, API_PRODUCE, API_SHARE_FETCH, is_flexible
 from protocol.wire.framing import write_uvarint
 from protocol.wire.headers import (
     peek_response,
@@ -87,6 +88,21 @@ def fetch_request(
         TAGS: [(1, replica_state)] if replica_id >= 0 else [],
     }  # fmt: skip
     return _request(API_FETCH, version, client_id, correlation_id) + bytes(fetch.request_layout(version).build(body))
+
+
+def share_fetch_request(
+    *, version: int = 1, max_bytes: int = 50 * 2**20, min_bytes: int = 1, correlation_id: int = CORRELATION_ID
+) -> bytes:
+    """A ShareFetch (KIP-932) up to its limits, and some bytes of which nobody reads what they are."""
+    frame = _request(API_SHARE_FETCH, version, "app", correlation_id)
+    frame += b"\x06group" + b"\x17" + bytes(22)  # two compact strings
+    return frame + struct.pack(">iiii", 1, 500, min_bytes, max_bytes) + bytes(40)
+
+
+def share_fetch_response(
+    size: int, *, version: int = 1, throttle_time_ms: int = 0, correlation_id: int = CORRELATION_ID
+) -> bytes:
+    return _response(API_SHARE_FETCH, version, correlation_id) + struct.pack(">i", throttle_time_ms) + bytes(size)
 
 
 def fetch_response(

@@ -41,6 +41,8 @@ from tests.proxy.clients.frames import (
     parsed_fetch,
     produce_request,
     produce_response,
+    share_fetch_request,
+    share_fetch_response,
     told_ms,
 )
 from tests.proxy.clients.rates import traffic_rates
@@ -365,6 +367,28 @@ async def test_a_large_answer_is_told_its_throttle_time_and_streams(clock: MockC
             ms = parsed_fetch(answer).throttle_time_ms
             assert answer == fetch_response(30 * MB, throttle_time_ms=ms)
         assert ms > 0
+
+
+@pytest.mark.parametrize("version", [0, 1, 2])
+async def test_a_share_group_is_charged_as_consumers_are(clock: MockClock, version: int) -> None:
+    """As a broker charges its members; nothing is answered here, as a ShareFetch acknowledges records."""
+    of = clients()
+    async with both(of) as (busy, other):
+        asked = with_length(share_fetch_request(version=version))
+        await busy.follower.send_all(asked[:40])
+        await trio.sleep(0.1)
+        await busy.follower.send_all(asked[40:])
+        assert await read_frame(busy.leader) == share_fetch_request(version=version, max_bytes=2**20)
+        answer = await carried(share_fetch_response(MB, version=version), busy.leader, busy.follower)
+        ms = int.from_bytes(answer[5:9])
+        assert ms == pytest.approx(750, abs=50)
+        assert answer == share_fetch_response(MB, version=version, throttle_time_ms=ms)
+        began = trio.current_time()
+        await carried(share_fetch_request(version=version), other.follower, other.leader)
+        assert trio.current_time() - began < 0.1
+        await carried(share_fetch_request(version=version), busy.follower, busy.leader)
+        assert trio.current_time() - began == pytest.approx(0.75, abs=0.1)
+    assert of.passed_bytes["app", CONSUMER] == len(answer)
 
 
 async def test_both_policies_keep_the_rate(clock: MockClock) -> None:
