@@ -231,6 +231,36 @@ TRAFFIC = Row(
     ),
 )
 
+CLIENTS = Row(
+    "Clients with quotas",
+    (
+        Panel(
+            "Bytes of clients",
+            "binBps",
+            "Produce requests (producer) and Fetch responses (consumer) of each entity with a quota. Normal: at its "
+            "rate or below it. Entity other: client ids beyond the first fifty under a default.",
+            (
+                Query(
+                    f"sum by (entity, kind) (rate({PREFIX}client_bytes_total{{{ONE}}}[$__rate_interval]))",
+                    "{{entity}} {{kind}}",
+                ),
+            ),
+        ),
+        Panel(
+            "Clients throttled",
+            "short",
+            "Connections that are muted at a time, of each entity. As many as it has: its quota is always used up.",
+            (
+                Query(
+                    f"sum by (entity, kind)"
+                    f" (rate({PREFIX}client_throttle_time_seconds_total{{{ONE}}}[$__rate_interval]))",
+                    "{{entity}} {{kind}}",
+                ),
+            ),
+        ),
+    ),
+)
+
 HOUSEKEEPING = Row(
     "Housekeeping",
     (
@@ -299,4 +329,4 @@ HOUSEKEEPING = Row(
     ),
 )
 
-ROWS = (AT_A_GLANCE, THROTTLE, CHOSEN_AND_FINER, TRAFFIC, HOUSEKEEPING)
+ROWS = (AT_A_GLANCE, THROTTLE, CHOSEN_AND_FINER, CLIENTS, TRAFFIC, HOUSEKEEPING)
