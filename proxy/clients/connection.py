@@ -16,14 +16,13 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from ..quotas.client_entity import ANONYMOUS
 from .session_epochs import SessionEpochs
 
 if TYPE_CHECKING:
     from ..quotas.sections import ClientTraffic
     from .throttle import ClientThrottle, Entity
 
-ANONYMOUS = "ANONYMOUS"
-"""`KafkaPrincipal.ANONYMOUS`: the user of each connection that nobody has authenticated on."""
 MAX_THROTTLE_TIME_MS = 2**31 - 1
 LEAST_THROTTLE_SECONDS = 0.001
 """What is less is no throttle time: the field counts milliseconds."""

@@ -34,6 +34,7 @@ from protocol.wire.framing import (
 )
 from protocol.wire.headers import peek_request, peek_response, response_header_version
 
+from ..quotas.client_entity import ANONYMOUS
 from ..quotas.sections import ClientTraffic
 from ..relay.direction import Replace
 from ..relay.in_flight import MAX_FRAME_BYTES, Undecoded
@@ -42,7 +43,7 @@ from ..relay.transport import HELD
 from ..roles import Role
 from ..throttle.decision import Answer
 from .authentication import SASL_APIS, Authentication
-from .connection import ANONYMOUS, ClientConnection
+from .connection import ClientConnection
 from .session_epochs import SessionEpochs
 
 if TYPE_CHECKING:
@@ -72,12 +73,12 @@ none in headers."""
 
 
 def attach_clients(
-    throttle: ClientThrottle, exchange: InFlightRequests, now: float, *, user: str = ANONYMOUS
+    throttle: ClientThrottle, exchange: InFlightRequests, now: float, *, user: str | None = ANONYMOUS
 ) -> Callable[[float], None]:
     """Let client quotas take part in a connection of the ingress, and return the way to end that. The egress carries
     what brokers ask of each other.
 
-    `user`: the client's, until it authenticates by SASL.
+    `user`: the client's, until it authenticates by SASL; None: it is not known.
     """
     if exchange.link.throttle.role is not Role.LEADER:
         return _nothing
@@ -116,7 +117,7 @@ _Exempt: TypeAlias = tuple[int, bytes, str | None, int]
 class ClientFrames:
     """The client quotas' part in one connection of the ingress."""
 
-    def __init__(self, exchange: InFlightRequests, throttle: ClientThrottle, user: str = ANONYMOUS) -> None:
+    def __init__(self, exchange: InFlightRequests, throttle: ClientThrottle, user: str | None = ANONYMOUS) -> None:
         self.client = ClientConnection(throttle, user)
         self.authentication = Authentication(exchange, self.client)
         self._exchange = exchange

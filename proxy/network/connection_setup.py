@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 import trio
 
 from ..config.settings_values import Address
+from ..quotas.client_entity import ANONYMOUS
 from ..relay.tls_socket import TlsSocket
 from ..relay.transport import PlainSocket, adopt, answer_within, open_stream
 from ..roles import Role
@@ -64,6 +65,8 @@ class Received(NamedTuple):
     upstream: Address
     peer: str
     dial: Dial
+    user: str | None = ANONYMOUS
+    """The user that the peer is by its certificate; None: it is not known."""
 
 
 class _Met(NamedTuple):
@@ -112,6 +115,7 @@ class ConnectionSetup:
         listen, dials = self._legs[route.role]
         name = route.server_name or self._server_names.get(met.peer)
         follower: Transport = met.plain
+        user: str | None = ANONYMOUS
         if listen is not None:
             names = (met.upstream.host,) if name is None else (name, met.upstream.host)
             try:
@@ -125,9 +129,10 @@ class ConnectionSetup:
             if route.upstream is None:
                 self._remember(met.upstream, name)
             follower = TlsSocket(shaken.sock, shaken.refused)
+            user = listen.user_of(shaken)
         with self._dialling(route, met.reached) as dial:
             leads = dial if dials is None else _secured(dial, dials, name or met.upstream.host)
-            yield Received(follower, met.upstream, met.peer, leads)
+            yield Received(follower, met.upstream, met.peer, leads, user)
 
     async def _meet(self, route: Route, sock: socket.socket) -> _Met | None:
         peer = ""

@@ -15,6 +15,8 @@ from typing import NamedTuple
 
 from .names import DEFAULT, GLOB_WILDCARD, glob_of, specificity
 
+ANONYMOUS = "ANONYMOUS"
+"""The user of a connection without authentication (`KafkaPrincipal.ANONYMOUS`)."""
 USERS, CLIENTS = "users", "clients"
 _CLIENTS_OF = f".{CLIENTS}."
 

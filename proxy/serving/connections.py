@@ -119,6 +119,7 @@ class Connections:
                     peer=received.peer,
                     throttle=self._throttles[route.role],
                     dial=received.dial,
+                    clients=partial(attach_clients, self._shared.clients, user=received.user),
                 )
 
         return handle

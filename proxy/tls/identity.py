@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 MOST_BYTES = 2**20
 _PEM = serialization.Encoding.PEM
 _PKCS8 = serialization.PrivateFormat.PKCS8
-_CANNOT = (
+CANNOT_READ = (
     ValueError, TypeError, UnsupportedAlgorithm, x509.DuplicateExtension, x509.InvalidVersion,
     x509.UnsupportedGeneralNameType,
 )  # fmt: skip
@@ -94,7 +94,7 @@ def parse_identity(store: StoreSettings, content: bytes, pem_key: bytes | None =
             chain = x509.load_pem_x509_certificates(content)
         own = chain[0]
         belongs, names = own.public_key() == key.public_key(), _names(own)
-    except _CANNOT as error:
+    except CANNOT_READ as error:
         raise ConfigurationError(f"{place}: {_expected(store)}: {_words(error)}") from error
     if not belongs:
         raise ConfigurationError(f"{store.location}: the key does not belong to the first certificate")
@@ -117,7 +117,7 @@ def parse_authorities(store: StoreSettings, content: bytes) -> Authorities:
             certificates = [each.certificate for each in (found.cert, *found.additional_certs) if each is not None]
         else:
             certificates = x509.load_pem_x509_certificates(content)
-    except _CANNOT as error:
+    except CANNOT_READ as error:
         raise ConfigurationError(f"{store.location}: {_expected(store)}: {_words(error)}") from error
     if not certificates:
         raise ConfigurationError(f"{store.location}: expected certificates, found none")
@@ -175,7 +175,7 @@ def is_trusted(identity: Identity, authorities: Authorities) -> bool:
 def _signed(certificate: x509.Certificate, authority: x509.Certificate) -> bool:
     try:
         certificate.verify_directly_issued_by(authority)
-    except (*_CANNOT, InvalidSignature):
+    except (*CANNOT_READ, InvalidSignature):
         return False
     return True
 
@@ -188,7 +188,7 @@ def names_of(certificate: bytes) -> tuple[str, ...]:
     """
     try:
         return _names(x509.load_der_x509_certificate(certificate))
-    except _CANNOT:
+    except CANNOT_READ:
         return ()
 
 

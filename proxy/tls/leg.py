@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING, NamedTuple
 import trio
 
 from ..config.settings_values import can_be_looked_up
+from ..quotas.client_entity import ANONYMOUS
 from ..quotas.names import glob_of
 from ..quotas.units import shown
 from .contexts import AcceptedSocket
 from .handshakes import ADVICE, HandshakeError, Reason, reason_of, words_of
 from .identity import names_of
+from .subject import subject_of
 
 if TYPE_CHECKING:
     import socket
@@ -100,6 +102,13 @@ class Leg:
             self._judge(shaken.sock, peer)
         self._succeeded(peer)
         return shaken
+
+    @staticmethod
+    def user_of(shaken: Shaken) -> str | None:
+        """Return the user that a peer which dialled us is by its certificate, as Kafka names it; None if its subject
+        cannot be read."""
+        certificate = shaken.sock.getpeercert(binary_form=True)
+        return ANONYMOUS if certificate is None else subject_of(certificate)
 
     async def dial(self, plain: socket.socket, name: str) -> Shaken:
         """Shake hands as the client with a peer that we dialled.

@@ -6,8 +6,9 @@ import math
 
 import pytest
 
-from proxy.clients.connection import ANONYMOUS, ClientConnection
+from proxy.clients.connection import ClientConnection
 from proxy.clients.throttle import MOST_COUNTED, MOST_ENTITIES, OTHER, ClientThrottle
+from proxy.quotas.client_entity import ANONYMOUS
 from proxy.quotas.client_rates import ClientRates
 from proxy.quotas.rules import Quotas
 from proxy.quotas.sections import ClientTraffic

@@ -20,6 +20,7 @@ from protocol.fetch.request import parse_fetch_request
 from protocol.wire.framing import with_length
 from proxy.config.settings import load_settings
 from proxy.tls.handshakes import Reason
+from tests.proxy.clients.frames import produce_request, produce_response, told_ms
 from tests.proxy.conversation import fetch_frame
 from tests.proxy.relay.wire import answer, entry, read_frame
 from tests.proxy.serving.test_sidecar import TWO, Running, port, running, until, write_quotas
@@ -103,6 +104,22 @@ async def received(stream: trio.abc.ReceiveStream, size: int) -> bytes:
     while len(got) < size:
         got += await stream.receive_some(65_536)
     return bytes(got)
+
+
+@pytest.mark.parametrize(("user", "is_told"), [(f"CN={NAME}", True), ("CN=other", False), ("ANONYMOUS", False)])
+async def test_the_subject_of_a_certificate_is_a_user(
+    tmp_path: Path, authority: Authority, user: str, *, is_told: bool
+) -> None:
+    (tmp_path / "quotas.toml").write_text(f'[users."{user}"]\nproducer_byte_rate = 1000\n')
+    request = with_length(produce_request(61_000))
+    async with listening() as leader, running(settings(tmp_path, port(leader))) as sidecar:
+        asks, tells = await met(sidecar, leader, authority)
+        async with asks, tells:
+            await asks.send_all(request)
+            assert await received(tells, len(request)) == request
+            await tells.send_all(with_length(produce_response()))
+            answer = await received(asks, len(with_length(produce_response())))
+            assert (told_ms(answer[4:]) > 50_000) is is_told
 
 
 @pytest.mark.parametrize("polled", [True, False], ids=["epoll", "Trio waits"])
