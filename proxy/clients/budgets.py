@@ -7,6 +7,7 @@ rate * (t + burst), plus what was charged last of each connection.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Protocol
 
 from admission.simple_rate import Rate
@@ -39,6 +40,9 @@ class ClientBudget(Protocol):
         """Return for how long the entity is to be throttled now; 0: it is not over its quota. `more`: bytes that count
         for this question alone."""
 
+    def begin_with_debt(self, seconds: float, now: float) -> None:
+        """Begin over quota: a new budget is to be throttled for so long."""
+
     @property
     def largest_response_bytes(self) -> int:
         """The most that a consumer is to be sent at once."""
@@ -70,6 +74,9 @@ class ByDebt:
         self._refill(now)
         return max((more - self._tokens) / self.bytes_per_second, 0.0)
 
+    def begin_with_debt(self, seconds: float, now: float) -> None:
+        self._tokens, self._updated = -seconds * self.bytes_per_second, now
+
     @property
     def largest_response_bytes(self) -> int:
         seconds = max(LARGEST_RESPONSE_SECONDS, min(LEAST_LARGEST_BYTES / self.bytes_per_second, MOST_RESPONSE_SECONDS))
@@ -99,6 +106,10 @@ class ByRate:
 
     def throttle_seconds(self, now: float, *, more: int = 0) -> float:
         return self._rate.throttle_seconds(self.bytes_per_second, now, more=more)
+
+    def begin_with_debt(self, seconds: float, now: float) -> None:
+        # The window of the first record is all samples but one; the throttle time is the excess over what fills it.
+        self.charge(math.ceil((seconds + self._largest_response_seconds) * self.bytes_per_second), now)
 
     @property
     def largest_response_bytes(self) -> int:

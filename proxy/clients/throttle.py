@@ -19,7 +19,7 @@ from ..quotas.sections import ClientTraffic
 from .budgets import client_budget
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from ..config.settings import QuotaSettings
     from ..quotas.rules import Quotas
@@ -66,6 +66,15 @@ class EntityState(NamedTuple):
     rate_bytes_per_second: float
 
 
+class ClientDebt(NamedTuple):
+    """An entity that is over its quota; `seconds`: for how long it is to be throttled."""
+
+    traffic: str
+    user: str | None
+    client: str | None
+    seconds: float
+
+
 class Attached(Protocol):
     """A relayed connection of the listener."""
 
@@ -81,6 +90,9 @@ class ClientThrottle:
         self._by_default: Counter[ClientTraffic] = Counter()
         """How many of the entities have a default quota."""
         self._swept_at = now - _SWEEP_SECONDS
+        self._indebted_until: dict[_Key, float] = {}
+        """The entities that the process before this one throttled, and until when; of those that have not shown
+        themselves here."""
         self._counted: set[str] = set()
         """The entities under defaults that metrics name: the first ones, since a counter must not fall."""
         self._connections: set[Attached] = set()
@@ -131,6 +143,8 @@ class ClientThrottle:
         entity = self._entities.get((traffic, whose))
         if entity is None:
             budget = client_budget(self._settings, quota.bytes_per_second, now)
+            if (until := self._indebted_until.pop((traffic, whose), now)) > now:
+                budget.begin_with_debt(until - now, now)
             entity = Entity(whose, traffic, budget, label if is_named else self._label(label), is_named=is_named)
             self._entities[traffic, whose] = entity
             self._by_default[traffic] += not is_named
@@ -157,6 +171,20 @@ class ClientThrottle:
         entity.rate.record(size, now)
         if self.enforce:
             entity.budget.charge(size, now)
+
+    def debts(self, now: float) -> list[ClientDebt]:
+        """Return the entities that are over quota, for another process to go on from."""
+        debts = (
+            ClientDebt(each.traffic.value, *each.entity, each.budget.throttle_seconds(now))
+            for each in self._entities.values()
+        )
+        return [debt for debt in debts if debt.seconds > 0]
+
+    def take_debts(self, debts: Iterable[ClientDebt], now: float) -> None:
+        """Go on from what `debts` returned in another process, before any client has shown itself here."""
+        self._indebted_until = {
+            (ClientTraffic(debt.traffic), ClientEntity(debt.user, debt.client)): now + debt.seconds for debt in debts
+        }
 
     def sections(self) -> Iterator[tuple[ClientTraffic, str, float]]:
         """Yield what quotas.toml and overrides say: traffic, label of the section, bytes per second."""

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from ..clients.throttle import ClientDebt  # noqa: TC001 - msgspec reads it
 from ..throttle.replica import ReplicaState  # noqa: TC001 - msgspec reads it
 
 SCHEMA = 2
@@ -60,6 +61,8 @@ class Begin(msgspec.Struct, frozen=True, tag="begin"):
     """
 
     available_bytes: dict[str, float | None]
+    client_debts: list[ClientDebt] = []
+    """The clients that are over quota now. An older process does not say."""
 
 
 class Confirmed(msgspec.Struct, frozen=True, tag="confirmed"):
@@ -98,7 +101,7 @@ class LinkMessage(msgspec.Struct, frozen=True):
 
 
 class ClientMessage(msgspec.Struct, frozen=True, array_like=True):
-    """The state of client quotas on a connection; what its entity has used is forgotten."""
+    """The state of client quotas on a connection."""
 
     muted_seconds: float
     session_id: int

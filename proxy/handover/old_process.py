@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
+    from ..clients.throttle import ClientDebt
     from ..config.settings import Address
     from ..logs.log import Log
     from ..relay.connection import Connection
@@ -74,6 +75,7 @@ class Server(Protocol):
 
     def listening(self) -> Sequence[Listener]: ...
     def available_bytes(self) -> Mapping[str, float | None]: ...
+    def client_debts(self) -> list[ClientDebt]: ...
     def fetch_versions(self) -> Sequence[int]: ...
     def is_ending(self) -> bool:
         """Return True if this process was told to end: then nothing is gained by waiting for a proof."""
@@ -201,7 +203,7 @@ class OldProcess:
     async def _hand_over(self, channel: Channel, process: int) -> None:
         """Give the connections. Raises ChannelError, EOFError: the process has failed."""
         await self._prove(channel)
-        await channel.send(Begin(dict(self._server.available_bytes())))
+        await channel.send(Begin(dict(self._server.available_bytes()), self._server.client_debts()))
         self._channel = channel
         self._log.info("handover_started", pid=process)
         self._server.hand_over(self)

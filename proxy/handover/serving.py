@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     import socket
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
+    from ..clients.throttle import ClientDebt, ClientThrottle
     from ..config.settings import Settings
     from ..logs.log import Log
     from ..process.supervision import Supervisor
@@ -57,6 +58,7 @@ class HandOver:
         throttles: Mapping[Role, RoleThrottle],
         draining: Draining,
         *,
+        clients: ClientThrottle,
         manager: ServiceManager,
         log: Log,
     ) -> None:
@@ -77,6 +79,7 @@ class HandOver:
         directory = settings.control.directory
         self._path = None if directory is None else handover_path(directory)
         self._throttles = throttles
+        self._clients = clients
         self._draining = draining
         self._manager = manager
         self._log = log
@@ -182,6 +185,7 @@ class HandOver:
         now = trio.current_time()
         for role, throttle in self._throttles.items():
             throttle.budget.restore(message.available_bytes.get(role.value), now)
+        self._clients.take_debts(message.client_debts, now)
         self._serves.set()
 
     def _take_one(self, state: ConnectionState, socks: Sequence[socket.socket], hold: Hold, go_on: GoOn) -> None:
@@ -214,6 +218,9 @@ class HandOver:
     def available_bytes(self) -> Mapping[str, float | None]:
         now = trio.current_time()
         return {role.value: throttle.budget.state(now) for role, throttle in self._throttles.items()}
+
+    def client_debts(self) -> list[ClientDebt]:
+        return self._clients.debts(trio.current_time())
 
     def fetch_versions(self) -> Sequence[int]:
         return sorted({each for throttle in self._throttles.values() for each in throttle.statistics.fetch_requests})

@@ -117,7 +117,9 @@ class Sidecar:
         for role in Role:
             self._quota_holds(role, "start")
         self.site = self._site(statistics, turn)
-        self.handover = HandOver(settings, self._throttles, self._draining, manager=manager, log=log)
+        self.handover = HandOver(
+            settings, self._throttles, self._draining, clients=self._clients, manager=manager, log=log
+        )
         self.connections = Connections(
             Shared(limits, self._changes, self._draining, self.history, self._reaper, log, self._clients),
             self._throttles,

@@ -48,6 +48,13 @@ def test_strict_keeps_its_debt_when_the_rate_changes() -> None:
     assert budget.throttle_seconds(0.0) == pytest.approx(0.1)
 
 
+@pytest.mark.parametrize("budget", [strict(), kip73()], ids=["strict", "kip73"])
+def test_a_budget_that_begins_with_debt_is_throttled_for_so_long(budget: ClientBudget) -> None:
+    budget.begin_with_debt(7.0, 100.0)
+    assert budget.throttle_seconds(100.0) == pytest.approx(7.0, abs=0.01)
+    assert budget.throttle_seconds(100.5) == pytest.approx(6.5, abs=0.01)
+
+
 def test_kip73_is_kafkas_arithmetic() -> None:
     budget = kip73()
     budget.charge(10_000, 0.0)  # over ten full samples: 1000 B/s, which is not over it

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 
+import msgspec
 import pytest
 
 from proxy.clients.connection import ClientConnection
 from proxy.clients.throttle import MOST_COUNTED, MOST_ENTITIES, OTHER, ClientThrottle
+from proxy.handover.messages import Begin
 from proxy.quotas.client_entity import ANONYMOUS
 from proxy.quotas.client_rates import ClientRates
 from proxy.quotas.rules import Quotas
@@ -209,6 +211,27 @@ def test_a_section_that_is_gone_is_shown_no_more() -> None:
     charged(clients, "c")
     clients.apply(quotas(2000), 0.0)
     assert [state.name for state in clients.states(0.0)] == ["c"]
+
+
+def test_debts_go_on_in_another_process() -> None:
+    one = throttle(quotas(1000, users={"users.alice": 1000}))
+    charged(one, "app", 5250)
+    charged(one, "etl", 3250, user="alice")
+    charged(one, "idle", 100)
+    debts = msgspec.msgpack.decode(msgspec.msgpack.encode(Begin({}, one.debts(1.0))), type=Begin).client_debts
+    assert len(debts) == 2
+    other = throttle(quotas(1000, users={"users.alice": 1000}))
+    other.take_debts(debts, 500.0)
+    for client_id, user, seconds in (("app", ANONYMOUS, 3.0), ("etl", "alice", 1.0), ("idle", ANONYMOUS, 0.0)):
+        entity = other.entity(user, client_id, PRODUCER, 501.0)
+        assert entity is not None
+        assert entity.budget.throttle_seconds(501.0) == pytest.approx(seconds)
+
+
+def test_an_older_process_tells_no_debts() -> None:
+    assert msgspec.msgpack.decode(msgspec.msgpack.encode({"type": "begin", "available_bytes": {}}), type=Begin) == (
+        Begin({})
+    )
 
 
 def test_without_quotas_nothing_is_needed() -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from proxy.clients.throttle import ClientDebt
     from proxy.handover.old_process import Listener, OldProcess
 
 BROKER = 101
@@ -29,6 +30,9 @@ class OldServer:
 
     def available_bytes(self) -> Mapping[str, float | None]:
         return {}
+
+    def client_debts(self) -> list[ClientDebt]:
+        return []
 
     def fetch_versions(self) -> Sequence[int]:
         return self.versions

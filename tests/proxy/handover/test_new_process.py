@@ -13,6 +13,7 @@ import pytest
 import trio
 import trio.testing
 
+from proxy.clients.throttle import ClientDebt, ClientThrottle
 from proxy.config.settings_values import Address
 from proxy.errors import ConfigurationError
 from proxy.handover import old_process as giving
@@ -33,9 +34,15 @@ from proxy.handover.old_process import Listener, OldProcess
 from proxy.handover.serving import ALONE, HandOver
 from proxy.process.supervision import Supervisor, Task
 from proxy.process.systemd import ServiceManager
+from proxy.quotas.client_entity import ANONYMOUS
+from proxy.quotas.client_rates import ClientRates
+from proxy.quotas.rules import Quotas
+from proxy.quotas.sections import ClientTraffic
 from proxy.relay.connection import Draining
 from tests.open_files import open_files
 
+from ..clients.rates import traffic_rates
+from ..conversation import settings as quota_settings
 from ..recorded_log import RecordedLog
 from .old_server import BROKER, OldServer, socket_path
 
@@ -44,6 +51,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 LIMIT_SECONDS = 20
+PRODUCER, _ = ClientTraffic
 
 
 class Server(OldServer):
@@ -52,6 +60,9 @@ class Server(OldServer):
     def __init__(self) -> None:
         self.handed_over = False
         self.confirmed: int | None = None
+
+    def client_debts(self) -> list[ClientDebt]:
+        return [ClientDebt(PRODUCER.value, None, "app", 60.0)]
 
     def hand_over(self, giving: OldProcess) -> None:
         self.handed_over = True
@@ -74,7 +85,14 @@ class New:
         self.log, self.draining = RecordedLog(), Draining()
         settings = SimpleNamespace(broker=SimpleNamespace(id=BROKER), control=SimpleNamespace(directory=socket_path()))
         manager = manager or ServiceManager({})
-        self.handover = HandOver(cast("Any", settings), {}, self.draining, manager=manager, log=self.log)
+        self.clients = ClientThrottle(
+            quota_settings(),
+            Quotas(clients=ClientRates(producer=traffic_rates({"clients.default": 1000}))),
+            trio.current_time(),
+        )
+        self.handover = HandOver(
+            cast("Any", settings), {}, self.draining, clients=self.clients, manager=manager, log=self.log
+        )
         path = self.handover._path
         assert path is not None
         path.parent.mkdir()
@@ -126,6 +144,12 @@ async def test_an_old_process_that_hands_over_and_ends_is_taken_over(
             await trio.sleep(0.01)
     assert not new.draining.begun.is_set()
     assert set(new.log.events) <= {"nothing_to_take_over", "taken_over"}
+    now = trio.current_time()
+    app, other = (new.clients.entity(ANONYMOUS, name, PRODUCER, now) for name in ("app", "other"))
+    assert app is not None
+    assert other is not None
+    assert 40 < app.budget.throttle_seconds(now) <= 60
+    assert other.budget.throttle_seconds(now) == 0
 
 
 @pytest.mark.parametrize("has_begun", [False, True])
