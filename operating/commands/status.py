@@ -16,7 +16,8 @@ from proxy.files.reading import is_there
 
 from ..asking import DEFAULT_URL
 from ..configuration import DEFAULT_CONFIG, load_configuration, url_of
-from ..status.rows import Sidecar, ask_all
+from ..fleet.members import Member
+from ..status.rows import ask_all
 from ..status.table import layout
 from ..terminal import Console, encoded, held_interrupts, problems_as_json, say_json
 from .options import FILE, where_options
@@ -84,30 +85,29 @@ def command(
     answers = ask_all(asked)
     if as_json:
         for answer in answers:
-            say_json(answer.content or encoded({"url": answer.url, "error": answer.error}))
+            say_json(answer.content or encoded({"url": answer.member.url, "error": answer.error}))
     else:
         console.print(layout(answers, datetime.now(UTC), width=console.width))
     if any(answer.error is not None for answer in answers):
         ctx.exit(1)
 
 
-def _asked(config: Path | None, where: Where) -> list[Sidecar]:
-    named = where.members() if any(where) else []
-    found = [Sidecar(each.url, broker=each.broker, headers=each.headers) for each in named]
+def _asked(config: Path | None, where: Where) -> list[Member]:
+    found = where.members() if any(where) else []
     if config is None and not found and is_there(DEFAULT_CONFIG):
         config = DEFAULT_CONFIG
     if config is not None:
         settings = load_configuration(config)
-        found.append(Sidecar(url_of(settings.http), broker=settings.broker.id))
-    return found or [Sidecar(DEFAULT_URL)]
+        found.append(Member(url_of(settings.http), settings.broker.id))
+    return found or [Member(DEFAULT_URL)]
 
 
-def _watch(sidecars: Sequence[Sidecar], console: Console) -> None:
+def _watch(members: Sequence[Member], console: Console) -> None:
     """Refresh the table until Ctrl-C; the last one stays on the screen."""
     with held_interrupts() as interrupted, Live(console=console, auto_refresh=False) as live:
         while True:
-            height = console.height if len(sidecars) > 1 else None
-            shown = layout(ask_all(sidecars), datetime.now(UTC), width=console.width, height=height)
+            height = console.height if len(members) > 1 else None
+            shown = layout(ask_all(members), datetime.now(UTC), width=console.width, height=height)
             live.update(shown, refresh=True)
             if interrupted(_REFRESH_SECONDS):
                 return

@@ -17,10 +17,10 @@ from proxy.errors import UnreachableError
 from proxy.observing.throttle_page import Page
 
 from ..asking import ask
-from ..fleet.members import at_all
+from ..fleet.members import Member, at_all
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from proxy.diagnostics.replica_stats import LinkStats, PartitionStats
     from proxy.observing.throttle_page import RoleState
@@ -93,9 +93,9 @@ def rows(sidecars: Sequence[Sidecar]) -> Rows:
     roles.sort(key=_worst_first)
     links = [(page, name, link) for page, name, role in roles for link in role.links]
     found = [(page, name, each) for page, name, role in roles for each in role.partitions]
-    silent = sorted((each for each in sidecars if each.page is None), key=lambda each: (each.broker or 0, each.url))
+    silent = (each for each in sidecars if each.page is None)
     return Rows(
-        tuple(silent),
+        tuple(sorted(silent, key=lambda each: (each.member.broker or 0, each.member.url))),
         tuple(roles),
         tuple(sorted(links, key=lambda row: -row[2].lag_messages)),
         tuple(sorted(found, key=lambda row: -row[2].lag_messages)),
@@ -224,30 +224,26 @@ def _breaks_its_promise(role: RoleState) -> bool:
 class Sidecar(NamedTuple):
     """The answer of one sidecar, or the `error` in place of it."""
 
-    url: str
+    member: Member
     content: bytes = b""
     page: Page | None = None
     error: str | None = None
-    broker: int | None = None
-    """The broker's id as fleet.toml has it; None if it is not known before the answer."""
-    headers: Mapping[str, str] = {}
-    """The headers of the question: the token that fleet.toml names."""
 
 
-def ask_all(sidecars: Sequence[Sidecar]) -> list[Sidecar]:
-    """Return the sidecars with their answers. One that does not answer costs its time-out, not the others'."""
-    return at_all(sidecars, _ask_one)
+def ask_all(members: Sequence[Member]) -> list[Sidecar]:
+    """Ask all sidecars. One that does not answer costs its time-out, not the others'."""
+    return at_all(members, _ask_one)
 
 
-def _ask_one(asked: Sidecar) -> Sidecar:
+def _ask_one(asked: Member) -> Sidecar:
     try:
         content = ask(asked.url, "/throttle", headers=asked.headers)
         page = decode(asked.url, content)
     except UnreachableError as error:
-        return asked._replace(error=str(error))
+        return Sidecar(asked, error=str(error))
     if asked.broker is not None and page.broker != asked.broker:
-        return asked._replace(error=f"{asked.url}: is the sidecar of broker {page.broker}, not of {asked.broker}")
-    return asked._replace(content=content, page=page)
+        return Sidecar(asked, error=f"{asked.url}: is the sidecar of broker {page.broker}, not of {asked.broker}")
+    return Sidecar(asked, content, page)
 
 
 def decode(url: str, content: bytes) -> Page:

@@ -89,8 +89,8 @@ def _roles(silent: Sequence[Sidecar], found: Sequence[RoleRow], *, wide: bool, m
             named = ("total", total.name, f"{total.sidecars} of them") if wide else ("total", total.name)
             table.add_row(*named, *(cells if wide else cells[:_NARROW_CELLS]), style="bold")
     for sidecar in silent:
-        asked = "?" if sidecar.broker is None else f"{sidecar.broker} !"
-        table.add_row(asked, "-", *((_cut(sidecar.url),) if wide else ()), Text("no answer", style="red"))
+        asked = "?" if sidecar.member.broker is None else f"{sidecar.member.broker} !"
+        table.add_row(asked, "-", *((_cut(sidecar.member.url),) if wide else ()), Text("no answer", style="red"))
     for row in shown:
         cells = _role_cells(row)
         broker = Text(f"{row.page.broker} !", style="yellow") if row.is_amiss else Text(str(row.page.broker))

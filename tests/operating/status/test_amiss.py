@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from operating.fleet.members import Member
 from operating.status.rows import Sidecar, rows
 from operating.status.words import warnings
 from proxy.observing.throttle_page import (
@@ -27,7 +28,7 @@ def found(role: dict[str, Any], page: dict[str, Any]) -> tuple[bool, list[str]]:
         **{"quota_bytes_per_second": 4 * MIB, "rate_bytes_per_second": MIB, "lowered_seconds": 900.0, **role}
     )
     of = {"enforce": True, "quotas": QuotasState("a"), **page}
-    shown = rows((Sidecar("http://1", page=Page(1, "strict", roles={"leader": leader}, **of)),))
+    shown = rows((Sidecar(Member("http://1"), page=Page(1, "strict", roles={"leader": leader}, **of)),))
     return shown.roles[0].is_amiss, warnings(shown.roles, shown.pages)
 
 

@@ -18,6 +18,7 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
+from operating.fleet.members import Member
 from operating.status.rows import Sidecar
 from operating.status.table import layout
 from proxy.observing.throttle_page import Page
@@ -42,10 +43,10 @@ def answers() -> list[Sidecar]:
     for broker in BROKERS:
         url = f"http://kafka-{broker}:9404"
         if broker in SILENT:
-            found.append(Sidecar(url, error=f"{url}/throttle: no answer from a sidecar: timed out", broker=broker))
+            found.append(Sidecar(Member(url, broker), error=f"{url}/throttle: no answer from a sidecar: timed out"))
         else:
             content = json.dumps(page(broker, NOW.timestamp())).encode()
-            found.append(Sidecar(url, content, msgspec.json.decode(content, type=Page), broker=broker))
+            found.append(Sidecar(Member(url, broker), content, msgspec.json.decode(content, type=Page)))
     return found
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from operating.asking import ask
+from operating.fleet.members import Member
 from operating.status.rows import Sidecar, decode, rows, totals
 from proxy.diagnostics.replica_stats import PartitionStats
 from proxy.errors import UnreachableError
@@ -20,7 +21,8 @@ MIB = 2.0**20
 
 
 def sidecar(broker: int, **roles: RoleState) -> Sidecar:
-    return Sidecar(f"http://{broker}", page=Page(broker, "strict", enforce=True, quotas=QuotasState("a"), roles=roles))
+    page = Page(broker, "strict", enforce=True, quotas=QuotasState("a"), roles=roles)
+    return Sidecar(Member(f"http://{broker}"), page=page)
 
 
 FLEET = (
@@ -32,7 +34,7 @@ FLEET = (
             follower=RoleState(None, 0.0, served=False)),
     sidecar(4, leader=RoleState(MIB, 0.0, quota_warnings=(QuotaWarningState("tiny_rate", "x"),),
                                 partitions=(PartitionStats("orders", 0), PartitionStats("clicks", 1)))),
-    Sidecar("http://5", error="no answer", broker=5),
+    Sidecar(Member("http://5", 5), error="no answer"),
 )  # fmt: skip
 
 
@@ -43,7 +45,7 @@ def test_the_worst_come_first() -> None:
 
 
 def test_who_does_not_answer_is_a_row() -> None:
-    assert [each.broker for each in rows(FLEET).silent] == [5]
+    assert [each.member.broker for each in rows(FLEET).silent] == [5]
 
 
 def test_totals_are_of_those_that_are_shown() -> None:

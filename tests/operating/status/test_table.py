@@ -8,6 +8,7 @@ import msgspec
 import pytest
 from rich.console import Console
 
+from operating.fleet.members import Member
 from operating.status.rows import Sidecar
 from operating.status.table import layout
 from operating.status.words import holding
@@ -35,7 +36,7 @@ GOOD = QuotasState("abc", last_success_timestamp_seconds=NOW.timestamp() - 90)
 
 
 def shown(*answers: Page | Sidecar) -> list[str]:
-    sidecars = [Sidecar("http://a", page=each) if isinstance(each, Page) else each for each in answers]
+    sidecars = [Sidecar(Member("http://a"), page=each) if isinstance(each, Page) else each for each in answers]
     console = Console(file=io.StringIO(), width=180)
     console.print(layout(sidecars, NOW))
     assert isinstance(console.file, io.StringIO)
@@ -114,7 +115,7 @@ def test_quotas_of_nothing_are_nothing_together() -> None:
 
 
 def test_a_sidecar_that_does_not_answer_is_a_row_with_its_error() -> None:
-    lines = shown(Sidecar("http://b", error="http://b/throttle: no answer"), page(RoleState(None, 1.0)))
+    lines = shown(Sidecar(Member("http://b"), error="http://b/throttle: no answer"), page(RoleState(None, 1.0)))
     assert lines[0] == "2 sidecars: 1 answer, 1 does not, none with warnings"
     assert lines[4] == "? - http://b no answer"
     assert lines[5].startswith("101 follower")
@@ -293,7 +294,11 @@ def test_eighty_columns_are_enough() -> None:
     role = RoleState(500 * 2.0**20, 499 * 2.0**20, lag_messages=10**7, eta_seconds=90000, links=(link,))
     found = page(role)
     console = Console(file=io.StringIO(), width=80)
-    console.print(layout([Sidecar("http://a", page=found), Sidecar("http://b", error="http://b: no")], NOW, width=80))
+    console.print(
+        layout(
+            [Sidecar(Member("http://a"), page=found), Sidecar(Member("http://b"), error="http://b: no")], NOW, width=80
+        )
+    )
     assert isinstance(console.file, io.StringIO)
     text = console.file.getvalue()
     assert "…" not in text
