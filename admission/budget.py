@@ -105,7 +105,7 @@ class StrictBudget(BudgetNode):
         """Return as many bytes as the bucket gains until this connection is back, but at least half a gate and at most
         a gate: a record with acks=all that comes behind a whole gate's worth of catch-up in the same answer would have
         to wait for all of that. When it was always half a gate, two connections that are 130 ms away had half a gate
-        each in a round trip, and a third of the rate went to nobody."""
+        each in a round trip, and a third of the rate was unused."""
         bucket = self._bucket
         return max(bucket.piece_bytes, min(bucket.rate * claim.fetcher.absence_seconds, bucket.gate_bytes))
 
@@ -195,7 +195,7 @@ class Kip73Budget(BudgetNode):
         return self._charged.seconds_until(self.bytes_per_second, now)
 
     def has_spare(self, now: float) -> bool:
-        """Return true: all or nothing is let through, whoever it is for."""
+        """Return true: all or nothing is let through, for any connection."""
         del now
         return True
 

@@ -6,7 +6,7 @@ of topics. A connection has a claim in each. Role, rack and peer bound everythin
 that bounds it, so each keeps to its own rate. Without inner rates the trunk is one claim, and there are no branches.
 
 A connection waits for its turn in one budget at a time: in the one that is shut longest. In all others it releases its
-turn, so their bytes go to whoever can use them, and no two connections wait for each other.
+turn, so their bytes go to a connection that can use them, and no two connections wait for each other.
 
 Pure: time is an argument. Knows bytes, not brokers or topics. Invariants: nothing is granted beyond the room of any
 budget, but for a first batch (KIP-74), which each repays as debt; what is taken from a budget is settled there once.
@@ -158,7 +158,7 @@ class BudgetPath:
 
     def _wait_at(self, place: int, now: float) -> None:
         """Wait for one budget of the trunk, or beyond its end for branches: release the turns above it, where others
-        could go on, and those in branches. Whoever waits beneath it waits for it as well."""
+        could go on, and those in branches. A claim that waits beneath it waits for it as well."""
         _release(self.trunk[:place], now)
         if place < len(self.trunk):
             _release(self._asked, now)

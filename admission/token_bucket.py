@@ -130,7 +130,7 @@ class TokenBucket:
             self._tokens = max(self._tokens - used, floor)
 
     def seconds_until(self, wanted_bytes: float, now: float) -> float:
-        """Return the time until so much is in the bucket, if nobody takes any meanwhile."""
+        """Return the time until so much is in the bucket, if none is taken meanwhile."""
         if self.rate == 0:
             return math.inf
         if self._is_unlimited:

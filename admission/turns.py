@@ -41,7 +41,7 @@ class Want(enum.Enum):
 
     NOTHING = "all that it wished for is granted, or it wishes for nothing"
     BYTES = "it wants bytes: others that had more wait for it"
-    BYTES_ELSEWHERE_FIRST = "it wants bytes, but another of its budgets has none for it: nobody here waits for it"
+    BYTES_ELSEWHERE_FIRST = "it wants bytes, but another of its budgets has none for it: no claim here waits for it"
 
 
 class Claim:
@@ -66,8 +66,8 @@ class Claim:
         """Bytes that were charged when they began to go on, and are not settled yet; only under `kip73`."""
 
     def release_turn(self, now: float) -> None:
-        """Let nobody here wait for it, and nothing be kept for it: another budget has nothing for it now. Its attained
-        service stays as it is: a connection that has had little is early in the line when it asks again."""
+        """Let no claim here wait for it, and nothing be kept for it: another budget has nothing for it now. Its
+        attained service stays as it is: a connection that has had little is early in the line when it asks again."""
         self.want, self.asked_at = Want.BYTES_ELSEWHERE_FIRST, now
 
     def return_seconds(self, now: float) -> float:
@@ -146,7 +146,7 @@ class Turns:
 
         A connection that has wanted none for long starts level with those that wait or were served. One that has been
         waiting counts as behind by at most one grant. One that asked lately may count as behind by up to `max_deficit`,
-        since the others have kept these bytes for it in the bucket; it cannot catch up on bytes that nobody kept.
+        since the others have kept these bytes for it in the bucket; it cannot catch up on bytes that were not kept.
         """
         if now - claim.asked_at <= AWAY_SECONDS:
             last, most = self._last_grant_bytes, claim.fetcher.max_deficit

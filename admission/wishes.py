@@ -79,7 +79,7 @@ def share(
     """Hand out `available` bytes in order; the list ends where nothing is left.
 
     Of the wishes of one branch (`branches` names the branch of each wish, None for none) no more is handed out than the
-    branch has `room` for. Unless there `is_ample`, nobody gets more than can be used well, and the rest stays.
+    branch has `room` for. Unless there `is_ample`, no wish gets more than can be used well, and the rest stays.
     """
     # Of thousands of replicas the first few tell already that there is not enough for all.
     if is_ample and (len(wishes) <= MOST_SHARED or sum(map(LIMIT, wishes[:MOST_SHARED])) <= available):

@@ -103,7 +103,7 @@ def ask(url: str, page: str, *, headers: Mapping[str, str] = {}, timeout_seconds
     """Return what is at `page` (``"/throttle"``) of the sidecar at `url`, without blanks around it.
 
     Raises:
-        UnreachableError: it is no URL, nobody answers there, or not with what was asked for.
+        UnreachableError: it is no URL, nothing answers there, or not with what was asked for.
     """
     content, _ = send(url, page, headers=headers, timeout_seconds=timeout_seconds)
     return content.strip()
@@ -121,7 +121,7 @@ def send(
     """Send a request to the sidecar at `url`; return what it answers, as it came, and the answer's headers.
 
     Raises:
-        UnreachableError: it is no URL, nobody answers there, or it refuses, or (DistrustError) it cannot be trusted.
+        UnreachableError: it is no URL, nothing answers there, or it refuses, or (DistrustError) it cannot be trusted.
         ConfigurationError: the file of a token or a certificate cannot be read.
     """
     whole = url.rstrip("/") + page

@@ -188,7 +188,7 @@ def mend_standard_streams() -> None:
             _open_null(number)
             setattr(sys, name, open(number, mode, closefd=False))  # noqa: SIM115 - it stays open
     for stream in (sys.stdout, sys.stderr):
-        # UTF-8 can write every character but lone surrogates; whoever prints must have escaped those before.
+        # UTF-8 can write every character but lone surrogates; callers must have escaped those before.
         if isinstance(stream, io.TextIOWrapper) and stream.encoding.lower() not in ("utf-8", "utf8"):
             stream.reconfigure(errors="backslashreplace")
 

@@ -9,7 +9,8 @@ import trio
 
 
 class Changes:
-    """A condition without a lock: everything runs on one Trio thread. To notify nobody costs next to nothing."""
+    """A condition without a lock: everything runs on one Trio thread. Without a waiter, `notify` costs next to
+    nothing."""
 
     def __init__(self) -> None:
         self._awaited: trio.Event | None = None

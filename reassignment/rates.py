@@ -126,7 +126,7 @@ def rate_to_set(load: Load, deadline: Deadline) -> int:
 def problems(found: Iterable[Load], deadline: Deadline, capacity: Capacity, *, slack: float = 1.0) -> list[str]:
     """Return why no rate is admissible, or none that keeps the deadline: one line for each broker and role.
 
-    slack: whoever asked for the deadline allowed this many times as long; the time that is told counts it in.
+    slack: the deadline allows this many times as long; the reported time includes it.
     """
     lines = []
     for load in found:

@@ -1,6 +1,6 @@
 """A certificate authority of a cluster's own, and the files that brokers, sidecars and taps are given by it.
 
-Knows nothing of Kafka. Invariant: a file of this folder is replaced by one rename, so that nobody reads half of a
+Knows nothing of Kafka. Invariant: a file of this folder is replaced by one rename, so that no reader sees half of a
 certificate, and a key never stands beside the certificate of another key.
 """
 

@@ -78,7 +78,7 @@ class Security(enum.StrEnum):
         """Options for brokers that encrypt: they may use all of the JVM's compilers. The lab's other brokers stop at
         the first one, which starts them sooner. But it has no AES instructions: AES-GCM had 3 MB/s in its first second
         on a busy machine, and 13 at best. That is less than moves need, and a broker that answers late misses the
-        quota, whoever throttles."""
+        quota, whatever throttles."""
         return ("-XX:TieredStopAtLevel=4",) if self.brokers_encrypt else ()
 
     @property
@@ -177,7 +177,7 @@ class Secured:
 
 
 def unsecured_token() -> str:
-    """Return a token that nobody has signed (RFC 7515, appendix A.5), valid for an hour. The lab's brokers show such
+    """Return an unsigned token (RFC 7515, appendix A.5), valid for an hour. The lab's brokers show such
     tokens to each other, too."""
     now = int(time.time())
     parts = ({"alg": "none"}, {"sub": USER, "iat": now, "exp": now + 3600, "padding": "x" * 40_000})

@@ -174,8 +174,8 @@ def free_ports(count: int) -> list[int]:
 def held_ports(count: int) -> Iterator[list[int]]:
     """Hold ports of 127.0.0.1 that the system then gives to no other process, until the block ends.
 
-    Whoever is told one, and binds with SO_REUSEADDR, listens there meanwhile, as often as it likes: the sockets that
-    hold them do not listen, so no connection reaches them. A port that is let go before its program listens may be
+    A process that is given one, and binds with SO_REUSEADDR, listens there meanwhile, as often as it likes: the sockets
+    that hold them do not listen, so no connection reaches them. A port that is let go before its program listens may be
     another process's by then.
     """
     with contextlib.ExitStack() as stack:

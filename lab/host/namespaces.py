@@ -76,7 +76,7 @@ class Rooms:
         return output_of(*self.within(broker), *command)
 
     def cut(self, broker: int) -> None:
-        """Pull the cable of a room: nothing comes in or goes out, and nobody is told. Raises LabError."""
+        """Pull the cable of a room: nothing comes in or goes out, without notice. Raises LabError."""
         output_of("ip", "link", "set", self._link_of(broker), "down")
 
     def mend(self, broker: int) -> None:

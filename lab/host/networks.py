@@ -1,4 +1,4 @@
-"""A network of 198.18.0.0/16 (RFC 2544) that nobody else has, for as long as a block lasts.
+"""A network of 198.18.0.0/16 (RFC 2544) that no other process has, for as long as a block lasts.
 
     with own_network() as prefix:      "198.18.7", whose 254 addresses are ours
 

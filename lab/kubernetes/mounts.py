@@ -2,7 +2,7 @@
 
     quotas.toml -> ..data/quotas.toml, ..data -> ..version-7, ..version-7/quotas.toml
 
-Invariant: whoever reads sees one version or the next, never a file that is half written.
+Invariant: a reader sees one version or the next, never a file that is half written.
 """
 
 from __future__ import annotations

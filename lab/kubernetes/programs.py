@@ -92,7 +92,7 @@ def build(programs: Programs) -> Path:
     with tempfile.TemporaryDirectory(prefix=".building-", dir=folder.parent) as scratch:
         complete = Path(scratch, "programs")
         complete.mkdir()
-        # Copies: somebody may check out another branch in the minutes that it takes.
+        # Copies: another branch may be checked out in the minutes that it takes.
         copies = {module: shutil.copytree(module, Path(scratch, module.name)) for module in (SOURCE, NODE_SOURCE)}
         for name, (module, package) in programs.packages.items():
             print(f"building {name} ({', '.join(programs.packages)}); minutes, this once", file=sys.stderr, flush=True)

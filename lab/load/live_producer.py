@@ -1,7 +1,7 @@
 """A producer that feels what users feel: one record every few milliseconds, acks=all, latencies kept.
 
 Latency counts from the moment a record was due, not from when it could be sent, so a stall is not hidden
-(coordinated omission). A record that nobody has answered yet counts with the time that it has waited, so a stall that
+(coordinated omission). A record that is not answered yet counts with the time that it has waited, so a stall that
 lasts to the end is not hidden either. Talks to the leader directly, through Trio.
 Invariant: `acknowledged` holds only what the leader confirmed, in order.
 """

@@ -12,7 +12,7 @@ answer ends; the last two are the fetch session's (v7+), and from v13 on a topic
 
 With `--certificate FILE --authority FILE` both ends of every connection are TLS.
 With `--garble FILE` it can do harm, once each time that FILE is made: the next replica's Fetch request goes on in a
-version that nobody knows, `{"t":1.4,"kind":"garbled","leader":101}` is written, and FILE is gone.
+unknown version, `{"t":1.4,"kind":"garbled","leader":101}` is written, and FILE is gone.
 """
 
 from __future__ import annotations

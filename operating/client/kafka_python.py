@@ -158,7 +158,7 @@ def _resolves(host: str) -> bool:
 
 
 def _names_in(hosts_file: Path) -> frozenset[str]:
-    """Return the names in the file; none if it cannot be read, because whoever uses the file says what is wrong with
+    """Return the names in the file; none if it cannot be read, because its user says what is wrong with
     it."""
     try:
         return frozenset(known_addresses(hosts_file))

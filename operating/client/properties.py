@@ -1,6 +1,6 @@
 """The file that Kafka's own tools take as ``--command-config``, translated for kafka-python.
 
-Reads that file and those that it names, and connects to nobody. Invariant: what concerns security
+Reads that file and those that it names, and opens no connection. Invariant: what concerns security
 is understood or refused; if it were ignored, a connection could be less secure than the file says. All else that a
 client's file may have (bootstrap.servers, acks, retries) is ignored, as Kafka's tools ignore what they do not use.
 The file means what java.util.Properties reads, byte by byte: it is ISO-8859-1, a later line goes before an earlier one,

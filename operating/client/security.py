@@ -3,7 +3,7 @@
 Blocking: reads the files that the properties name, with the relay's own readers. What a store is, its content says:
 ``ssl.truststore.type`` is JKS by default, and keytool has written PKCS12 into files named .jks since Java 9.
 Invariant: a problem names the key, and is found before any broker is dialled; kafka-python would find it in the middle
-of each connection, try for 15 seconds more, and say only that it reached nobody. No password and no key is shown.
+of each connection, try for 15 seconds more, and say only that it reached no broker. No password and no key is shown.
 """
 
 from __future__ import annotations

@@ -249,7 +249,7 @@ def _ask(cluster: Cluster, proposed: Document, measure: float | None) -> Ground:
         time.sleep(measure)
         after, seconds = cluster.sizes(every, view.brokers), time.monotonic() - began
         written = {
-            # Retention may have taken more than producers brought: then nobody knows, and it counts nothing.
+            # Retention may have taken more than producers brought: then it is unknown, and counts nothing.
             partition: max(after.get((leader, partition), 0) - before.get((leader, partition), 0), 0) / seconds
             for partition, leader in at_leaders.items()
         }

@@ -91,7 +91,7 @@ def give_way(work: Callable[[], object]) -> None:
     process waited for their turns. Linux has a priority for each thread, but a thread that has lowered its own needs a
     privilege to raise it again: so this one ends afterwards. On other systems it is a thread like others.
 
-    An error of `work` is printed and ends only that thread. What is then not loaded is loaded by whoever needs it.
+    An error of `work` is printed and ends only that thread. What is then not loaded is loaded at its first use.
     """
 
     def run() -> None:

@@ -1,9 +1,9 @@
 """Keeps in the kernel's packet filter what the guard wants there: tries again what is refused, restores what is gone.
 
-Blocking. Invariant: what somebody else takes away, such as a firewall that is loaded anew, is restored after a second,
-or a little later where looking alone takes long. A change that is not the one refused last is tried at once; the same
-one is tried again after at most `MOST_PAUSE_SECONDS`, and its refusal is logged when it begins, then at most once in
-`TELL_SECONDS`, and once when it is over.
+Blocking. Invariant: what another program takes away, such as a firewall that is loaded anew, is restored after a
+second, or a little later where looking alone takes long. A change that is not the one refused last is tried at once;
+the same one is tried again after at most `MOST_PAUSE_SECONDS`, and its refusal is logged when it begins, then at most
+once in `TELL_SECONDS`, and once when it is over.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class Holding:
             if self._filter.intact():
                 return True
         except ConfigurationError:
-            return False  # whoever cannot look is told so when it puts them there
+            return False  # a guard that cannot look reports it when it adds them
         say("guard_rules_gone", broker=self._broker, way=rules.value)
         return False
 

@@ -1,5 +1,5 @@
 """Asks the sidecar whether it is ready, again and again, and tries the ways around it by connections through them, also
-while everybody else's go through it. Both in threads: an answer that never comes holds up nobody.
+while all others go through it. Both in threads: an answer that never comes holds up nothing.
 
 One question is open at a time. Each is answered, with `Answer.NONE` if its connection fails or says nothing for
 `_TIMEOUT_SECONDS`. If the guard itself cannot ask, that does not count as the sidecar's silence: `Questions.wait`

@@ -1,4 +1,4 @@
-"""Resets connections that the sidecar has taken, whoever is at their other end: for a sidecar that stands still.
+"""Resets connections that the sidecar has taken, whatever is at their other end: for a sidecar that stands still.
 
 By the kernel's sock_diag(7), as `ss -K` does. A dialler that only waits for an answer would wait for its time-out,
 since nothing that it sends meets a rule. Knows no Kafka and no rules. Blocking. Invariants: a socket that listens
@@ -46,7 +46,7 @@ class _Found(NamedTuple):
 def reset(listeners: Iterable[tuple[str | None, int]]) -> int:
     """Reset the connections whose own end is one of `listeners` (address, None: any; port); return how many.
 
-    Raises OSError: the kernel cannot, or nobody may.
+    Raises OSError: the kernel cannot, or may not.
     """
     count = 0
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _NETLINK_SOCK_DIAG) as kernel:

@@ -26,7 +26,7 @@ AROUND_MARK = 0x2057
 """The mark on packets of the guard that are to go around the sidecar, whatever is in force. Its bits have no meaning
 for kube-proxy, Calico, Cilium and Tailscale."""
 DIRECT_MARK = 0x2056
-"""The mark on packets of the guard that nobody is to lead anywhere, for comparison."""
+"""The mark on packets of the guard that no rule redirects, for comparison."""
 _EITHER_MARK = f"-m mark --mark {DIRECT_MARK:#x}/0xfffffffe"
 _RESET = "-j REJECT --reject-with tcp-reset"
 _RESET_DIALLER = f"-m conntrack --ctdir ORIGINAL -m tcp ! --tcp-flags RST RST {_RESET}"

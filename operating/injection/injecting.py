@@ -28,7 +28,7 @@ MOST_NAME_CHARACTERS = 253
 """The longest name that Kubernetes allows for a pod, a namespace or a review."""
 _MOST_PROBLEMS = 10
 _MOST_TOLD = 4096
-"""The most characters of a refusal. Names in it are whatever somebody wrote into a pod, and it is both answered and
+"""The most characters of a refusal. Names in it are whatever stands in a pod's spec, and it is both answered and
 logged."""
 MARK = "kafka-throttle-sidecar/injected"
 """The annotation of a pod that was given a sidecar; its value is the addition's `mark`."""

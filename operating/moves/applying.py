@@ -74,7 +74,7 @@ def label_of(path: Path, document: Document) -> str:
 
 def end_of_throttle(plan: MovePlan, lasting: float | None, now: datetime) -> datetime | None:
     """Return when the throttle ends by itself: `lasting` seconds from now, or else some time after the planned end;
-    None if nobody knows how long the move takes. Raises ConfigurationError beyond what a date can be."""
+    None if the move's length is unknown. Raises ConfigurationError beyond what a date can be."""
     try:
         if lasting is not None:
             return now + timedelta(seconds=lasting)

@@ -1,7 +1,7 @@
 """Prints a plan: as JSON, or as tables.
 
 Pure: a plan in, a value or a rich renderable out. Invariant: every number of the JSON is bytes or seconds and says
-which in its key; what nobody knows, or never ends, is null.
+which in its key; what is unknown, or never ends, is null.
 """
 
 from __future__ import annotations

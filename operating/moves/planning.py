@@ -62,7 +62,7 @@ class Ground:
     Args:
         moves: everything that will move once the reassignment is executed, including what moves already.
         sizes: of partitions, as far as they are known.
-        inflow: IN, the bytes per second that each broker takes in from leaders in sync; None if nobody measured it.
+        inflow: IN, the bytes per second that each broker takes in from leaders in sync; None if not measured.
         warnings: about what is odd in the cluster.
     """
 
@@ -134,8 +134,8 @@ def ground_of_cluster(
     Args:
         proposed: what shall be.
         view: of the topics that it names, and of those that move already.
-        written: bytes per second written to partitions; None if nobody measured.
-        inflow: bytes per second each broker takes in; None if nobody measured.
+        written: bytes per second written to partitions; None if not measured.
+        inflow: bytes per second each broker takes in; None if not measured.
 
     Raises:
         ReassignmentError: a partition does not exist.
@@ -163,7 +163,7 @@ def plan_move(ground: Ground, wanted: Wanted) -> MovePlan:
 
     Raises:
         ConfigurationError: no rate is admissible, or none that keeps the time wanted; or a time is wanted of a move
-            whose size nobody knows.
+            of unknown size.
     """
     found = loads(ground.moves, ground.sizes, ground.inflow or {})
     rates: dict[tuple[int, str], int] = {}

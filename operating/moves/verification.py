@@ -52,7 +52,7 @@ UNDER_WAY = frozenset({Stage.MOVING, Stage.ELSEWHERE, Stage.BEHIND, Stage.ON_DIS
 
 class Progress(NamedTuple):
     """The progress of one partition. left_bytes: the bytes that replicas still lack to be in place and in sync; None if
-    nobody knows."""
+    it is unknown."""
 
     partition: TopicPartition
     stage: Stage

@@ -1,4 +1,4 @@
-"""The state of a cluster, as values. Pure; knows nobody who asks."""
+"""The state of a cluster, as values. Pure; knows no command."""
 
 from __future__ import annotations
 

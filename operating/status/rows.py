@@ -48,7 +48,7 @@ class RoleRow(NamedTuple):
 
     @property
     def unthrottled(self) -> float | None:
-        """Bytes per second that no list names or nobody understands; None: an older sidecar, which does not say."""
+        """Bytes per second of what no list names or is not understood; None: an older sidecar, which does not say."""
         passing = self.role.passing_bytes_per_second
         return None if passing is None else passing.other
 
@@ -121,7 +121,7 @@ class Total(NamedTuple):
     Args:
         quota: None if one is unlimited, and so all together are.
         limited_rate: what those with more than 0 use of it; what passes at 0 is of replicas in sync.
-        in_sync, unthrottled: of those that say so; None if nobody does.
+        in_sync, unthrottled: of those that say so; None if none does.
         eta: the longest; None if one gets nowhere.
     """
 

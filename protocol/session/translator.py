@@ -98,7 +98,7 @@ class SessionTranslator(Generic[E]):
         """
         if self._sessions.find(self.leader, session_id) is not None:
             return False
-        # Noted only if it passes: whoever is told no may ask again before the request is taken.
+        # Noted only if it passes: a follower that is refused may ask again before the request is taken.
         if session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
             self._began = self._passes = True
         return self._passes

@@ -28,7 +28,7 @@ were no shorter than the generator.
     at = steps.send((pos, end))  # the next byte of the body is buffer[pos]; valid bytes end at end
 
 Each ``at`` that comes back says: everything before ``at`` is done with, and more bytes are needed from ``at`` on.
-``at`` may lie beyond ``end``: the surplus is bytes (records) that nobody needs to look at. The caller may move or
+``at`` may lie beyond ``end``: the surplus is bytes (records) that need not be looked at. The caller may move or
 overwrite what the buffer held before ``at``, read more, and sends where ``at`` now is and where valid bytes end. These
 may be the same position, or one in the next frame: a walker never looks past its own body. When the body is done,
 ``StopIteration.value`` is the position after it, beyond ``end`` if its last records are not all there; the caller

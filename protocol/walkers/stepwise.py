@@ -107,7 +107,7 @@ def read_size(codec: Sized, cursor: Cursor, path: str) -> Steps[int]:
 
 
 def skip(codec: Construct, cursor: Cursor, path: str) -> Steps[None]:
-    """Skip a value of any codec. The position may then be beyond ``end``: nobody needs those bytes."""
+    """Skip a value of any codec. The position may then be beyond ``end``: those bytes are not needed."""
     codec = bare(codec)
     if isinstance(codec, FormatField):
         yield from cursor.wait(codec.length)

@@ -149,7 +149,7 @@ class KString(Sized):
 
 
 class KRecords(Sized):
-    """A length, then so many bytes nobody here looks into.
+    """A length, then so many bytes, not parsed here.
 
     Parsing gives a Skipped and reads none of them; building takes bytes or None.
     """

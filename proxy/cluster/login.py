@@ -1,7 +1,7 @@
 """Logs in to a broker by SASL, on a connection of the sidecar's own.
 
 kafka-python makes what a mechanism says (`operator`, as for `plan`), since a second implementation of SCRAM would be a
-risk. It is imported when somebody logs in, and works in a thread, since SCRAM's key takes thousands of hashes. Frames
+risk. It is imported at the first login, and works in a thread, since SCRAM's key takes thousands of hashes. Frames
 are exchanged by `ask` alone.
 
 Invariant: a password is read each time it is used, is kept nowhere, and is in no error.

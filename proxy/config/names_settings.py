@@ -1,7 +1,7 @@
 """The table [names] of proxy.toml: how the sidecar logs in at a broker when it has a question of its own; and
 sasl.jaas.config, which Kafka's own files have for it.
 
-The keys are Kafka's client properties that say who somebody is; the keys and certificates for a broker are those of its
+The keys are Kafka's client properties for authentication; the keys and certificates for a broker are those of its
 leg. Reads no file. Kafka splits the text with Java's StreamTokenizer (JaasConfig.java): words and single or double
 quotes, ``//``, ``/*`` and a single ``/`` begin comments, a number is no word. Invariants: no password goes over a leg
 in plaintext unless that is written down; what Kafka refuses is refused, and a message never contains a value, which may

@@ -271,7 +271,7 @@ def overwrites(path: Path, other: Path) -> str | None:
     """
     if silent([path, other]):
         return None
-    # A path with a zero byte in it leads nowhere, as whoever opens it says.
+    # A path with a zero byte in it leads nowhere, as opening it says.
     with suppress(ValueError):
         place = os.path.realpath(other)
         return next((str(each) for each in (path, written_first(path)) if os.path.realpath(each) == place), None)

@@ -38,8 +38,8 @@ def _of_host(address: Address) -> str:
 
 
 def _leads_back(listen: Address, upstream: Address) -> bool:
-    """Return True if whoever listens at `listen` and dials `upstream` dials itself, as far as that can be known without
-    looking names up; of names `network.connection_setup` knows it."""
+    """Return True if a sidecar that listens at `listen` and dials `upstream` dials itself, as far as that can be known
+    without looking names up; of names `network.connection_setup` knows it."""
     if listen.port != upstream.port:
         return False
     if upstream.host == "localhost":

@@ -160,7 +160,7 @@ class _Leg:
             shown = "names are checked only in a certificate that clients have to show"
             self._add("allowed_names", f'{shown}: set ssl.client.auth = "required"')
         elif not names and "allowed_names" in (self.written or {}):
-            # A template with an empty variable writes this. It might mean that nobody is let in; without the key
+            # A template with an empty variable writes this. It might mean that no client is let in; without the key
             # everybody is.
             self._add("allowed_names", "expected one name at least, found none")
         return names

@@ -51,7 +51,7 @@ class ClientAuth(enum.StrEnum):
 
 
 class StoreType(enum.StrEnum):
-    """ssl.keystore.type, ssl.truststore.type; JKS is Java's own and read by nobody else."""
+    """ssl.keystore.type, ssl.truststore.type; JKS is Java's own and not supported."""
 
     PEM = "PEM"
     PKCS12 = "PKCS12"

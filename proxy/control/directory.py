@@ -1,4 +1,4 @@
-"""The directory that holds a sidecar's private sockets: where it is, and that nobody else can enter it.
+"""The directory that holds a sidecar's private sockets: where it is, and that no other user can enter it.
 
 Blocking. Invariant: when `prepare_directory` returns, the directory belongs to this process' user and has mode 0700.
 """

@@ -48,7 +48,7 @@ def read_bytes(path: Path, *, most_bytes: int = _MAX_BYTES, takes_pipes: bool = 
     `takes_pipes` allows what people type, `plan <(kafka-reassign-partitions …)`; reading then waits for the writer.
     """
     try:
-        # Without O_NONBLOCK the opening of a pipe waits until somebody writes to it.
+        # Without O_NONBLOCK the opening of a pipe waits for a writer.
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | (0 if takes_pipes else os.O_NONBLOCK))
         try:
             kind = stat.S_IFMT(os.fstat(descriptor).st_mode)

@@ -96,7 +96,7 @@ class KeptTlsSockets:
         process at once.
 
         Args:
-            received: the signals to follow; None: somebody else follows them.
+            received: the signals to follow; None: another task follows them.
             beside: what runs meanwhile, and is cancelled at the end.
         """
         if not self._kept:

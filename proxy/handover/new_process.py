@@ -112,8 +112,8 @@ class Inherited:
 async def inherit(path: Path, broker: int) -> Inherited | None:
     """Ask the process at `path` for what it has; None if there is no process.
 
-    One that ends before it answers was at its end, or has handed over to another: then whoever is there now is asked.
-    Raises ConfigurationError if there is one and it does not hand over.
+    One that ends before it answers was at its end, or has handed over to another: then the process that is there now is
+    asked. Raises ConfigurationError if there is one and it does not hand over.
     """
     for _ in range(MOST_ATTEMPTS):
         channel = Channel(trio.socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))

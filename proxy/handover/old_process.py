@@ -1,4 +1,4 @@
-"""The old process' side: it offers itself at a private socket, and gives everything to whoever takes it.
+"""The old process' side: it offers itself at a private socket, and gives everything to the process that takes over.
 
     Hello ─▶      ◀─ Offer with the listening sockets
     Ready ─▶, and Alive ─▶ twice a second from then on: for PROVING_SECONDS nothing changes, the old process serves
@@ -46,7 +46,7 @@ way by then: to take it and to send it takes 0.7 ms, to receive it and go on 1 m
 later. Without turns, four hundred connections that all came to rest together waited 0.6 s for each other."""
 SENT_BYTES = 8 * 1024
 """The size of the channel's send buffer in the kernel. It is small so that only about six connections at a time are on
-their way, and served by nobody; all others are still served here."""
+their way, and not served meanwhile; all others are still served here."""
 WAITING = 16
 """The backlog of the socket: processes that only ask whether this one is here."""
 PROVING_SECONDS = 3.0
@@ -153,7 +153,7 @@ class OldProcess:
         """Serve on, with the connections that have not gone over."""
         if self._channel is not None:
             channel, self._channel = self._channel, None
-            channel.shut_down()  # whoever waits for a message there hears that none comes
+            channel.shut_down()  # a task that waits for a message there learns that none comes
             self._server.take_back()
 
     def _listener(self, path: Path) -> trio.socket.SocketType | None:

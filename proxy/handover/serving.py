@@ -2,7 +2,7 @@
  Knows throttles, listeners and connections, and puts `old_process` and `new_process` between them. Invariants: a server
 that gives accepts nothing and answers no page until the process that takes has failed. A server that drains for another
 reason gives what it still has open: the socket of its pages. A server that takes accepts nothing, answers no page and
-offers itself to nobody before the other one gives."""
+offers itself to no other process before the other one gives."""
 
 from __future__ import annotations
 

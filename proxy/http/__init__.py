@@ -11,5 +11,5 @@ It stands apart from the relay: whatever comes over HTTP costs the connection th
 - the **server** (`server`) accepts connections, and makes room where there are too many.
 
 h11 reads and writes HTTP/1.1 without a socket: it is small, kept by Trio's own people, and knows neither HTTP/2 nor
-websockets, which nobody needs here. What is served is said elsewhere (`observing.site`); nothing here knows Kafka.
+websockets, which are not needed here. Routes are defined elsewhere (`observing.site`); nothing here knows Kafka.
 """

@@ -35,9 +35,9 @@ if TYPE_CHECKING:
 
 LEAST_CHARACTERS = 16
 LOOK_SECONDS = 1.0
-"""The time between two looks at the file: one second after a token was removed from the file it admits nobody."""
+"""The time between two looks at the file: one second after a token was removed from the file it admits no request."""
 READ_SECONDS = 5.0
-"""The longest time for the disk to read the file. A disk that takes longer hangs, and nobody knows whether the token
+"""The longest time for the disk to read the file. A disk that takes longer hangs, and it is unknown whether the token
 still holds."""
 _SCHEME = re.compile(r"bearer +(?P<token>\S+)", re.IGNORECASE)
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -53,7 +53,7 @@ RESOLVER = Path("/etc/resolv.conf")
 def read_token(path: Path) -> bytes:
     """Return the token of a file. Blocking. Raises ConfigurationError, which never shows the file's content."""
     try:
-        # Without O_NONBLOCK opening a pipe waits until somebody writes to it.
+        # Without O_NONBLOCK opening a pipe waits for a writer.
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         try:
             status = os.fstat(descriptor)
@@ -181,7 +181,7 @@ class Trust:
     in which such a page could use it are closed. After it was loaded, a page may give its own name our address (DNS
     rebinding) and read our answers as if they were its own: then Host is the page's name. Or it sends a POST across
     sites, without being able to read the answer: then Origin is the page's. Programs such as Prometheus send no Origin,
-    and probes come by address, which nobody can rebind.
+    and probes come by address, which cannot be rebound.
 
     `names`: host names of ours, without ports; ``*.example.com`` is every name below it, ``*`` any name at all."""
 

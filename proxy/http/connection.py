@@ -5,7 +5,7 @@
 h11 knows the protocol (`_h11` is its state machine); every wait has an end (`Bounds`), everything that works does so in
 a turn (`LoopShare`). Knows routes and answers, not what they are about.
 
-Invariant: `serve` raises nothing but a cancellation of somebody else's, and leaves the socket closed.
+Invariant: `serve` raises nothing but a cancellation from outside, and leaves the socket closed.
 """
 
 from __future__ import annotations

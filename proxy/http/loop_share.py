@@ -115,7 +115,7 @@ class LoopShare:
 
 
 class InterruptedWorkError(Exception):
-    """The task that worked has failed; whoever supervises it says why."""
+    """The task that worked has failed; its supervisor logs why."""
 
 
 class _Go(Generic[_T]):
@@ -129,7 +129,7 @@ class _Go(Generic[_T]):
 class Shared(Generic[_T]):
     """Work that many ask for and one task does, once for all who wait for it: a reload, or a look at every replica.
 
-    Whoever asks may stop waiting; the work goes on. After each go there is a pause, so that asking often does not mean
+    A caller may stop waiting; the work goes on. After each go there is a pause, so that asking often does not mean
     working often. A fresh result comes from work that began after it was asked for. `pause_seconds` gets the seconds
     that the work took, and returns the seconds of the pause.
     """

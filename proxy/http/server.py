@@ -1,7 +1,7 @@
 """Accepts HTTP connections, as many as there may be, and serves each in a task of its own.
 
 Where there are too many, a new connection is let in, and the one that has waited longest for its peer is ended.
-Otherwise whoever holds sockets open without a word would keep the liveness probe out. If every connection is being
+Otherwise a peer that holds sockets open without a word would keep the liveness probe out. If every connection is being
 worked for, which no peer can draw out, the new one waits in the kernel's queue until that is over for one of them.
 
 Bound before traffic starts, so that a port in use is an error at start. Invariant: the socket stays open until the

@@ -88,7 +88,7 @@ _NAME = re.compile(r"(?P<run>\d{8}T\d{6}Z)-(?P<number>\d+)(?:\.open)?\.ndjson\.g
 
 
 class _Place(NamedTuple):
-    """A file's place in the order of its broker's files. Files that were named by somebody else come last, by their
+    """A file's place in the order of its broker's files. Files with foreign names come last, by their
     names."""
 
     is_foreign: bool
@@ -128,7 +128,7 @@ class SegmentDirectory:
         return path.with_name(path.name.removesuffix(OPEN_SUFFIX) + CLOSED_SUFFIX)
 
     def close(self, path: Path) -> None:
-        """Give an open file its name. Somebody else may have done so: a sidecar that took over while we drain."""
+        """Give an open file its name. Another process may have done so: a sidecar that took over while we drain."""
         with suppress(FileNotFoundError):
             path.rename(self.closed(path))
 

@@ -71,7 +71,7 @@ class JournalStatistics:
     """The entries that were not recorded because more partitions were active than the ledger remembers."""
     removed_files: int = 0
     lost_files: int = 0
-    """Files that somebody else removed while they were open, perhaps with the directory."""
+    """Files that another process removed while they were open, perhaps with the directory."""
 
     @property
     def dropped(self) -> int:

@@ -1,7 +1,7 @@
 """The blocks that a ledger hands out: fifteen seconds of sums, and how the journal's lines are read from them.
 
 A block is handed out with its sums as they are, in a time that does not depend on the number of partitions. To sort
-them takes 5 µs for each, half a second for 100 000, and is done by whoever takes the block apart (`Block.take`), in a
+them takes 5 µs for each, half a second for 100 000, and is done where the block is taken apart (`Block.take`), in a
 thread of its own and with pauses. Pure; knows no file and no clock.
 """
 
@@ -22,7 +22,7 @@ SORTED_AT_ONCE = 4096
 
 
 def no_pause() -> None:
-    """Do nothing: for callers that nobody waits for."""
+    """Do nothing: for callers that do not hold up others."""
 
 
 class TrafficKey(NamedTuple):

@@ -1,6 +1,6 @@
 """Log lines on their way out: who logs never waits and never fails, whatever becomes of the log's reader.
 
-A thread writes what others put. While nobody reads, lines wait up to two bounds; those beyond them are dropped and
+A thread writes what others put. While nothing reads, lines wait up to two bounds; those beyond them are dropped and
 counted, and so are those that a dead reader or a full disk does not take. Knows lines, nothing of what they say.
 
 Invariant: `LogQueue.write` returns at once and raises nothing; lines that come out are in the order they were put.
@@ -22,7 +22,7 @@ MOST_LINES = 10_000
 MOST_BYTES = 16 * 2**20
 """The most bytes of all waiting lines together; a line that would exceed it is dropped."""
 FINISH_SECONDS = 1.0
-"""The longest time for which the end of the process waits for lines that are not written yet, if nobody reads the
+"""The longest time for which the end of the process waits for lines that are not written yet, if nothing reads the
 pipe."""
 _WRITABLE_SECONDS = 1.0
 
@@ -31,7 +31,7 @@ class Dropped(enum.StrEnum):
     """Reason why a line was dropped. The value is the metric label `reason`."""
 
     FULL = "full"
-    """The queue was full: nobody reads the log, or not fast enough."""
+    """The queue was full: the log is not read, or not fast enough."""
     FAILED = "failed"
     """The line could not be written (the reader is gone, the disk is full) or could not be rendered."""
     SUPPRESSED = "suppressed"
@@ -131,7 +131,7 @@ class _Output:
         """The disk took only a part of the last line, so the next one is begun with a line break."""
 
     def write(self, line: bytes) -> bool:
-        """Return whether the whole line was written. Blocks for as long as nobody reads the pipe."""
+        """Return whether the whole line was written. Blocks until the pipe is read."""
         try:
             if self._descriptor is None:
                 self._stream.write(line.decode())
@@ -147,7 +147,7 @@ class _Output:
         while left:
             try:
                 left = left[os.write(descriptor, left) :]
-            except BlockingIOError:  # a pipe or a terminal that somebody made non-blocking
+            except BlockingIOError:  # a pipe or a terminal that is non-blocking
                 select.select([], [descriptor], [], _WRITABLE_SECONDS)
             except OSError:
                 self._is_cut = self._is_cut or 0 < len(left) < len(line)

@@ -1,6 +1,6 @@
 """Text for people: what a terminal would obey instead of show is an escape, and a URL shows no password.
 
-Topic names, client ids and errors come from the wire, and whoever may open a connection makes them up: ESC ] 52 writes
+Topic names, client ids and errors come from the wire, and any peer can make them up: ESC ] 52 writes
 to the clipboard of the operator who looks, ESC [ 2 J clears the screen, U+202E turns a line around. Every name goes
 through `printable` where a table, a message or a log line for people is made; JSON is for programs and says `\u001b`
 by itself.

@@ -53,7 +53,7 @@ class Route(NamedTuple):
     upstream: Address | None
     """The address to dial; None: where the connection was going before it was redirected here."""
     peer: str | None
-    """The remote broker's id; None: whoever dials, named by its address."""
+    """The remote broker's id; None: any peer that dials, named by its address."""
     key: str
     """The setting the address is from, for messages."""
     server_name: str | None = None

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 BACKLOG = 4096
 """Connections that may wait to be accepted, as far as net.core.somaxconn allows. To a full backlog the kernel answers
-nothing, and whoever dialled tries again after 1, 3 and 7 s."""
+nothing, and the peer tries again after 1, 3 and 7 s."""
 
 
 class CannotListenError(OSError):

@@ -1,4 +1,4 @@
-"""Peers that have connected and sent nothing yet: nobody is dialled for them, and they make room for others.
+"""Peers that have connected and sent nothing yet: no broker is dialled for them, and they make room for others.
 
 In Kafka's protocol, and in TLS, the side that dialled speaks first. So a health check that only connects, a scanner or
 a flood costs an accept and a wait. A relayed connection costs ten times as much, and a place in its leader's backlog,

@@ -1,5 +1,5 @@
 """Checks once a second what passes in each role, and whether its quota has the effect that was meant; and looks at
-every replica when somebody asks.
+every replica on request.
 
 Does little itself: `diagnostics` finds what to warn of and what passes, `cluster` which topics and links there are.
 Invariants: a warning is logged once when it begins and once when it ends; a look at the replicas is taken in slices

@@ -185,7 +185,7 @@ def pages(
 ) -> Routes:
     """Return the table of all pages, with `others` after them.
 
-    `admit` is asked before every page but the probes'; without `reload` nobody may have quotas.toml read again.
+    `admit` is asked before every page but the probes'; without `reload` there is no route that reads quotas.toml again.
     """
 
     async def metrics(request: Request) -> Answer:
@@ -276,7 +276,7 @@ def load_prometheus() -> None:
 def load_late() -> None:
     """Import everything that can wait. Blocking.
 
-    What cannot be loaded, because there is no descriptor to read it with, is loaded by whoever needs it first.
+    What cannot be loaded, because there is no descriptor to read it with, is loaded at its first use.
     """
     for load in (own_version, load_prometheus, load_notifier):
         with suppress(ImportError, OSError):

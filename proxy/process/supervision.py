@@ -142,7 +142,7 @@ def log_unraisable(log: Log) -> Iterator[None]:
 
     Without this, Python writes them to standard error, with a traceback, on the loop. A peer causes one when it dials
     a leg with keys by a name that is not ASCII (OpenSSL calls Python for the certificate of that name). 123 of them
-    filled a pipe that nobody read; then the process hung, and its own watchdog ended it (measured). Of the object that
+    filled a pipe that was not read; then the process hung, and its own watchdog ended it (measured). Of the object that
     an error is about nothing is logged: a peer may have made it.
     """
 

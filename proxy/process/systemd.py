@@ -7,7 +7,7 @@ not start.
 Notifications (sd_notify(3)): ready, alive, stopping.
 
 Each is one datagram to the socket that the environment variable NOTIFY_SOCKET names; without that variable no
-message is sent. Invariants: no call blocks or raises, even if nobody reads the socket. A message that the socket does
+message is sent. Invariants: no call blocks or raises, even if the socket is not read. A message that the socket does
 not take is sent again with a later beat. No message needs a new descriptor, since a process that has none left has to
 stay alive.
 """

@@ -1,10 +1,9 @@
 """Notices a loop that no longer turns, logs where it hangs, and ends the process.
 
-A loop that hangs serves nobody, answers no probe, takes no signal, and does not get better by itself. A new process
-serves again within a second, so this one ends with the status of an internal error (sysexits' 70), and whatever
-supervises it starts it anew. A thread looks four times a second whether the loop has
-beaten: `Heartbeat` is a task that is due ten times a second, and measures how late it runs, since whatever holds it up
-holds up every connection as long.
+A loop that hangs serves no connection, answers no probe, takes no signal, and does not get better by itself. A new
+process serves again within a second, so this one ends with the status of an internal error (sysexits' 70), and whatever
+supervises it starts it anew. A thread looks four times a second whether the loop has beaten: `Heartbeat` is a task that
+is due ten times a second, and measures how late it runs, since whatever holds it up holds up every connection as long.
 
 Invariants: time in which this thread itself could not run (the process was stopped, the machine slept, other processes
 had the cores) is not counted against the loop. A loop that has not begun to beat, or has ended in order, never stalls.
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
 
 EXIT_STATUS = 70
 STALL_SECONDS = 5.0
-"""A loop that has not turned for so long serves nobody."""
+"""A loop that has not turned for so long serves no connection."""
 LOOK_SECONDS = 0.25
 MOST_COUNTED_SECONDS = 2 * LOOK_SECONDS
 """The longest that one sleep of the thread may take. A longer one means that the whole process did not run."""
@@ -126,7 +125,7 @@ class Heartbeat:
     """
     Args:
         beaten: called at each beat, from the loop; must answer at once.
-        rested: called when the beats end, so that nobody takes the silence for a stall.
+        rested: called when the beats end, so that the silence is not taken for a stall.
     """
 
     def __init__(

@@ -58,7 +58,7 @@ def work_out(quota_file: QuotaFile, broker_id: int, before: Quotas, now: datetim
 
 
 def _prepared(found: Quotas, before: Quotas) -> Quotas:
-    """Compare the lists and look through them now, in a thread, so that nobody has to while bytes wait."""
+    """Compare the lists and look through them now, in a thread, so that no connection waits for it."""
     leader = found.leader.sharing_lists_of(before.leader)
     follower = found.follower.sharing_lists_of(before.follower)
     for quota in (leader, follower):

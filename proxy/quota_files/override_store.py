@@ -4,7 +4,7 @@
     overrides-101.json.before    the generation before
 
 Blocking. Invariant: after a crash at any moment, power included, the file holds the overrides before a change or those
-after it; whoever changes it has its lock and begins with what is in it.
+after it; a change takes its lock and begins with what is in it.
 """
 
 from __future__ import annotations

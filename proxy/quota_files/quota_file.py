@@ -2,7 +2,7 @@
 wrong.
 
 A process that ends while quotas.toml is bad (a typo in a ConfigMap, then out of memory) would otherwise never start
-again, and with it replication would end. Kept as JSON around the text of the quotas, so that nobody takes it for a
+again, and with it replication would end. Kept as JSON around the text of the quotas, so that it is not taken for a
 quotas.toml; with the SHA-256 of the text, so that half a file is none. Blocking: call it from a thread, or before the
 loop starts.
 

@@ -139,7 +139,7 @@ class QuotaWatch:
         """Open the quotas. Blocking.
 
         Never raises for what is wrong with the file: a start that failed would end replication, while the last good
-        quotas, as `state` has them, or none at all are only not what somebody wants. `overrides`: the path of their
+        quotas, as `state` has them, or none at all are only not what the operator wants. `overrides`: the path of their
         store.
         """
         start = start_with(path, state)

@@ -142,7 +142,7 @@ class QuotaFile:
 
     def start_keys(self, now: datetime) -> list[str]:
         """Return the `start_key` of each source with a `within`, which counts from when the file first said it. Sources
-        in sections that have ended are left out: if somebody later writes the same again with another `until`, the span
+        in sections that have ended are left out: if the same is later written again with another `until`, the span
         begins anew then."""
         return [
             source.start_key

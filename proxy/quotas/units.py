@@ -104,7 +104,7 @@ def _parse_text(text: str, *, refusal: str, per_second: bool) -> int:
         raise InvalidValueError(refusal)
     number, unit = Fraction(match[1]), match[2]
     if not unit and "." in match[1]:
-        # A fraction of a byte means nothing: whoever writes one thinks in another unit.
+        # A fraction of a byte means nothing: its author meant another unit.
         written = f"{match[1]}MiB{'/s' if per_second else ''}"
         raise InvalidValueError(f'{refusal} (a number with a point needs its unit, like "{written}")')
     if unit not in _UNITS:
@@ -142,7 +142,7 @@ def format_bytes(size_bytes: float) -> str:
 
 
 def format_rate(bytes_per_second: float) -> str:
-    """Write a rate: `4.00 MiB/s (4194304 B/s)`, so that nobody has to guess which mega was meant; `unlimited` for
+    """Write a rate: `4.00 MiB/s (4194304 B/s)`, so that the meaning of mega is clear; `unlimited` for
     infinity."""
     if math.isinf(bytes_per_second):
         return UNLIMITED

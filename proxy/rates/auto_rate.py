@@ -1,4 +1,4 @@
-"""The rate that does not hurt: raised while every signal is calm, lowered as soon as one says that somebody waits.
+"""The rate that does not hurt: raised while every signal is calm, lowered as soon as one says that a client waits.
 
 Each signal says how near it is to hurting, as a pressure: 0 is its best, 1 is as much as may be. Two things are
 remembered: the rate in force, and the most that went through in all, catch-up and what producers write. So

@@ -185,8 +185,8 @@ class RateController:
         steered, source = self._roles[role], self._source(role)
         if source is None:
             if steered.choice is not None:
-                # Without a rate source nobody sees that this catch-up ends and another one begins, so what is known of
-                # it is forgotten.
+                # Without a rate source it is not seen that this catch-up ends and another one begins, so what is known
+                # of it is forgotten.
                 steered.rate, steered.signals = RoleRate(), Signals()
             steered.choice = steered.told = None
             steered.throttle.timings.are_wanted = False

@@ -188,7 +188,7 @@ class Connection:
         return self.request_reader.decision.held is not None
 
     def leave(self, end: Transport) -> None:
-        """Detach this end, which somebody else closes. Of a connection that moves no more."""
+        """Detach this end, which another part closes. Of a connection that moves no more."""
         if self._poller is not None:
             self._poller.detach(end)
         self.left.append(end)
@@ -303,7 +303,7 @@ class Connection:
         """Begin new requests again."""
         self.exchange.service = OPEN
         for direction in (self.request_direction, self.response_direction):
-            if direction.wants is END:  # its state was taken, and reached nobody
+            if direction.wants is END:  # its state was taken, and reached no other process
                 direction.wants = READ
             self._later(direction)
 
@@ -332,7 +332,7 @@ class Connection:
 
 def _log_end(exchange: InFlightRequests, log: Log, *, seconds: float) -> None:
     """Write the connection's log line. The ends of replica fetchers' connections are of interest to operators; those of
-    clients on a shared listener only when somebody looks for a fault, unless they failed."""
+    clients on a shared listener only at level debug, unless they failed."""
     cause = exchange.cause or Cause.DRAINED
     failed = cause in (Cause.CONNECT_FAILED, Cause.MALFORMED, Cause.FRAME_TIMEOUT)
     write = log.warning if failed else log.info if exchange.replica_fetches else log.debug

@@ -10,8 +10,8 @@ A reader of frames says what to do next:
                   ├─▶ Need(least)       nothing can be told before so many bytes are there
                   └─▶ Wait.HELD, Wait.TURN, Wait.END
 
-Whoever waits for that (`poller` by epoll, `connection` by Trio where there is none) calls `advance` again. Knows no
-frames, no clock but that of its turn.
+The part that waits for that (`poller` by epoll, `connection` by Trio where there is none) calls `advance` again. Knows
+no frames, no clock but that of its turn.
 
 Invariant: nothing is read while something that was told to go has not gone: that is the back-pressure.
 """

@@ -211,8 +211,8 @@ class Poller:
         events = self._epoll.poll(0 if waiting else LINGER_SECONDS)
         now = perf_counter()
         allowed, round_ends = TURN_SECONDS, now + TURN_SECONDS
-        # If nobody waits in line and one socket alone is ready, its direction would be first in line at once, whatever
-        # its connection used. To put it in line would cost a small fetch 1.5 µs, so it has its turn directly.
+        # If no direction waits in line and one socket alone is ready, its direction would be first in line at once,
+        # whatever its connection used. To put it in line would cost a small fetch 1.5 µs, so it has its turn directly.
         wake = self._wake if waiting or len(events) != 1 else self._turn
         for number, told in events:
             end = ends.get(number)

@@ -134,7 +134,7 @@ class TlsSocket:
             self.crossed = ANY_EVENT
         except OSError as error:
             self._hear()
-            # `_hear` may have read a byte that nobody gets, so nothing may be read after it: reading raises this error.
+            # `_hear` may have read a byte that is lost, so nothing may be read after it: reading raises this error.
             self._failure = self._failure or error
             raise
         finally:

@@ -1,7 +1,7 @@
 """Defines what a direction reads from and writes to: it never waits, and says instead that it would have to.
 
 A Trio stream costs 8-10 µs a call even when data is there, a bare non-blocking call under 1 µs (measured), so the
-byte path uses plain sockets, and somebody else waits for them (`poller`, `connection`). A socket with TLS is another
+byte path uses plain sockets, and others wait for them (`poller`, `connection`). A socket with TLS is another
 `Transport` (`tls_socket`): it receives and sends, and has nothing that the kernel could splice.
 
 Invariant: `readable` becomes false only when a read finds nothing more, and true with the kernel's next report, so no
@@ -331,9 +331,9 @@ async def _dial(family: int, address: tuple[Any, ...]) -> trio.socket.SocketType
 
 
 def refuse_itself(dialled: trio.socket.SocketType) -> None:
-    """Close a socket that was connected to itself, and raise ConnectionRefusedError: nobody listens there.
+    """Close a socket that was connected to itself, and raise ConnectionRefusedError: nothing listens there.
 
-    Where nobody listens on a port of this host, and the kernel happens to give that very port to the socket that dials
+    Where nothing listens on a port of this host, and the kernel happens to give that very port to the socket that dials
     it, TCP connects the socket to itself (RFC 9293, 3.5: simultaneous open). Whatever is sent would come back as an
     answer, and the leader could not listen on its port again.
     """

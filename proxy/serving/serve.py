@@ -51,12 +51,12 @@ async def serve(
 ) -> None:
     """Run until SIGTERM or SIGINT, then drain. `task_status` gets the bound address of every listener by its key.
 
-    `watchdog` (started by the caller) and `service_manager` hear of the loop's beats; None: nobody does. `take_over`:
+    `watchdog` (started by the caller) and `service_manager` receive the loop's beats; None: there is none. `take_over`:
     from the process that serves these settings now, if there is one, with all that it has open. `passed`: what systemd
     listens on for this process.
 
     Raises ConfigurationError if an address cannot be listened on, or one that systemd listens on is no setting's, or
-    the journal cannot be written where nobody was taken over from.
+    the journal cannot be written where no process was taken over from.
     """
     trio.socket.set_custom_hostname_resolver(NameLookups())
     manager = service_manager or ServiceManager({})
@@ -66,7 +66,7 @@ async def serve(
         await load_lazily()
     inherited = await sidecar.handover.ask() if take_over else None
     if take_over and inherited is None and settings.journal is not None:
-        prepare(settings.journal, broker=settings.broker.id)  # nobody writes there: what is open is a crash's
+        prepare(settings.journal, broker=settings.broker.id)  # no process writes there: an open file is a crash's
     passed = passed or PassedSockets()
     pages = PageServers.bind(settings, statistics=sidecar.http, inherited=inherited, passed=passed, log=log)
     receiving = receive_signals() if signals else nullcontext()
@@ -114,6 +114,6 @@ async def _until_drained(
                 background.start_soon(load_lazily)
             await sidecar.connections.accept(listeners)
             background.cancel_scope.cancel()
-        # Nobody is to wait in the backlog of a socket at which only the other process accepts. And while the end of the
-        # journal is written, a process that starts finds nobody to take over from, and every address free.
+        # No peer is to wait in the backlog of a socket at which only the other process accepts. And while the end of
+        # the journal is written, a process that starts finds no process to take over from, and every address free.
         pages.close()

@@ -42,8 +42,8 @@ THROUGHPUT_SECONDS = 30
 """The number of looks of which the most that a broker was sent is kept."""
 ELDER_SHARE = 0.5
 """The share of the seconds of a broker's most proven connection in which another one must have brought records to
-count. A broker's fetchers connect together and stay for days. Whoever claims to be that broker has to bring its records
-for half as long before it has a say."""
+count. A broker's fetchers connect together and stay for days. A peer that claims to be that broker has to bring its
+records for half as long before it has a say."""
 LEAST_RISE_SECONDS = 0.005
 """The rise of a leader's answers, or of a follower's pauses before its next fetch, over their best that says nothing.
 Records may be read from a disk or from memory; and producers with acks=all wait for two or three pauses. With 1.5 ms,

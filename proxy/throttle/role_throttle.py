@@ -194,7 +194,7 @@ class RoleThrottle:
         self._bound()
 
     def rack_warnings(self) -> RackWarnings:
-        """Return what keeps the rates of racks from holding: connected brokers whose rack nobody has told, and racks
+        """Return what keeps the rates of racks from holding: connected brokers whose rack is unknown, and racks
         that have a rate but no broker."""
         if not self.tree.has_racks:
             return NO_RACK_WARNINGS

@@ -141,7 +141,7 @@ class Leg:
     def _wrapped(
         self, context: ssl.SSLContext, plain: socket.socket, peer: str, *, name: str | None = None
     ) -> ssl.SSLSocket:
-        if name is not None and not can_be_looked_up(name):  # asked for by SNI, by whoever was redirected here
+        if name is not None and not can_be_looked_up(name):  # asked for by SNI, by a client that was redirected here
             plain.close()
             unusable = HandshakeError(Reason.OTHER, f"no certificate can have the name {shown(name)}")
             self._count(unusable, peer)

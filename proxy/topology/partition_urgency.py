@@ -3,7 +3,8 @@
 A broker tells how many replicas of a partition are in sync (`cluster.questions`); what that means is said by the
 quotas' priorities. Of both roles, since it is the same cluster. Pure: time is an argument.
 
-Invariant: what nobody has told is of no urgency; what is remembered is bounded, and of topics alone that are behind.
+Invariant: a partition of which no broker has told has no urgency; what is remembered is bounded, and of topics alone
+that are behind.
 """
 
 from __future__ import annotations

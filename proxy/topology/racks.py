@@ -3,7 +3,7 @@
 A broker says which racks there are (`cluster.questions`); rates of racks (`budget_tree`) and the count of bytes
 between racks go by it. Of both roles, since it is the same cluster. Pure.
 
-Invariant: a broker whose rack nobody has told is bounded by no rack's rate, and nothing counts as going between its
+Invariant: a broker of unknown rack is bounded by no rack's rate, and nothing counts as going between its
 rack and another; a broker's rack is remembered while the broker is away.
 """
 
@@ -34,12 +34,12 @@ class Racks:
         """A number that changes whenever a rack does."""
 
     def of(self, peer: str) -> str | None:
-        """Return the rack of a broker, empty if it is in none; None: nobody told."""
+        """Return the rack of a broker, empty if it is in none; None: unknown."""
         return self._of.get(peer)
 
     @property
     def own(self) -> str:
-        """The rack of the broker beside us; empty if it is in none, or nobody told."""
+        """The rack of the broker beside us; empty if it is in none, or unknown."""
         return self._of.get(self._own, "")
 
     @property
