@@ -130,7 +130,7 @@ class Fetcher:
         self.request = Request.AWAY
 
     def brought(self, used: float, now: float) -> None:
-        """Take the `used` bytes that a grant, or a part of it, brought."""
+        """Record the `used` bytes that a grant, or a part of it, brought."""
         self._brought_bytes = brought = self._brought_bytes + used
         if used:
             self._next_rest_seconds = REST_SECONDS / 8

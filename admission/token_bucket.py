@@ -62,7 +62,7 @@ class TokenBucket:
         (100 a second instead of 70 beside 50 records a second) and no shorter latencies (measured)."""
 
     def change_rate(self, rate: float, now: float) -> None:
-        """Take a new rate: tokens and debt stay, capped at the new burst; from unlimited it starts anew."""
+        """Change the rate: tokens and debt stay, capped at the new burst; from unlimited it starts anew."""
         self._refill(now)
         from_unlimited = self._is_unlimited
         self._take_rate(rate)
@@ -123,7 +123,7 @@ class TokenBucket:
             self._tokens = tokens if tokens < most else most
 
     def charge(self, used: float, now: float, *, most_debt_seconds: float) -> None:
-        """Take what was used, but let it cause no more debt than so many seconds of the rate."""
+        """Charge what was used, but let it cause no more debt than so many seconds of the rate."""
         if not self._is_unlimited:
             self._refill(now)
             floor = min(self._tokens, -self.rate * most_debt_seconds)

@@ -112,7 +112,7 @@ class Turns:
             self.look_again()
 
     def look_again(self) -> None:
-        """Look again at the claims: a connection came, went, or has another priority."""
+        """Refresh what is known of the claims: a connection came, went, or has another priority."""
         self.is_one = len(self._claims) < 2
         self.has_priorities = any(claim.fetcher.priority for claim in self._claims)
 
@@ -271,7 +271,7 @@ class BudgetNode(ABC):
 
     @abstractmethod
     def change_rate(self, bytes_per_second: float, now: float) -> None:
-        """Take a new quota; inf is unlimited, 0 stops catch-up."""
+        """Change the quota; inf is unlimited, 0 stops catch-up."""
 
     @abstractmethod
     def room(self, claim: Claim, now: float, *, rides: bool = False) -> float:

@@ -48,7 +48,7 @@ class Stage(Protocol):
         """Start the move."""
 
     async def is_over(self) -> bool:
-        """Tell whether every replica has arrived."""
+        """Return whether every replica has arrived."""
 
     def seen(self) -> Sequence[Event]:
         """Return the record bytes that reached followers so far, on `time.monotonic`'s clock."""

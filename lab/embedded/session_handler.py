@@ -60,7 +60,7 @@ class FetchSessionHandler:
         return SessionRequest(self.version, listed, self.session_id, self.epoch, forgotten)
 
     def handle(self, response: SessionResponse) -> bool:
-        """Take the response; False if it must not be used."""
+        """Process the response; return False if it must not be used."""
         if response.error_code:
             self.errors.append(response.error_code)
             if response.error_code == FETCH_SESSION_ID_NOT_FOUND:

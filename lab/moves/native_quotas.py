@@ -62,7 +62,7 @@ async def throttle_natively(
 
 
 async def unthrottle_natively(cluster: Cluster, *, brokers: Sequence[int]) -> None:
-    """Take the rates back. The lists go with their topic."""
+    """Remove the rates. The lists go with their topic."""
     await trio.to_thread.run_sync(cluster.admin.set_broker_configs, brokers, dict.fromkeys(_RATES.values()))
 
 

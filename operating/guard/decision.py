@@ -57,7 +57,7 @@ class Guard:
         """The time at which traffic will be led around, unless an answer comes before."""
 
     def take(self, answer: Answer | None, now: float) -> bool:
-        """Take the answer to a question; None: the question is still open. Return whether the way has changed."""
+        """Process the answer to a question; None: the question is still open. Return whether the way has changed."""
         self._around_at += max(now - self._looked_at - _MOST_COUNTED_SECONDS, 0.0)
         self._looked_at = max(now, self._looked_at)
         if answer is None or answer is Answer.NONE:

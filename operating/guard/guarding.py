@@ -170,7 +170,7 @@ class Guarding:
             say(event, broker=self._broker, verified=proof.verified, unreachable=proof.unreachable, **more)
 
     def _undo(self, guard: Guard) -> None:
-        """Take the rules away. Where that fails the metrics stay as well: nothing else goes on reporting them."""
+        """Remove the rules. Where that fails the metrics stay as well: nothing else goes on reporting them."""
         try:
             self._holding.take_away()
         except ConfigurationError:

@@ -85,7 +85,7 @@ class Holding:
         self._taken(rules)
 
     def take_away(self) -> None:
-        """Take the rules away. Raises ConfigurationError, after which `refused` is true."""
+        """Remove the rules. Raises ConfigurationError, after which `refused` is true."""
         try:
             self._filter.put(Rules.NOTHING)
         except ConfigurationError:
@@ -153,7 +153,7 @@ class Refusals:
         return not self.last or rules is not self._rules or now >= self._again_at
 
     def refused(self, rules: Rules, now: float) -> bool:
-        """Take note that `rules` were refused; return whether that is to be told now."""
+        """Note that `rules` were refused; return whether that is to be logged now."""
         if not self.last:
             self._began = self._tell_at = now
         if not self.last or rules is not self._rules:
@@ -167,7 +167,8 @@ class Refusals:
         return tells
 
     def taken(self, now: float) -> Over | None:
-        """Take note that the kernel took a change; return what the refusal came to that is over now, if any was."""
+        """Note that the kernel accepted a change; return the summary of the refusal that is over now, if there was
+        one."""
         over = Over(self.attempts, now - self._began) if self.last else None
         self.attempts = 0
         return over

@@ -53,7 +53,7 @@ class Decision:
 
 
 def decide(pod: dict[str, Any], addition: Addition) -> Decision:
-    """Work out what a pod that is about to be made gets. Raises nothing: a pod of another shape is a refusal."""
+    """Return what is added to a pod that is about to be made. Raises nothing: a pod of another shape is a refusal."""
     try:
         return _decide(pod, addition)
     except (AttributeError, KeyError, TypeError) as error:

@@ -165,7 +165,7 @@ class Current(Generic[_T]):
         self.value = make()
 
     async def run(self) -> None:
-        """Look once a second, until cancelled."""
+        """Check the files once a second, until cancelled."""
         while True:
             await trio.sleep(LOOK_SECONDS)
             try:

@@ -65,14 +65,15 @@ class SessionTranslator(Generic[E]):
         self._began, self._passes = began, passes
 
     def resume(self, session: FetchSession[E], now: float) -> Translation[E]:
-        """Go on with a session of another process. Return its last request, as forwarded and answered."""
+        """Continue a session of another process. Return its last request, as forwarded and answered."""
         known = KnownSession(session, leader=self.leader, user=self, used_at=now)
         self._sessions.open(known)
         request: SessionRequest[E] = SessionRequest(session.version, {}, session.session_id, session.follower_epoch)
         return Translation(self._sessions, self, request, known=known, now=now)
 
     def take(self, request: SessionRequest[E], now: float) -> Translation[E] | LocalAnswer:
-        """Take the follower's next request: to be decided, perhaps after a while, or to be answered with an error."""
+        """Process the follower's next request: to be decided, perhaps after a while, or to be answered with an
+        error."""
         sessions = self._sessions
         self._began, self._passes = True, False
         sessions.end_idle(now)

@@ -93,7 +93,7 @@ class TopicNameQuestion(Question["Mapping[bytes, str]"]):
         return await ask_metadata(broker, self._asked, topic_names_by_id)
 
     def learn(self, found: Mapping[bytes, str] | None, now: float) -> None:
-        """Learn the names, and which ids have none."""
+        """Record the names, and which ids have none."""
         generation = self._names.generation
         self._names.learn(found, self._asked, now)
         if self._names.generation != generation:

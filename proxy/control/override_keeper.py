@@ -127,7 +127,7 @@ class OverrideKeeper:
             return applied
 
     async def run(self) -> None:
-        """Tell the log and the journal of overrides that end; until cancelled.
+        """Log and record in the journal overrides that end; until cancelled.
 
         What a process before this one stored after this one had read the store is read first.
         """

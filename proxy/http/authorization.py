@@ -127,7 +127,7 @@ class BearerToken:
         )
 
     async def run(self) -> None:
-        """Look at the file once a second, until cancelled."""
+        """Check the file once a second, until cancelled."""
         while True:
             await trio.sleep(LOOK_SECONDS)
             try:

@@ -143,7 +143,7 @@ class Shared(Generic[_T]):
         """The last step during the pause after it; None at any other time."""
 
     async def run(self) -> None:
-        """Work when asked, until cancelled. Raises what the work raises, after those who wait have been told."""
+        """Work on request, until cancelled. Raises what the work raises, after its waiters have been woken."""
         while True:
             await self._asked.wait()
             go, self._next, self._asked = self._next, _Go(), trio.Event()

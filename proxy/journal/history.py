@@ -48,7 +48,7 @@ class History:
             self._journal.event(Kind.STOP)
 
     def quota(self, throttle: RoleThrottle, reason: str) -> None:
-        """Tell a role's quota as it holds from here on."""
+        """Record a role's quota as it holds from here on."""
         if self._journal is None:
             return
         role, quota = throttle.role, throttle.quota
@@ -85,7 +85,7 @@ class History:
             self._journal.event(Kind.RELOAD, outcome=outcome.result.value, error=outcome.error, reason=outcome.reason)
 
     def override(self, override: Override, action: str, by: str | None) -> None:
-        """Tell of an override that was set or undone, or that ended."""
+        """Record an override that was set or undone, or that ended."""
         if self._journal is not None:
             self._journal.event(
                 Kind.OVERRIDE,
@@ -99,7 +99,7 @@ class History:
             )
 
     def connection_ended(self, exchange: InFlightRequests, seconds: float) -> None:
-        """Tell of a connection that carried replica fetches; other connections have no part in replication."""
+        """Record a connection that carried replica fetches; other connections have no part in replication."""
         if self._journal is not None and exchange.replica_fetches and exchange.cause is not None:
             self._journal.event(
                 Kind.CONNECTION,

@@ -39,7 +39,7 @@ class Segment:
         self._compressor = zlib.compressobj(LEVEL, zlib.DEFLATED, GZIP_WINDOW_BITS, MEMORY_LEVEL)
 
     def write(self, lines: bytes) -> None:
-        """Take whole lines."""
+        """Write whole lines."""
         self.lines += lines.count(b"\n")
         self._put(self._compressor.compress(lines))
 

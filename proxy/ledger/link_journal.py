@@ -78,7 +78,7 @@ class LinkJournal:
         self._seen: defaultdict[PartitionKey, _Seen] = defaultdict(_Seen)
 
     def asked(self, entries: Collection[RequestEntry], now: float) -> None:
-        """Take the offsets that the follower asks for; partitions that it does not name it asks for as before.
+        """Record the offsets that the follower asks for; partitions that it does not name it asks for as before.
 
         That a replica has caught up is seen from its request: within a fetch session (KIP-227) the answer has no entry
         for a partition without news, and perhaps no later answer has one.
@@ -93,7 +93,7 @@ class LinkJournal:
                 self._caught_up((topic, partition), seen, seen.behind_from, now)
 
     def forwarded(self, entries: Collection[ResponseEntry], now: float) -> None:
-        """Tell of entries that go on to the follower, before the link learns from them."""
+        """Record entries that go on to the follower, before the link learns from them."""
         known, all_seen, fetched = self._known, self._seen, self._ledger.fetched
         for (
             topic,
@@ -127,7 +127,7 @@ class LinkJournal:
             )
 
     def withheld(self, keys: Collection[PartitionKey], now: float) -> None:
-        """Tell of partitions that the quota kept out of a request, or whose records it kept out of a response."""
+        """Record partitions that the quota kept out of a request, or whose records it kept out of a response."""
         known = self._known
         for key in keys:
             replica, seen = known.get(key), self._seen[key]

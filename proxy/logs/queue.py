@@ -68,7 +68,7 @@ class LogQueue:
         threading.Thread(target=self._write_on, name="log", daemon=True).start()
 
     def write(self, line: str) -> int:
-        """Take a line; it is on its way at once. Also from other threads."""
+        """Queue a line, to be written at once. Also from other threads."""
         encoded = line.encode("utf-8", "backslashreplace")
         with self._changed:
             if len(self._lines) >= self._most_lines or self._bytes + len(encoded) > MOST_BYTES:

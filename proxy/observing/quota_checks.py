@@ -67,7 +67,7 @@ class QuotaChecks:
         return self._passing[role].measure() if role in self._passing else RoleRates()
 
     async def run(self) -> None:
-        """Look until cancelled."""
+        """Check quotas until cancelled."""
         while True:
             self.look(trio.current_time())
             await trio.sleep(LOOK_SECONDS)
@@ -107,7 +107,7 @@ class QuotaChecks:
         return leaders if self._through is None else leaders.intersection(self._through)
 
     def look(self, now: float) -> None:
-        """Look at both roles at `now`, in seconds of the monotonic clock."""
+        """Check both roles at `now`, in seconds of the monotonic clock."""
         if not self._any_alone(now):
             self._links = Links()  # of an earlier time
         for role, throttle in self._throttles.items():
@@ -164,7 +164,7 @@ class ReplicaStatsTask:
         await self._shared.recent()
 
     async def run(self) -> None:
-        """Look when asked, until cancelled."""
+        """Collect statistics on request, until cancelled."""
         await self._shared.run()
 
     async def _look(self) -> None:

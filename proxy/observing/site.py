@@ -136,7 +136,7 @@ class Site:
         )
 
     async def _work_out_pages(self) -> None:
-        """Work out each page when it is asked for; until cancelled."""
+        """Render each page on request, until cancelled."""
         async with trio.open_nursery() as nursery:
             for run in (*(page.run for page in self._metrics.values()), self._config.run, self._throttle.run):
                 nursery.start_soon(run)

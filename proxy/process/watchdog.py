@@ -63,7 +63,7 @@ class Watchdog:
         threading.Thread(target=self._watch, name="watchdog", daemon=True).start()
 
     def look(self, slept_seconds: float) -> None:
-        """Look whether the loop has beaten. The thread calls it after each sleep, which took `slept_seconds`."""
+        """Check whether the loop has beaten. The thread calls it after each sleep, which took `slept_seconds`."""
         if self._loop is None or self._beats != self._beats_seen:
             self._beats_seen = self._beats
             self._still_seconds, self._is_told = 0.0, False

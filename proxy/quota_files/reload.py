@@ -248,7 +248,7 @@ class QuotaWatch:
         self._log.error("quotas_watch_failed", path=str(self._path), error=str(error))
 
     async def follow_clock(self) -> None:
-        """Work the quotas out anew whenever an `until` passes, until cancelled."""
+        """Resolve the quotas again whenever an `until` passes, until cancelled."""
         while True:
             seen = self._current
             pause = _MAX_SLEEP_SECONDS
@@ -299,7 +299,7 @@ class QuotaWatch:
                     self._log.warning("quota_change_hidden", key=str(change), file_before=was, file=is_now, **told)
 
     async def _worked_out(self, quota_file: QuotaFile, size: int) -> WorkedOut:
-        """Work the quotas out, in a thread if that is long; again, if other quotas have come into force meanwhile."""
+        """Resolve the quotas, in a thread if that is long; again, if other quotas have come into force meanwhile."""
         work = partial(work_out, quota_file, self._broker_id)
         size = max(size, len(self._written or b""))  # what differs from a long one takes long, too
         while True:

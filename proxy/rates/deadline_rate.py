@@ -87,7 +87,7 @@ class DeadlineRate:
         self._is_late = False
 
     def need(self, source: RateSource, observed: Observed, *, since: datetime, wall: datetime, now: float) -> Need:
-        """Work it out. `source` has a deadline; `since`: from when `within` counts; `wall`: with an offset."""
+        """Return the need. `source` has a deadline; `since`: from when `within` counts; `wall`: with an offset."""
         assert source.deadline is not None  # noqa: S101 - what the caller has made sure of
         self._follow(observed, wall, now)
         if source.deadline.daily is None:

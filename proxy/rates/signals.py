@@ -82,7 +82,7 @@ class OwnBest:
         return self._best + tolerated_rise(self._best)
 
     def read(self, seconds: float | None, now: float, *, at_least: bool) -> Reading | None:
-        """Take a second's duration, None if nothing was measured. `at_least`: the rate could not be lower."""
+        """Record a second's duration, None if nothing was measured. `at_least`: the rate could not be lower."""
         self._relearn(seconds, now, at_least=at_least)
         if seconds is None:
             return None
@@ -119,7 +119,8 @@ class OwnBests:
         return (math.inf, math.inf) if found is None else (found.best_seconds, found.most_seconds)
 
     def read(self, seconds: Mapping[str, float | None], now: float, *, at_least: bool) -> list[Reading]:
-        """Take a duration of each broker, None where nothing was measured; return the worst one's, if there is any."""
+        """Record a duration of each broker, None where nothing was measured; return the worst one's, if there is
+        any."""
         found = [self._of(broker).read(each, now, at_least=at_least) for broker, each in seconds.items()]
         return sorted((each for each in found if each is not None), key=lambda each: -each.pressure)[:1]
 

@@ -230,7 +230,7 @@ class Connection:
                     self._poller.later(self, reads)
 
     def advance(self, direction: Direction, turn_ends: float) -> None:
-        """Let a direction go on; what goes wrong ends this connection, not all the others of the process."""
+        """Advance a direction; an error ends this connection, not all the others of the process."""
         if direction.wants is END:
             return
         try:
@@ -270,7 +270,7 @@ class Connection:
         self._scope.cancel()
 
     def _later(self, direction: Direction) -> None:
-        """Let it go on when the others had their turn."""
+        """Advance it after the others' turns."""
         if self._poller is not None:
             self._poller.later(self, direction)
             return

@@ -240,7 +240,7 @@ class DecidedResponseReader:
         return unseen if most is None else min(unseen, most)
 
     def _go(self, rows: Sequence[ResponseEntry], window: Window, end: int) -> None:
-        """Take entries whose bytes, up to `end` in the window, go on now or are kept."""
+        """Queue entries whose bytes, up to `end` in the window, go on now or are kept."""
         self._rows, self._rows_in, self._rows_end = rows, window.buffer, end
         self._gone_at = self._exchange.relayed.response_bytes - window.start
         if self._pending.throttle.charges_on_send:

@@ -144,7 +144,7 @@ class FetchHandler:
         return total if decision.frame is None else Replace(total, with_length(decision.frame))
 
     def answer(self, answer: Answer, total: int) -> Step:
-        """Have the next request of the window, of `total` bytes, answered here in its turn."""
+        """Queue our own answer to the next request of the window, of `total` bytes, in its turn."""
         return self._hold(Held(None, answer, self._exchange.changes.count), total)
 
     def answered(self) -> None:

@@ -70,7 +70,7 @@ class HoldWaits:
         return False
 
     def look(self) -> None:
-        """Let the requests go on if what they wait for has happened.
+        """Release the requests if what they wait for has happened.
 
         A held request that is to be answered here is answered once all earlier requests are, and the next request is
         read once all of that answer is sent. Where too many were in flight, reading goes on once there is room.

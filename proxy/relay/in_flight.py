@@ -301,7 +301,7 @@ class InFlightRequests:
         self.statistics.fetch_requests[api_version] += 1
 
     def received_whole(self, correlation_id: int) -> bool:
-        """Take a response, if it answers the oldest request and nothing is to be done about it."""
+        """Match a response, if it answers the oldest request and nothing is to be done about it."""
         pending = self.correlator.pending
         if not pending:
             return False
@@ -313,7 +313,7 @@ class InFlightRequests:
         return True
 
     def received(self, correlation_id: int | None, now: float) -> PendingFetch | None:
-        """Take a response that begins to arrive; return what its request asked to be done with it.
+        """Match a response that begins to arrive; return the pending fetch of its request.
 
         Leaders answer in order. Requests sent before this one will therefore not be answered any more, and their grants
         are given back.

@@ -110,7 +110,7 @@ class Advances(Protocol):
     cpu: CpuAccount
 
     def advance(self, direction: Direction, turn_ends: float) -> None:
-        """Let one of its directions go on until then, by time.perf_counter; raises nothing."""
+        """Advance one of its directions until then, by time.perf_counter; raises nothing."""
 
     def lost(self, error: Exception) -> None:
         """End the connection, which nothing wakes any more."""
@@ -160,7 +160,7 @@ class Poller:
                 self._epoll.unregister(number)
 
     def later(self, connection: Advances, direction: Direction) -> None:
-        """Let the direction go on when the others had their turn."""
+        """Advance the direction after the others' turns."""
         if not self._waiting and not self._serving:
             trio.lowlevel.current_trio_token().run_sync_soon(self._serve_line_soon, idempotent=True)
         self._line_up(connection, direction)
@@ -206,7 +206,7 @@ class Poller:
         return began + ROUND_SECONDS
 
     def _poll(self) -> bool:
-        """Let every direction go on whose socket is ready, and some of those in line; False if there were none."""
+        """Advance every direction whose socket is ready, and some of those in line; False if there were none."""
         ends, waiting = self._ends, self._waiting
         events = self._epoll.poll(0 if waiting else LINGER_SECONDS)
         now = perf_counter()
@@ -236,7 +236,7 @@ class Poller:
         return bool(events)
 
     def _wake(self, connection: Advances, direction: Direction, now: float, allowed: float) -> float:
-        """Let a direction go on at once, for at most `allowed` seconds, if its connection lately used no more than
+        """Advance a direction at once, for at most `allowed` seconds, if its connection lately used no more than
         `allowed` seconds above its free share; else put the direction in line. Return the time afterwards."""
         if connection.cpu.debt(now) <= allowed:
             return self._turn(connection, direction, now, allowed)
@@ -245,7 +245,7 @@ class Poller:
         return now
 
     def _serve_line(self, now: float) -> None:
-        """Let directions in line go on, first the one whose connection used least lately. Together they have the time
+        """Advance directions in line, first the one whose connection used least lately. Together they have the time
         of one turn; then it is looked again which sockets are ready."""
         ends, line = now + TURN_SECONDS, self._waiting
         for _ in range(len(line)):

@@ -88,7 +88,7 @@ class Reaper:
     def tends(
         self, exchange: InFlightRequests, windows: tuple[Window, ...], follower: Transport, end: Callable[[], None]
     ) -> Iterator[None]:
-        """Look after a connection while the block lasts; `end` is called if it is to end."""
+        """Watch a connection while the block lasts; `end` is called if it is to end."""
         tended = _Tended(exchange, windows, follower, end, exchange.moved, trio.current_time())
         self._tended.add(tended)
         try:

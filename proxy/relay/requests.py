@@ -123,7 +123,7 @@ class RequestReader:
         return self._frame(window, LENGTH_PREFIX_BYTES + _size(window, exchange.correlator))
 
     def _begins(self, window: Window) -> bool:
-        """Look at the first bytes of the connection; False if there are too few to tell TLS from Kafka."""
+        """Inspect the first bytes of the connection; False if there are too few to tell TLS from Kafka."""
         self.has_begun = window.size >= len(TLS_HANDSHAKE) or window.ended
         if self.has_begun and window.view(len(TLS_HANDSHAKE)) == TLS_HANDSHAKE:
             self._exchange.turn_opaque(Undecoded.TLS)

@@ -112,7 +112,7 @@ class FrameWalk:
         return says(self.head)
 
     def step(self, passed: int) -> list[ResponseEntry]:
-        """Look at what is in the window, whose first byte is the frame's byte `passed`; return the new rows.
+        """Walk what is in the window, whose first byte is the frame's byte `passed`; return the new rows.
 
         With `MOST_ROWS` of them or so it stops, and `has_more` says so. Positions in a row are the buffer's, valid
         until the window changes. Raises ProtocolError.

@@ -247,7 +247,7 @@ class Pipe:
             raise
 
     def fill(self, source: Transport, size: int) -> int:
-        """Take up to `size` bytes from the source: how many; 0 at its end, WOULD_WAIT if nothing comes in."""
+        """Receive up to `size` bytes from the source; return how many, 0 at its end, WOULD_WAIT if nothing comes in."""
         try:
             entered = os.splice(source.fileno(), self._in, min(size, PIPE_BYTES))
         except BlockingIOError:

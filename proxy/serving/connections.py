@@ -100,7 +100,7 @@ class Connections:
             handlers.cancel_scope.deadline = trio.current_time() + limits.drain_seconds
 
     def poller_failed(self, error: BaseException) -> None:
-        """Tell of an error that a poller survived."""
+        """Log an error that a poller survived."""
         self._supervisor.tell(Task.POLLER, error, pause_seconds=0.0)
 
     def _handler(

@@ -54,21 +54,21 @@ class BatchSizes:
         return size + BATCH_HEADER_BYTES if size else 0
 
     def saw_first(self, size: int) -> bool:
-        """Take the size of the batch at the front of an answer; return whether that is news."""
+        """Record the size of the batch at the front of an answer; return whether that is news."""
         if size <= self._largest:
             return False
         self.largest = self._largest = size
         return True
 
     def suppose(self, size: int) -> bool:
-        """Take what batches of its topic are like; return whether that is news."""
+        """Record what batches of its topic are like; return whether that is news."""
         if self._largest:
             return False
         self.largest = size
         return not self.next
 
     def saw(self, walk: BatchWalk) -> None:
-        """Take records that were cut off where their grant ended."""
+        """Record that records were cut off where their grant ended."""
         largest = max(walk.largest_bytes, int(self._largest * (1 - FORGOTTEN_SHARE)))
         if walk.is_over and self.largest:  # the first cut was no guess: nothing was known before it
             most = 2.0 * largest

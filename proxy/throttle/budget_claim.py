@@ -95,7 +95,7 @@ class BudgetClaim:
         self.reroute()
 
     def reroute(self) -> None:
-        """Take the budgets that there are now."""
+        """Use the current budgets."""
         self.tree = self._throttle.tree
         self.path = self.path.reroute(*self.tree.trunk(self._peer))
 
@@ -225,7 +225,7 @@ class CatchUpWindow:
         self.most_bytes = float(LEAST_BYTES)
 
     def came_back(self, seconds: float, granted_bytes: float, size: float, now: float) -> None:
-        """Take how long after an answer of `size` bytes began to go on its follower asks again. Of two times in a row
+        """Record how long after an answer of `size` bytes began to go on its follower asks again. Of two times in a row
         the shorter counts, byte for byte: a machine with other work makes one late now and then."""
         if now - self._since >= BEST_KEPT_SECONDS:
             self._since, self._best_before, self._best_seconds = now, self._best_seconds, math.inf

@@ -125,7 +125,7 @@ class Link:
         )
 
     def restore(self, state: LinkState, now: float) -> None:
-        """Take over what the link in the other process knew, before the first request."""
+        """Restore what the link in the other process knew, before the first request."""
         self.peer = state.peer
         self._replica_id = state.replica_id
         self._is_live = state.is_live
@@ -159,7 +159,7 @@ class Link:
     def begin(
         self, frame: bytes, request: FetchRequest, now: float, *, is_same: bool = False
     ) -> Steps[Demand | Answer]:
-        """Take the follower's request. `is_same`: `request` is the one before, which `frame` equals but for its
+        """Process the follower's request. `is_same`: `request` is the one before, which `frame` equals but for its
         correlation id."""
         if self._replica_id != request.replica_id and self.throttle.role is Role.LEADER:
             self._replica_id = request.replica_id

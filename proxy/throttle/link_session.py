@@ -49,12 +49,12 @@ class LinkSession:
         return None if session is None else session.state()
 
     def restore(self, state: SessionState[Asked] | None, now: float) -> None:
-        """Take over the session of a link in another process."""
+        """Restore the session of a link in another process."""
         if state is not None:
             self.sent = self.translator.resume(FetchSession.from_state(state), now)
 
     def take(self, frame: bytes, request: FetchRequest, now: float) -> Steps[Translation[Asked] | Answer]:
-        """Take the follower's request, and tell the link's replicas of it; or answer that its session is over."""
+        """Process the follower's request, and pass it to the link's replicas; or answer that its session is over."""
         listed = {}
         for part in parts(request.entries):
             for e in part:

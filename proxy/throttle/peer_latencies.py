@@ -170,7 +170,7 @@ class LinkTimings:
             self.counted_as.answered(seconds)
 
     def fell_behind(self, behind: int, in_sync: int) -> bool:
-        """Take how many of the connection's replicas are behind and in sync, and return whether one has fallen out of
+        """Record how many of the connection's replicas are behind and in sync, and return whether one has fallen out of
         sync since the last call. If only one of the two has changed, replicas came or went."""
         fell = behind > self._behind and in_sync < self._in_sync
         self._behind, self._in_sync = behind, in_sync
@@ -219,14 +219,14 @@ class RoleLatencies:
         """The time until which producers count as writing to partitions that are in sync (`LIVE_SECONDS`)."""
 
     def carried(self, link: TimedLink, size: int) -> None:
-        """Take the size of an answer."""
+        """Record the size of an answer."""
         counted_as = link.replicas.timings.counted_as
         if counted_as is not None:
             counted_as.carried_bytes += size
             self.carried_bytes += size
 
     def came_back(self, link: TimedLink, seconds: float, size: int, now: float) -> None:
-        """Take a follower's pause after an answer of this size."""
+        """Record a follower's pause after an answer of this size."""
         counted_as = link.replicas.timings.counted_as
         if counted_as is None:
             return

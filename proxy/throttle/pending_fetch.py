@@ -103,7 +103,7 @@ class PendingFetch:
     """The request's part in its fetch session; None before Fetch v7."""
 
     def answered(self, error_code: int, session_id: int) -> None:
-        """Take the head of the leader's answer, which is about to go on."""
+        """Record the head of the leader's answer, which is about to go on."""
         if self.translation is not None:
             self.translation.answered(error_code, session_id)
 
@@ -182,7 +182,7 @@ class PendingFetch:
         now: float,
         batches: BatchWalk | None = None,
     ) -> None:
-        """Take entries that have gone on to the follower: learn from them, account for their records. All are as they
+        """Settle entries that have gone on to the follower: learn from them, account for their records. All are as they
         came, but for records that `withholds` kept back.
 
         Positions in them are offsets in `buffer`, which holds nothing from `end` on. `batches` has walked the records
@@ -281,7 +281,7 @@ class PendingFetch:
                 self.replicas.timings.answered(now - self.admitted_at)
 
     def _discard(self, entries: Collection[ResponseEntry], now: float) -> list[ResponseEntry]:
-        """Take those whose records were kept back; return the others."""
+        """Settle those whose records were kept back; return the others."""
         others: list[ResponseEntry] = []
         for entry in entries:
             if self.withholds(entry):

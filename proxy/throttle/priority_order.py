@@ -90,7 +90,7 @@ class PriorityOrder:
         return replica.key, wish._replace(limit_bytes=min(wish.limit_bytes, int(owed)))
 
     def granted(self, grants: Mapping[PartitionKey, int]) -> None:
-        """Take what each replica was granted. The less urgent classes are now owed their share of that, and what they
+        """Record what each replica was granted. The less urgent classes are now owed their share of that, and what they
         were granted themselves is taken off what they were owed."""
         first, total, urgency_of = 0, 0.0, self._urgency_of
         for key, size in grants.items():

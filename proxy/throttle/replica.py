@@ -187,8 +187,8 @@ class Replica:
         return self._empty_grants > 1
 
     def asked(self, entry: RequestEntry, *, returns: bool = False) -> int:
-        """Take the follower's next request for this partition, and classify it by what was known before. Return by how
-        many messages its lag has shrunk.
+        """Record the follower's next request for this partition, and classify it by what was known before. Return by
+        how many messages its lag has shrunk.
 
         `returns`: the request before left it out.
         """
@@ -230,7 +230,7 @@ class Replica:
         return self.standing is not stood
 
     def answered(self, *, high_watermark: int, log_start_offset: int) -> None:
-        """Take the leader's values of an entry without error, as they are forwarded."""
+        """Record the leader's values of an entry without error, as they are forwarded."""
         self.high_watermark = high_watermark
         self.log_start_offset = log_start_offset
         self.replayable = True
@@ -281,7 +281,7 @@ class Replica:
         self._wishes()
 
     def saw_batch(self, size: int) -> None:
-        """Take the size in bytes of the batch at the front of an answer; 0: it could not be read."""
+        """Record the size in bytes of the batch at the front of an answer; 0: it could not be read."""
         if self.batches.saw_first(size):
             self._wishes()
 
@@ -291,13 +291,13 @@ class Replica:
         self._wishes()
 
     def suppose(self, batch_bytes: int) -> None:
-        """Take the size of other partitions' batches, which its own are probably like."""
+        """Record the size of other partitions' batches, which its own are probably like."""
         if self.batches.suppose(batch_bytes):
             self._wishes()
 
     def _wishes(self) -> None:
-        """Work out what to ask of the budget. A replica that stalls wishes only for as much as shows whether records
-        come again, and leaves the rest to others."""
+        """Update the wish, which is asked of the budget. A replica that stalls wishes only for as much as shows whether
+        records come again, and leaves the rest to others."""
         batches, limit, need = self.batches, max(self.limit_bytes, 0), self.need_bytes
         if self.stalls:
             limit = min(limit, need)

@@ -112,7 +112,7 @@ class Replicas:
         return found + [replica.state()._replace(missing_seconds=max(now - since, 0.0)) for replica, since in missing]
 
     def restore(self, states: Iterable[ReplicaState], now: float) -> None:
-        """Take over the replicas of another process that the lists select here. The others are not throttled, so
+        """Restore the replicas of another process that the lists select here. The others are not throttled, so
         nothing is remembered of them."""
         self._asked_at = now
         for state in states:
@@ -142,7 +142,7 @@ class Replicas:
                 replica.leader_asked_at = now
 
     def progressed(self, replica: Replica, high_watermark: int, now: float) -> None:
-        """Take another high watermark of a known replica: the next request classifies it anew."""
+        """Record another high watermark of a known replica: the next request classifies it anew."""
         if replica.high_watermark >= 0 and replica.lag:
             self.gain.add(replica.high_watermark - high_watermark, now)
             self.growth.add(max(high_watermark - replica.high_watermark, 0) * replica.bytes_per_message, now)
@@ -150,7 +150,7 @@ class Replicas:
         self.changed[replica.key] = None
 
     def saw_batches(self, replica: Replica, walk: BatchWalk) -> None:
-        """Take records of a replica that were cut off where their grant ended. While all batches that were seen of a
+        """Record that records of a replica were cut off where their grant ended. While all batches that were seen of a
         topic are alike, those of its other partitions are supposed to be like them."""
         replica.saw_batches(walk)
         topic, size, before = replica.key[0], walk.alike_bytes, self._batch_bytes.get(replica.key[0])
@@ -168,7 +168,7 @@ class Replicas:
                 each.clear()
 
     def asked(self, entries: Sequence[RequestEntry], now: float) -> Steps[None]:
-        """Take a request that lists everything the follower wants; what it leaves out is remembered for a while."""
+        """Process a request that lists everything the follower wants; what it leaves out is remembered for a while."""
         changed, self.changed = self.changed, {}
         self._requests += 1
         found = 0
@@ -181,7 +181,7 @@ class Replicas:
         self._look_again(changed, now)
 
     def _record_offsets(self, entries: Sequence[RequestEntry], changed: dict[PartitionKey, None], now: float) -> int:
-        """Take entries of a request that lists everything. Return how many replicas they ask for."""
+        """Process entries of a request that lists everything. Return how many replicas they ask for."""
         known, free_topics, number = self.known, self._chosen.free_topics, self._requests
         found = gained = 0
         for entry in entries:
@@ -213,7 +213,8 @@ class Replicas:
         return found
 
     def asked_more(self, entries: Sequence[RequestEntry], forgotten: Sequence[PartitionKey], now: float) -> Steps[None]:
-        """Take a request within a fetch session: only what it lists has changed, only what it forgets is left out."""
+        """Process a request within a fetch session: only what it lists has changed, only what it forgets is left
+        out."""
         changed, self.changed = self.changed, {}
         gained = 0
         for part in parts(entries):
@@ -234,7 +235,7 @@ class Replicas:
         self._look_again(changed, now)
 
     def asked_the_same(self, now: float) -> None:
-        """Take a request that asks for exactly what the one before asked for."""
+        """Process a request that asks for exactly what the one before asked for."""
         changed, self.changed = self.changed, {}
         self._look_again(changed, now)
 

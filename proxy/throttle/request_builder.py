@@ -70,7 +70,7 @@ class RequestBuilder:
         beside the leader that allows the granted ones nothing cannot hold such a request, and answers at once."""
 
     def look_back(self, demand: Demand, now: float) -> None:
-        """Take the follower's next request. If the grants of the last one brought no records although the replica is
+        """Process the follower's next request. If the grants of the last one brought no records although the replica is
         behind, have the claim rest for a while: the same grants would bring nothing again if given at once."""
         pending, self.beside = self.beside, None
         if pending is None or pending.first is None or not pending.brought_nothing:

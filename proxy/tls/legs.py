@@ -102,7 +102,7 @@ class Legs:
                 yield (name, outcome), kept.outcomes[outcome]
 
     async def run(self) -> None:
-        """Look at the files once a second, until cancelled."""
+        """Check the files once a second, until cancelled."""
         while True:
             await trio.sleep(LOOK_SECONDS)
             async with trio.open_nursery() as nursery:
@@ -110,7 +110,7 @@ class Legs:
                     nursery.start_soon(self._look_in_time, kept)
 
     async def _look_in_time(self, kept: _Kept) -> None:
-        """Look at the files for a bounded time: if the disk hangs, a later look uses what it finds."""
+        """Check the files for a bounded time: if the disk hangs, a later look uses what it finds."""
         with trio.move_on_after(HANGS_SECONDS) as waited:
             await in_thread(self._look, kept, limiter=kept.threads)
         kept.hangs = waited.cancelled_caught

@@ -60,7 +60,7 @@ class PartitionUrgency:
         return max(self._of_partitions.get(key, 0), self._of_topics.get(key[0], 0))
 
     def look(self, behind: Iterable[Topic]) -> None:
-        """Take all topics of which some replica is behind now."""
+        """Record all topics of which some replica is behind now."""
         wanted = dict.fromkeys(behind)
         for topic in self._asked_at.keys() - wanted.keys():
             del self._asked_at[topic]
@@ -81,7 +81,7 @@ class PartitionUrgency:
     def learn(
         self, told: Mapping[Topic, Mapping[int, ReplicaCount]] | None, asked: Collection[Topic], now: float
     ) -> None:
-        """Take what a broker says of the topics that it was asked for; None: no broker says anything."""
+        """Record a broker's answer about the topics that it was asked for; None: no broker answered."""
         for topic in asked:
             if topic in self._asked_at:
                 self._asked_at[topic] = now

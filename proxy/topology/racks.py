@@ -48,7 +48,7 @@ class Racks:
         return bool(self._of)
 
     def learn(self, told: Mapping[int, str]) -> bool:
-        """Take what a broker says of those that are alive; return whether any rack is another than before."""
+        """Record a broker's answer about those that are alive; return whether any rack is another than before."""
         new = {str(broker_id): rack for broker_id, rack in told.items()}
         if new.items() <= self._of.items():
             return False

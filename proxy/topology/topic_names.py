@@ -76,7 +76,7 @@ class TopicNames:
         return [*self._awaited, *due][:MOST_AT_ONCE]
 
     def learn(self, names: Mapping[bytes, str] | None, asked: Collection[bytes] = (), now: float = 0.0) -> None:
-        """Take a broker's answer about the ids in `asked`; `names` None: no broker answered."""
+        """Record a broker's answer about the ids in `asked`; `names` None: no broker answered."""
         found = {} if names is None else names
         in_vain = [each for each in asked if each not in found]
         missed = [each for each in in_vain if each in self._awaited]
