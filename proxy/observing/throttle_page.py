@@ -71,7 +71,8 @@ class ClientState(msgspec.Struct, frozen=True):
     kind: str
     """The kind: "producer" or "consumer"."""
     entity: str
-    """A client id, or a glob whose clients share the quota; ``default``: each client id without a section."""
+    """A client id, or a glob whose clients share the quota; ``default``: each client id without a section;
+    ``users.alice``, ``users.alice.clients.etl``: the place of a user."""
     quota_bytes_per_second: float | None
     """The quota; None: exempt."""
     rate_bytes_per_second: float | None = None

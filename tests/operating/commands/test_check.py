@@ -179,6 +179,7 @@ def test_quotas_of_clients_are_shown_with_their_layers(config: Path, sidecar: Si
         "[clients.default]\nproducer_byte_rate = 1048576\n"
         '[clients."etl-*"]\nproducer_byte_rate = "2MiB/s"\nuntil = 2100-01-01T00:00:00Z\n'
         '[clients.free]\nconsumer_byte_rate = "unlimited"\n'
+        '[users."a.b"]\nconsumer_byte_rate = 2048\n'
     )
     result = sidecar("check", "--config", config)
     assert (
@@ -194,8 +195,10 @@ def test_quotas_of_clients_are_shown_with_their_layers(config: Path, sidecar: Si
     assert [(each["client"], each["key"], each["quota_bytes_per_second"]) for each in report["clients"]] == [
         ("etl-*", "producer_byte_rate", 2 * 2**20),
         ("default", "producer_byte_rate", 2**20),
+        ("users.a.b", "consumer_byte_rate", 2048),
         ("free", "consumer_byte_rate", None),
     ]
+    assert report["clients"][2]["layer"]["layer"] == 'users."a.b"'
 
 
 def test_who_goes_first_is_shown_if_it_was_said(config: Path, sidecar: Sidecar) -> None:
