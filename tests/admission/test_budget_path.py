@@ -290,6 +290,13 @@ def test_a_branch_that_is_wanted_no_more_keeps_nobody_else_waiting() -> None:
     assert (left.want, kept.want) == (Want.NOTHING, Want.BYTES)
 
 
+def test_after_a_grant_turns_are_released_above_a_budget_that_is_shut_for_long() -> None:
+    """Otherwise others would wait for the connection in the role's budget, for bytes that its peer's does not give."""
+    path = BudgetPath(strict(10 * MIB), strict(MIB))
+    assert path.grant([WISH], 0.0) == [int(0.1 * MIB)]
+    assert [claim.want for claim in path.trunk] == [Want.BYTES_ELSEWHERE_FIRST, Want.BYTES]
+
+
 def test_a_priority_holds_in_every_budget_of_the_path() -> None:
     role, topic, later = strict(1e6), strict(1e6), strict(1e6)
     path = BudgetPath(role)

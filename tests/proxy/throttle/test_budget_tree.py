@@ -181,7 +181,10 @@ def test_replicas_in_sync_are_counted_and_never_held() -> None:
         subject.offsets[topic, 0] = 1_000_000
     subject.answer(subject.ask(), {("x", 0): 3 * MIB, ("y", 0): MIB})
     assert passed(subject) == {"peer 102": 4 * MIB + 2 * ENTRY_BYTES, "topic x": 3 * MIB + ENTRY_BYTES}
-    assert subject.asked_for(subject.ask()).keys() == subject.offsets.keys()
+    decision = subject.ask()
+    assert subject.asked_for(decision).keys() == subject.offsets.keys()
+    subject.answer(decision, {("x", 0): MIB})
+    assert passed(subject) == {"peer 102": 5 * MIB + 3 * ENTRY_BYTES, "topic x": 4 * MIB + 2 * ENTRY_BYTES}
 
 
 def test_rates_change_while_answers_are_on_their_way() -> None:
