@@ -6,6 +6,7 @@
       reload      quotas.toml was read again
       override    a command set or undid an override, or one ended
       connection  a replica fetcher's connection ended
+      client      what clients with one quota carried in some seconds
       start, stop, file_opened, file_closed, dropped, clock
 
 Knows nothing of how lines are collected, written or read. Invariant: a name means the same, with the same type, in
@@ -65,6 +66,7 @@ class Kind(enum.StrEnum):
     RELOAD = "reload"
     OVERRIDE = "override"
     CONNECTION = "connection"
+    CLIENT = "client"
     START = "start"
     STOP = "stop"
     FILE_OPENED = "file_opened"
@@ -92,6 +94,7 @@ _ROLE = Field(
     "role", _STRING, "`leader`: sent by this broker to a follower; `follower`: fetched by this broker from a leader."
 )
 _PEER = Field("peer", _STRING, "The other broker's id; its address while it has not said its id.")
+_ENFORCE = Field("enforce", _BOOLEAN, "Whether it is enforced, or only observed.")
 _LINES = Field("lines", _INTEGER, "Lines written to this file before this one.")
 
 SECONDS = (
@@ -138,7 +141,7 @@ KINDS: dict[Kind, tuple[Field, ...]] = {
         _ROLE,
         Field("bytes_per_second", _NUMBER, "The quota; null if unlimited.", required=False),
         Field("policy", _STRING, "`strict` or `kip73`."),
-        Field("enforce", _BOOLEAN, "Whether it is enforced, or only observed."),
+        _ENFORCE,
         Field("selection", _STRING, 'What it selects: `*`, or JSON like `{"orders":"0-3"}`.'),
         Field(
             "bounds",
@@ -184,6 +187,13 @@ KINDS: dict[Kind, tuple[Field, ...]] = {
         Field("seconds", _NUMBER, "How long it lasted."),
         Field("replica_fetches", _INTEGER, "Replica Fetch requests on it."),
         Field("held_seconds", _NUMBER, "How long its requests were held in all."),
+    ),
+    Kind.CLIENT: (
+        Field("entity", _STRING, "A client id, a user or a glob of them, as metrics call it; `other`: all the rest."),
+        Field("traffic", _STRING, "`producer`: its Produce requests; `consumer`: its Fetch responses."),
+        _ENFORCE,
+        Field("client_bytes", _INTEGER, "Bytes that passed in up to 15 seconds before."),
+        Field("muted_seconds", _NUMBER, "How long its connections were held in that time, all together."),
     ),
     Kind.START: (Field("version", _STRING, "The sidecar's version."),),
     Kind.STOP: (),

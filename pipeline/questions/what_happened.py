@@ -31,7 +31,7 @@ AROUND_SECONDS = 300
 MOST_ROWS = 12
 CHANGED = 0.25
 """The share of the larger of two rates that counts as a change: less is how traffic is."""
-UNREMARKABLE = ("file_opened", "file_closed")
+UNREMARKABLE = ("file_opened", "file_closed", "client")
 MOST_NAMES = 5
 """The most brokers, or changes of an override, that a sentence names."""
 TOLD_APART = ("override", "connection")

@@ -1,4 +1,4 @@
-"""Reports events to the journal: starts, stops, quotas, reloads, connections.
+"""Reports events to the journal: starts, stops, quotas, reloads, connections, traffic of clients with quotas.
 
 The one place that knows both the sidecar's values and the fields of events. Invariant: without a journal everything
 here does nothing.
@@ -7,7 +7,7 @@ here does nothing.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
@@ -17,17 +17,30 @@ from ..quotas.finer_rates import PEER, RACK, TOPIC
 from .encoding import Selection
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from ..quota_files.reload import ReloadOutcome
     from ..quotas import RoleQuota
     from ..quotas.finer_rates import FinerRates
     from ..quotas.override import Override
+    from ..quotas.sections import ClientTraffic
     from ..relay.in_flight import InFlightRequests
     from ..roles import Role
     from ..throttle.role_throttle import RoleThrottle
     from ..topology.racks import Racks
     from .recorder import Journal
+
+
+class ClientTotals(Protocol):
+    """What `clients.throttle` has counted, by what metrics call the entity and by kind of traffic."""
+
+    enforce: bool
+
+    @property
+    def passed_bytes(self) -> Mapping[tuple[str, ClientTraffic], int]: ...
+
+    @property
+    def throttle_seconds(self) -> Mapping[tuple[str, ClientTraffic], float]: ...
 
 
 class History:
@@ -38,6 +51,8 @@ class History:
         self._policy = policy
         self._selections: dict[Role, tuple[RoleQuota, Selection]] = {}
         self._bounds: dict[Role, tuple[FinerRates, int, str | None]] = {}
+        self._clients: dict[tuple[str, ClientTraffic], tuple[int, float]] = {}
+        """The bytes and the muted seconds of each entity that were told."""
 
     def started(self, version: Callable[[], str]) -> None:
         if self._journal is not None:
@@ -97,6 +112,24 @@ class History:
                 until=None if override.until is None else int(override.until.timestamp()),
                 changes=msgspec.json.encode(override.changes).decode(),
             )
+
+    def clients(self, throttle: ClientTotals) -> None:
+        """Tell what clients with quotas carried since the last time, and for how long they were muted."""
+        if self._journal is None:
+            return
+        for (entity, traffic), size in throttle.passed_bytes.items():
+            key, muted = (entity, traffic), throttle.throttle_seconds.get((entity, traffic), 0.0)
+            told_bytes, told_seconds = self._clients.get(key, (0, 0.0))
+            if (size, muted) != (told_bytes, told_seconds):
+                self._clients[key] = size, muted
+                self._journal.event(
+                    Kind.CLIENT,
+                    entity=entity,
+                    traffic=traffic.value,
+                    enforce=throttle.enforce,
+                    client_bytes=size - told_bytes,
+                    muted_seconds=round(muted - told_seconds, 3),
+                )
 
     def connection_ended(self, exchange: InFlightRequests, seconds: float) -> None:
         """Record a connection that carried replica fetches; other connections have no part in replication."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from journal_schema import Kind
+from journal_schema import LINE_SECONDS, Kind
 
 from ..errors import ConfigurationError
 from ..files.reading import answers, no_answer
@@ -52,6 +52,9 @@ class Journal:
         """The wall clock minus Trio's clock, when both were last compared."""
         self.ledger = Ledger(now - (started - self._first_time))
         self._events: list[Event] = []
+        self.report_totals: Callable[[], object] = _nothing
+        """Called every LINE_SECONDS and at the end, to report events of what was counted since."""
+        self._totals_due = now + LINE_SECONDS
         self._lost_files_told = 0
         self._directory = settings.directory
         segments = SegmentDirectory(settings.directory, broker=broker, run=run_name(started))
@@ -91,6 +94,7 @@ class Journal:
     async def finish(self) -> None:
         """Hand on what is left, and wait for the disk as long as may be; also if cancelled."""
         now = trio.current_time()
+        self.report_totals()
         self._offer(Batch(self.ledger.tick_at(now), self._first_time, self.ledger.cut(now), self._take_events()))
         with trio.move_on_after(FINISH_SECONDS, shield=True):
             try:
@@ -105,6 +109,9 @@ class Journal:
         was_set = self._follow_wall_clock(now)
         # All seconds of a block are named from its first one. So blocks are cut where the wall clock was set. One whose
         # first second is this one is named by the new time as a whole.
+        if now >= self._totals_due:
+            self._totals_due += LINE_SECONDS
+            self.report_totals()
         blocks = self.ledger.cut_before_this_second(now) if was_set else self.ledger.take_finished(now)
         if blocks or self._events:
             self._offer(Batch(self.ledger.tick_at(now), first_time, blocks, self._take_events()))
@@ -143,6 +150,10 @@ class Journal:
     def _offer(self, batch: Batch) -> None:
         self.statistics.dropped_by_ledger = self.ledger.dropped
         self._waits = not self._writer.offer(batch)
+
+
+def _nothing() -> None:
+    """Report nothing."""
 
 
 def prepare(settings: JournalSettings, *, broker: int) -> None:

@@ -230,6 +230,8 @@ class Sidecar:
     async def recorded(self) -> AsyncIterator[None]:
         """Start the journal, if one is kept, and have it on disk after the block."""
         self.history.started(own_version)
+        if self.journal is not None:
+            self.journal.report_totals = partial(self.history.clients, self._clients)
         try:
             yield
         finally:

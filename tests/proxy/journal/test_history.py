@@ -7,18 +7,23 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from journal_schema import Kind
+from proxy.clients.connection import ClientConnection
+from proxy.clients.throttle import ClientThrottle
 from proxy.config.settings import JournalSettings
 from proxy.journal.encoding import Selection
 from proxy.journal.history import History, bounds_text
 from proxy.journal.recorder import Journal
 from proxy.quota_files.reload import ReloadOutcome, ReloadResult
 from proxy.quotas import Quotas, RoleQuota
+from proxy.quotas.client_rates import ClientRates
 from proxy.quotas.finer_rates import FinerRates
 from proxy.quotas.override import Override, PlacedValue
+from proxy.quotas.sections import ClientTraffic
 from proxy.roles import Role
 from proxy.statistics.counters import RoleStatistics
 from proxy.throttle.role_throttle import RoleThrottle
 from proxy.topology.racks import Racks
+from tests.proxy.clients.rates import traffic_rates
 from tests.proxy.conversation import settings
 from tests.proxy.recorded_log import RecordedLog
 
@@ -87,6 +92,33 @@ async def test_events_have_what_the_schema_asks_for(tmp_path: Path) -> None:
         ),
         (Kind.STOP, ()),
     ]
+
+
+async def test_clients_are_told_what_they_carried_since_the_last_time(tmp_path: Path) -> None:
+    journal = Journal(JournalSettings(tmp_path, 600, 1 << 20, 1 << 30), broker=101, log=RecordedLog())
+    history = History(journal, "strict")
+    rates = traffic_rates({"clients.default": 1000})
+    clients = ClientThrottle(settings(), Quotas(clients=ClientRates(rates, rates)), 0.0)
+
+    def carry(client_id: str, traffic: ClientTraffic, size: int) -> None:
+        connection = ClientConnection(clients)
+        entity = connection.entity(client_id, traffic, 0.0)
+        assert entity is not None
+        connection.charge(entity, size, 0.0)
+
+    def told() -> list[tuple[object, ...]]:
+        history.clients(clients)
+        events = journal._take_events()
+        assert {event.kind for event in events} <= {Kind.CLIENT}
+        return [event.values for event in events]
+
+    assert told() == []
+    carry("app", ClientTraffic.PRODUCER, 1250)
+    carry("etl", ClientTraffic.CONSUMER, 100)
+    assert told() == [("app", "producer", True, 1250, 1.0), ("etl", "consumer", True, 100, 0.0)]
+    carry("app", ClientTraffic.PRODUCER, 500)
+    assert told() == [("app", "producer", True, 500, 1.5)]
+    assert told() == []
 
 
 def test_without_a_journal_nothing_happens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -106,6 +106,19 @@ async def test_seconds_are_those_of_the_wall_clock(
     assert (reload["time"], reload["tick"], reload["outcome"]) == (1_700_000_001, 1, "changed")
 
 
+async def test_totals_are_reported_with_each_block_and_at_the_end(
+    stage: Stage, mock_clock: trio.testing.MockClock, nursery: trio.Nursery
+) -> None:
+    stage.journal.report_totals = lambda: stage.journal.event(Kind.RELOAD, outcome="changed")
+    scope = await stage.record(nursery)
+    for _ in range(40):
+        await stage.wait(1)
+    scope.cancel()
+    await trio.testing.wait_all_tasks_blocked()
+    ticks = [line["tick"] for line in stage.lines() if line["kind"] == "reload"]
+    assert ticks == [15, 30, 40]
+
+
 async def test_a_clock_that_is_set_back_is_said_and_ticks_go_on(
     stage: Stage, mock_clock: trio.testing.MockClock, nursery: trio.Nursery
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import urllib.request
 from typing import TYPE_CHECKING, Any
@@ -11,6 +12,7 @@ import trio
 
 from lab.host.addresses import held_ports
 from protocol.wire.framing import with_length
+from proxy.config.settings import load_settings
 from tests.proxy.clients.frames import produce_request, produce_response, told_ms
 from tests.proxy.relay.wire import read_frame
 
@@ -67,3 +69,20 @@ async def test_a_new_file_ends_a_mute_and_pages_show_the_client(
             await broker.aclose()
     changed = [line for line in sidecar.log.lines if line["event"] == "quotas_reloaded"]
     assert "producer_byte_rate" in changed[-1]["changed"]
+
+
+async def test_the_journal_tells_what_clients_carried(tmp_path: Path) -> None:
+    write(tmp_path, "1000")
+    journal = tmp_path / "journal"
+    async with listener() as upstream:
+        path = settings(tmp_path, upstream=port(upstream)).path
+        path.write_text(path.read_text() + f'[journal]\ndirectory = "{journal}"\n')
+        async with running(load_settings(path)) as sidecar, await sidecar.dial() as client:
+            await client.send_all(with_length(produce_request(61_000)))
+            async with await upstream.accept() as broker:
+                await read_frame(broker)
+    texts = [gzip.decompress(file.read_bytes()) for file in journal.glob("*.ndjson.gz")]
+    lines = [json.loads(line) for text in texts for line in text.splitlines()]
+    (told,) = [line for line in lines if line["kind"] == "client"]
+    assert (told["entity"], told["traffic"], told["client_bytes"]) == ("app", "producer", 61_000)
+    assert 60 < told["muted_seconds"] < 61
