@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from .records import MessageFormat
 
 _TIMEOUT_MS = 30_000
-_CLIENT_ID = b"lab-load"
+CLIENT_ID = "lab-load"
 API_VERSIONS: Mapping[MessageFormat, int] = {"v1": 2, "v2": 3}
 
 
@@ -35,6 +35,7 @@ def produce_request(
     correlation_id: int,
     acks: int,
     message_format: MessageFormat,
+    client_id: str = CLIENT_ID,
 ) -> bytes:
     """Return a frame that produces one batch to each partition of one topic.
 
@@ -42,12 +43,13 @@ def produce_request(
         topic: its name.
         batches: partition -> encoded records.
         correlation_id: int32, comes back with the answer.
-        acks: 1, or -1 for all in-sync replicas.
+        acks: 1, or -1 for all in-sync replicas; 0: there is no answer.
         message_format: of the batches.
+        client_id: of the header.
     """
     version = API_VERSIONS[message_format]
-    name = topic.encode()
-    parts = [struct.pack(f">hhih{len(_CLIENT_ID)}s", 0, version, correlation_id, len(_CLIENT_ID), _CLIENT_ID)]
+    name, who = topic.encode(), client_id.encode()
+    parts = [struct.pack(f">hhih{len(who)}s", 0, version, correlation_id, len(who), who)]
     if version >= 3:
         parts.append(struct.pack(">h", -1))  # no transactional id
     parts.append(struct.pack(f">hiih{len(name)}si", acks, _TIMEOUT_MS, 1, len(name), name, len(batches)))
