@@ -280,7 +280,7 @@ def deadline_to_come(finish_by: str | None, most: float | None, now: datetime) -
     if source.deadline.at is not None and source.deadline.at <= now:
         # A date of last year is a dangerous slip: after the deadline, catch-up goes at the highest rate.
         found = f"found {finish_by} (it is {now:%Y-%m-%dT%H:%M:%SZ})"
-        raise ConfigurationError(f"--finish-by: expected a time to come, {found}")
+        raise ConfigurationError(f"--finish-by: expected a time in the future, {found}")
     return source.deadline
 
 

@@ -246,5 +246,7 @@ def end_of(text: str | None, now: datetime) -> datetime | None:
             expected = "expected a time like 2h, 90m or 1d12h, or its end, like 2026-12-01T06:00:00Z"
             raise InvalidValueError(f"--for: {expected}, found {shown(text)}") from error
     if moment <= now:
-        raise InvalidValueError(f"--until: expected a time to come, found {text} (it is {now:%Y-%m-%dT%H:%M:%SZ})")
+        raise InvalidValueError(
+            f"--until: expected a time in the future, found {text} (it is {now:%Y-%m-%dT%H:%M:%SZ})"
+        )
     return moment

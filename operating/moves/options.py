@@ -58,24 +58,24 @@ def _parse_duration(value: object) -> float:
 def _parse_span(value: object) -> float:
     seconds = _parse_duration(value)
     if seconds <= 0:
-        raise InvalidValueError(f"expected more than nothing, found {shown(value)}")
+        raise InvalidValueError(f"expected a duration above 0, found {shown(value)}")
     return seconds
 
 
 def _parse_capacity(value: object) -> float:
     found = parse_rate(value)
     if found <= 0 or math.isinf(found):
-        raise InvalidValueError(f"expected what a network carries, such as 1.25GB/s, found {shown(value)}")
+        raise InvalidValueError(f"expected the speed of a network, such as 1.25GB/s, found {shown(value)}")
     return found
 
 
 RATE = Quantity("rate", parse_rate)
 CAPACITY = Quantity("rate", _parse_capacity)
-"""A rate that is more than nothing and has a limit."""
+"""A finite rate above 0."""
 SIZE = Quantity("size", parse_size)
 DURATION = Quantity("duration", _parse_duration)
 SPAN = Quantity("duration", _parse_span)
-"""A duration of more than nothing, since no move takes no time."""
+"""A duration above 0."""
 LASTING = Quantity("duration", lambda value: parse_span(value).total_seconds())
 """A duration as `set --for` takes it. Ends are in whole seconds, so less than one would be over at once."""
 _ADDRESS = re.compile(r"(?:[A-Za-z_]+://)?(?:\[(?P<v6>[^]]+)\]|[^][:/\s]+)(?::(?P<port>[0-9]{1,5}))?", re.ASCII)

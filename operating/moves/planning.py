@@ -169,7 +169,7 @@ def plan_move(ground: Ground, wanted: Wanted) -> MovePlan:
     rates: dict[tuple[int, str], int] = {}
     if wanted.seconds is not None:
         if found and not ground.sizes:
-            raise ConfigurationError("how much moves is not known: ask a cluster (--bootstrap) or say --bytes")
+            raise ConfigurationError("the size of the move is unknown: ask a cluster (--bootstrap) or give --bytes")
         deadline = Deadline(wanted.seconds / SLACK)
         if refusals := problems(found, deadline, wanted.capacity, slack=SLACK):
             raise ConfigurationError(refusals)

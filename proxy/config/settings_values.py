@@ -124,7 +124,7 @@ def parse_seconds(value: object) -> float:
     """Parse a duration above 0. Raises InvalidValueError."""
     seconds = parse_duration_seconds(value)
     if seconds <= 0:
-        raise InvalidValueError(f"expected more than nothing, found {shown(value)}")
+        raise InvalidValueError(f"expected a duration above 0, found {shown(value)}")
     return seconds
 
 

@@ -197,7 +197,7 @@ class OldProcess:
         ready, unwanted = await channel.receive()
         close_all(unwanted)
         if not isinstance(ready, Ready):
-            raise ChannelError("expected to be told that it is ready")
+            raise ChannelError("expected Ready")
         return True
 
     async def _hand_over(self, channel: Channel, process: int) -> None:
@@ -220,10 +220,10 @@ class OldProcess:
                 with trio.fail_after(SILENCE_SECONDS):
                     alive, unwanted = await channel.receive()
             except trio.TooSlowError:
-                raise ChannelError(f"the other process said nothing for {SILENCE_SECONDS:g} s") from None
+                raise ChannelError(f"the other process was silent for {SILENCE_SECONDS:g} s") from None
             close_all(unwanted)
             if not isinstance(alive, Alive):
-                raise ChannelError(f"expected to be told that it is alive, found {type(alive).__name__}")
+                raise ChannelError(f"expected Alive, found {type(alive).__name__}")
 
     async def give(self, connection: Connection) -> Given:
         """Hand `connection` over in its turn, once nothing of it is in flight."""

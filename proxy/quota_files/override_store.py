@@ -100,7 +100,7 @@ def _read(path: Path, broker_id: int) -> tuple[Override, ...]:
         if found.schema != SCHEMA:
             raise ConfigurationError(f"{path}: schema: expected {SCHEMA}, found {found.schema}")
         if hashlib.sha256(bytes(found.overrides)).hexdigest() != found.sha256:
-            raise ConfigurationError(f"{path}: sha256: expected that of the overrides beside it, found another")
+            raise ConfigurationError(f"{path}: sha256: does not match the overrides")
         overrides = _OVERRIDES.decode(bytes(found.overrides))
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
         raise ConfigurationError(f"{path}: expected overrides as a sidecar stores them: {error}") from error

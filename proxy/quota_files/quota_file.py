@@ -138,7 +138,7 @@ def _read(path: Path) -> _State | None:
     if state.schema != SCHEMA:
         raise ConfigurationError(f"{path}: schema: expected {SCHEMA}, found {state.schema}")
     if hashlib.sha256(state.quotas.encode()).hexdigest() != state.sha256:
-        raise ConfigurationError(f"{path}: sha256: expected that of the quotas beside it, found another")
+        raise ConfigurationError(f"{path}: sha256: does not match the quotas")
     return state
 
 

@@ -131,7 +131,7 @@ def _past_deadlines(layer: Layer, since: datetime) -> Iterable[str]:
             deadline = source.deadline
             if deadline is not None and deadline.at is not None and deadline.at <= since:
                 key = f"{role.value}.replication.throttled.rate: finish_by"
-                yield f"{key}: expected a time to come, found {deadline.at:%Y-%m-%dT%H:%M:%SZ}"
+                yield f"{key}: expected a time in the future, found {deadline.at:%Y-%m-%dT%H:%M:%SZ}"
 
 
 def layer_of(override: Override, broker_id: int) -> Layer:
@@ -212,7 +212,7 @@ def added(overrides: Overrides, new: Override, now: datetime) -> Overrides:
     """Return the overrides with `new` as the newest. The same one again, as after an answer that was lost, changes
     nothing. Raises ConfigurationError if another one has its id, or if it ends before it begins to count."""
     if not new.is_active(now):
-        raise ConfigurationError(f"until: expected a time to come, found {new.until:%Y-%m-%dT%H:%M:%SZ}")
+        raise ConfigurationError(f"until: expected a time in the future, found {new.until:%Y-%m-%dT%H:%M:%SZ}")
     left = active(overrides, now)
     known = next((each for each in left if each.id == new.id), None)
     if known is None:

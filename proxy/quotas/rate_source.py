@@ -169,7 +169,7 @@ def _deadline(table: Mapping[str, Any]) -> Deadline | None:
     if "finish_by" in table and "within" in table:
         raise InvalidValueError("within: expected either finish_by or within, found both")
     if "timezone" in table and "finish_by" not in table:
-        raise InvalidValueError("timezone: is that of finish_by, of which there is none")
+        raise InvalidValueError("timezone: expected finish_by beside it, found none")
     if "within" in table:
         return Deadline(within=_of("within", parse_span, table["within"]))
     if "finish_by" not in table:

@@ -102,7 +102,7 @@ class AutoRate:
         went through that the rate does not bound."""
         since, self._chosen_at = now - self._chosen_at, now
         if math.isinf(since):
-            return Verdict(held, None, "what goes through is not known yet")
+            return Verdict(held, None, "throughput is not measured yet")
         if since < _SLACK_SECONDS:  # lowered between two looks
             used = held
         else:
@@ -116,7 +116,7 @@ class AutoRate:
     ) -> Verdict:
         worst = max(readings, key=lambda reading: reading.pressure, default=None)
         if worst is None:
-            return Verdict(held, None, "nothing says whether it would hurt")
+            return Verdict(held, None, "no signal can be measured")
         if worst.pressure > 1:
             # A high value that was judged before must not hide a new one of another signal.
             new = [reading for reading in readings if reading.pressure > 1 and reading.seen_at > self._hurt_at]
@@ -125,13 +125,13 @@ class AutoRate:
         self._doubted = None
         if reached < CARRIED * held:
             if held <= source.least:
-                return Verdict(held, None, "nothing needs more")
+                return Verdict(held, None, "at the minimum, and less is used")
             if self._fell_short is None:
                 self._fell_short = reached
-                return Verdict(held, None, "less goes through, looked at again", is_full=True)
+                return Verdict(held, None, "less than the rate passes; checked again", is_full=True)
             reached = max(reached, min(self._fell_short, held))
             self._fell_short, self._most, self._raise = None, reached + self._beside, RAISE
-            return Verdict(SPARE * reached, None, "no more goes through", is_full=True)
+            return Verdict(SPARE * reached, None, "the link carries no more", is_full=True)
         self._fell_short = None
         if not math.isinf(self._most):
             self._most = max(self._most, reached + self._beside)
@@ -146,7 +146,7 @@ class AutoRate:
         return SPARE * self._most - self._beside
 
     def _lowered(self, source: RateSource, worst: Reading, held: float, reached: float, now: float) -> Verdict:
-        stays = Verdict(held, worst.signal, f"{worst.words} is too much, looked at again")
+        stays = Verdict(held, worst.signal, f"{worst.words} is too much; checked again")
         if worst.seen_at <= self._hurt_at:
             return stays
         if held <= source.least:
@@ -170,7 +170,7 @@ class AutoRate:
             return Verdict(source.most, None, "nothing hurts")
         late = next((each for each in readings if each.seen_at <= self._raised_at + _SLACK_SECONDS), None)
         if late is not None:
-            return Verdict(held, late.signal, f"{late.words} is not known anew since the rate was raised")
+            return Verdict(held, late.signal, f"{late.words} has no new value since the rate was raised")
         if math.isinf(self._most):
             found = max(held * FIRST_RAISE, self._beside)
         elif held < CARRIED * self._room:
@@ -180,5 +180,5 @@ class AutoRate:
             self._raise = min(self._raise * RAISE_GROWTH, FIRST_RAISE - 1)
         self._raised_at = now
         is_full = found >= self._room
-        words = "as much as goes through, and a little more" if is_full else "raised: nothing hurts"
+        words = "as much as the link carries, and a little more" if is_full else "raised: nothing hurts"
         return Verdict(found, None, words, is_full=is_full)

@@ -146,14 +146,14 @@ class DeadlineRate:
 def about(standing: Standing, need: Need) -> str:
     """Return a description without the rate."""
     by = f"{need.finish_by:%Y-%m-%d %H:%M:%S} UTC"
-    late = f"too late: it would take more than the most to end by {by}"
+    late = f"too late: more than the maximum rate is needed to end by {by}"
     if need.left_seconds <= 0:
         late = f"not done by {by}, {timedelta(seconds=round(-need.left_seconds))} ago"
     return {
         Standing.NOTHING_BEHIND: "nothing is behind",
-        Standing.IN_TIME: f"the least that ends by {by}",
+        Standing.IN_TIME: f"the lowest rate that ends by {by}",
         Standing.LATE: late,
         Standing.PASSED: f"began after {by}, the time by which it was to end",
-        Standing.UNKNOWN: f"how many bytes are missing is unknown, and it is to end by {by}",
-        Standing.NOT_YET_KNOWN: f"how many bytes are missing is not known yet; it is to end by {by}",
+        Standing.UNKNOWN: f"the lag in bytes is unknown; the deadline is {by}",
+        Standing.NOT_YET_KNOWN: f"the lag in bytes is not known yet; the deadline is {by}",
     }[standing]

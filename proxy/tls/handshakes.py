@@ -151,7 +151,7 @@ def _step(sock: ssl.SSLSocket) -> Callable[[ssl.SSLSocket], Awaitable[None]] | N
         return trio.lowlevel.wait_writable
     finally:
         if TLS_WATCHDOG.end():
-            raise HandshakeError(Reason.OTHER, "what it sends keeps OpenSSL busy, and comes to no end")
+            raise HandshakeError(Reason.OTHER, "its records keep OpenSSL busy without completing the handshake")
     return None
 
 

@@ -185,7 +185,7 @@ def test_the_newest_wins_and_the_one_below_is_said_to_be_hidden(sidecars: dict[i
         (("leader.rate", "1"), "unknown key"),
         ((RATE,), "expected a VALUE after it"),
         ((RATE, "1", "--for", "soon"), "--for: expected a time like 2h"),
-        ((RATE, "1", "--until", "2020-01-01T00:00:00Z"), "expected a time to come"),
+        ((RATE, "1", "--until", "2020-01-01T00:00:00Z"), "expected a time in the future"),
         ((RATE, "1", "--for", "2h", "--until", "9000-01-01T00:00:00Z"), "expected one end, found 2h and 9000"),
         ((RATE, "1", "--peer", "x"), "peers.x: expected the other broker's id"),
         ((RATE, "1", "--peer", "102", "--rack", "a"), "expected one of them"),

@@ -288,10 +288,10 @@ def test_without_a_known_size_it_has_no_end_and_says_so(generated: Path, sidecar
         (["--rate", "unlimited"], "--rate: expected a limit"),
         (["--rate", "20mb"], "write MB; MB is 10^6 bytes, MiB is 2^20"),
         (["--within", "2"], 'expected a duration like "250ms" or "10s", found "2"'),
-        (["--within", "0s", "--bytes", "5"], 'expected more than nothing, found "0s"'),
-        (["--capacity", "0"], "expected what a network carries, such as 1.25GB/s, found"),
-        (["--capacity", "unlimited"], "expected what a network carries, such as 1.25GB/s, found"),
-        (["--measure", "0s"], 'expected more than nothing, found "0s"'),
+        (["--within", "0s", "--bytes", "5"], 'expected a duration above 0, found "0s"'),
+        (["--capacity", "0"], "expected the speed of a network, such as 1.25GB/s, found"),
+        (["--capacity", "unlimited"], "expected the speed of a network, such as 1.25GB/s, found"),
+        (["--measure", "0s"], 'expected a duration above 0, found "0s"'),
         (["--measure", "2s"], "--measure needs a cluster: --bootstrap"),
         (["--bootstrap", "a:9092", "--bytes", "5"], "leave out --current and --bytes"),
     ],
@@ -329,7 +329,7 @@ def test_a_wrong_file_is_an_error_without_a_traceback(
     assert (as_json.exit_code, as_json.stderr) == (1, result.stderr)
     assert problem in json.loads(as_json.stdout)["problems"][0]
     past = sidecar("plan", tmp_path / "new.json", "--rate", "1", "--finish-by", "2020-01-01T00:00:00Z", "--json")
-    assert "expected a time to come" in json.loads(past.stdout)["problems"][0]
+    assert "expected a time in the future" in json.loads(past.stdout)["problems"][0]
     assert sidecar("plan", tmp_path / "gone.json").stderr.endswith(
         "gone.json: cannot be read: No such file or directory\n"
     )
@@ -362,7 +362,7 @@ def test_a_deadline_that_has_passed_is_refused_before_anything_is_asked_or_chang
     options = ("--bytes", "120MB", "--rate", "5MB/s", "--finish-by", typed, "--apply", "--fleet", applying.fleet)
     result = sidecar("plan", generated, *options)
     assert result.exit_code == 1
-    assert f"Error: --finish-by: expected a time to come, found {typed} (it is 2" in result.stderr
+    assert f"Error: --finish-by: expected a time in the future, found {typed} (it is 2" in result.stderr
     assert (result.stdout, applying.overrides) == ("", {})
 
 
@@ -392,7 +392,7 @@ def test_a_time_that_cannot_be_is_refused(generated: Path, sidecar: Sidecar, las
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        (("--within", "1h"), "how much moves is not known: ask a cluster (--bootstrap) or say --bytes"),
+        (("--within", "1h"), "the size of the move is unknown: ask a cluster (--bootstrap) or give --bytes"),
         (("--within", "1s", "--bytes", "1GB", "--capacity", "10MB/s"), "broker 101 as leader: needs "),
     ],
 )

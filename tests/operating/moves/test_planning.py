@@ -160,7 +160,7 @@ def test_files_without_a_size_give_lists_and_no_times() -> None:
     plan = plan_move(ground, Wanted(rate=3 * MB))
     assert plan.rates.keys() == {(101, "leader"), (102, "leader"), (104, "follower")}
     assert math.isnan(plan.total_seconds)
-    with pytest.raises(ConfigurationError, match="how much moves is not known"):
+    with pytest.raises(ConfigurationError, match="the size of the move is unknown"):
         plan_move(ground, Wanted(seconds=60))
 
 

@@ -154,7 +154,10 @@ REFUSED = [
     ({"changes": [{"place": "broker", "key": RATE, "value": 1}], "id": "xyz"}, "id: expected 4 to 16"),
     ({"changes": [{"place": "broker", "key": RATE, "value": 1}], "label": "a b"}, "label: expected"),
     ({"changes": [{"place": "broker", "key": RATE, "value": 1}], "reason": "a\nb"}, "reason: expected one line"),
-    ({"changes": [{"place": "broker", "key": RATE, "value": 1}], "until": "2020-01-01T00:00:00Z"}, "a time to come"),
+    (
+        {"changes": [{"place": "broker", "key": RATE, "value": 1}], "until": "2020-01-01T00:00:00Z"},
+        "a time in the future",
+    ),
     ({"changes": [{"place": "broker", "key": RATE, "value": 1}], "until": "2030-01-01T00:00:00"}, "with an offset"),
     ({"changes": [{"place": "broker", "key": RATE, "value": 1}], "untl": 1}, "untl"),
 ]

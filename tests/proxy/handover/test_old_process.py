@@ -170,7 +170,7 @@ async def test_a_process_that_ends_before_it_has_run_for_some_seconds_gets_nothi
 async def test_a_process_that_hangs_gets_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     async with offering(monkeypatch, proving=LIMIT_SECONDS, silence=0.1) as scene:
         channel = await taker(scene.path)
-        assert await scene.failed() == "the other process said nothing for 0.1 s"
+        assert await scene.failed() == "the other process was silent for 0.1 s"
         channel.close()
     assert scene.server.calls == []
 

@@ -95,7 +95,7 @@ def wrong_but_whole(state: Path) -> None:
         (lambda state: state.write_bytes(b"\xff\x00"), "expected the last good quotas"),
         (lambda state: state.write_bytes(b'{"x":' + b"[" * 20_000), "expected the last good quotas"),
         (lambda state: state.write_bytes(QUOTAS), "expected the last good quotas"),
-        (edited(lambda written: written.update(quotas="# lifted")), "sha256: expected"),
+        (edited(lambda written: written.update(quotas="# lifted")), "sha256: does not match"),
         (edited(lambda written: written.update(schema=2)), "schema: expected 1, found 2"),
         (wrong_but_whole, "brokers.1.leader.replication.throttled.rate: expected"),
         (instead(os.mkfifo), "found a named pipe"),

@@ -85,7 +85,7 @@ def test_a_rate_that_sets_itself_is_at_most_its_most() -> None:
         ('{ within = "2h", max = "1MiB/s", min = "2MiB/s" }', "min: expected no more than max"),
         ('{ within = "2 hours", max = 1 }', "within: expected a time like 2h, 90m or 1d12h"),
         ('{ within = "2h", finish_by = "06:00", max = 1 }', "within: expected either finish_by or within"),
-        ('{ within = "2h", timezone = "UTC", max = 1 }', "timezone: is that of finish_by"),
+        ('{ within = "2h", timezone = "UTC", max = 1 }', "timezone: expected finish_by"),
         ('{ finish_by = "24:00", max = 1 }', 'finish_by: expected a time of day like "22:00"'),
         ('{ finish_by = "2026-13-01T00:00:00Z", max = 1 }', "finish_by: expected a time of day like"),
         ("{ finish_by = 6, max = 1 }", "finish_by: expected a time of day like"),

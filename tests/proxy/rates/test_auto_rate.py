@@ -70,9 +70,9 @@ def test_it_is_lowered_from_what_went_through(used: float, rate: float) -> None:
 def test_if_less_goes_through_twice_the_rate_is_a_little_less_than_that() -> None:
     looks = Looks()
     once = looks.look(0, used=0.8)
-    assert once == Verdict(100 * MIB, None, "less goes through, looked at again", is_full=True)
+    assert once == Verdict(100 * MIB, None, "less than the rate passes; checked again", is_full=True)
     twice = looks.look(0, used=0.75)
-    assert twice == Verdict(pytest.approx(76 * MIB), None, "no more goes through", is_full=True)
+    assert twice == Verdict(pytest.approx(76 * MIB), None, "the link carries no more", is_full=True)
     assert looks.rates(0, 0, 0, 0, 0, 0) == [79.8, 85.8, 95.4, 111.5, 139.8, 192.8]
     assert looks.look(0, used=0.92).bytes_per_second > looks.held / 2  # no more than is measured exactly
 
@@ -107,7 +107,7 @@ def test_between_two_looks_what_went_through_says_nothing() -> None:
 
 def test_it_never_goes_below_the_least() -> None:
     assert Looks(12 * MIB).rates(9, 9, 9) == [10, 10, 10]
-    assert Looks(10 * MIB).look(0, used=0.1) == Verdict(10 * MIB, None, "nothing needs more")
+    assert Looks(10 * MIB).look(0, used=0.1) == Verdict(10 * MIB, None, "at the minimum, and less is used")
 
 
 def test_what_hurts_at_the_least_rate_says_nothing_of_a_higher_one() -> None:
