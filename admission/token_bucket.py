@@ -129,6 +129,21 @@ class TokenBucket:
             floor = min(self._tokens, -self.rate * most_debt_seconds)
             self._tokens = max(self._tokens - used, floor)
 
+    def charge_evenly(self, used: float, now: float, *, most_debt_seconds: float) -> None:
+        """Take what was used since the bucket was last looked at, a little at each moment: so it does not count as used
+        now if the bucket could have filled up meanwhile."""
+        if not self._is_unlimited:
+            gained = self.rate * max(now - self._updated, 0.0)
+            floor = min(self._tokens + gained, -self.rate * most_debt_seconds)
+            self._tokens -= used
+            self._refill(now)
+            self._tokens = max(self._tokens, floor)
+
+    @property
+    def reserved_bytes(self) -> float:
+        """Bytes that were asked for and are not settled."""
+        return self._reserved
+
     def seconds_until(self, wanted_bytes: float, now: float) -> float:
         """Return the time until so much is in the bucket, if none is taken meanwhile."""
         if self.rate == 0:

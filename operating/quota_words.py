@@ -58,6 +58,9 @@ def differences(before: Quotas, after: Quotas) -> list[str]:
         if old.listed() != new.listed():
             told.append(f"{role.value} replicas {_listed(old.listed())} -> {_listed(new.listed())}")
     told += _client_differences(before, after)
+    was, will_be = (format_rate(each.listener_bytes_per_second) for each in (before, after))
+    if was != will_be:
+        told.append(f"listener {was} -> {will_be}")
     if before.priorities != after.priorities:
         told.append(f"first {', '.join(before.priorities.entries())} -> {', '.join(after.priorities.entries())}")
     if before.enforce != after.enforce:

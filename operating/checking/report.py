@@ -23,9 +23,9 @@ from proxy.quota_files.override_store import load, store_path
 from proxy.quota_files.quota_file import kept_starts
 from proxy.quotas import QuotaFile, RoleQuota, advise, changes_ahead, effective, format_bytes, format_rate
 from proxy.quotas.names import DEFAULT
-from proxy.quotas.override import active, layers_of, said
+from proxy.quotas.override import LISTENER, active, layers_of, said
 from proxy.quotas.priorities import DEFAULT_PRIORITIES
-from proxy.quotas.sections import ClientTraffic
+from proxy.quotas.sections import LISTENER_RATE, ClientTraffic
 from proxy.roles import Role
 from proxy.throttle.role_throttle import AUTO_GATE_SECONDS
 
@@ -55,7 +55,7 @@ def report_on(
     now = moments.at
     quota_file, overrides = with_overrides(quota_file, moments.state, settings.broker.id, now)
     quotas = effective(quota_file, settings.broker.id, now)
-    served = [role for role in Role if _is_served(role, settings)]
+    served, listener_rate = [role for role in Role if _is_served(role, settings)], quotas.listener_bytes_per_second
     return {
         "ok": True,
         "config": str(settings.path),
@@ -85,6 +85,10 @@ def report_on(
                 "layers": _layers(quota_file, role, quotas.of(role), settings.broker.id, now),
             }
             for role in Role
+        },
+        "listener": {
+            "bytes_per_second": None if math.isinf(listener_rate) else listener_rate,
+            "layer": layer_report(quota_file, settings.broker.id, now, LISTENER, LISTENER_RATE),
         },
         "clients": _clients(quota_file, quotas, settings.broker.id, now),
         "tls": keys_report(keys),
@@ -173,6 +177,10 @@ def report_lines(report: Json) -> list[str]:
         lines.append(f"first of what is behind: {', '.join(report['priorities']['order']) or 'nothing'}")
     for name, role in report["roles"].items():
         lines += ["", *_role_lines(name, role, report["at"])]
+    listener = report["listener"]
+    if listener["bytes_per_second"] is not None:
+        layer = layer_words(listener["layer"], report["at"])
+        lines += ["", f"listener, clients and followers together: {format_rate(listener['bytes_per_second'])}  {layer}"]
     lines += _client_lines(report["clients"], report["at"])
     lines += keys_lines(report["tls"])
     if report["changes"]:

@@ -21,7 +21,7 @@ from proxy.quota_files.override_store import edit, store_path
 from proxy.quotas import RATE_KEYS, REPLICAS_KEYS, parse_rate, parse_span, shown
 from proxy.quotas.advice import about_tiny_rate
 from proxy.quotas.client_entity import ClientEntity, parse_place
-from proxy.quotas.override import BROKER, MODE, Override, PlacedValue, added, new_id, validated
+from proxy.quotas.override import BROKER, LISTENER, MODE, Override, PlacedValue, added, new_id, validated
 from proxy.quotas.rate_source import LEAST_RATE
 from proxy.quotas.sections import CLIENT_KEYS
 
@@ -41,7 +41,9 @@ if TYPE_CHECKING:
     from .options import Where
 
 ENFORCE = "mode.enforce"
-KEYS = (*RATE_KEYS, *REPLICAS_KEYS, *CLIENT_KEYS, ENFORCE)
+LISTENER_RATE = "listener.rate"
+OF_WHOLE_SIDECAR = (ENFORCE, LISTENER_RATE)
+KEYS = (*RATE_KEYS, *REPLICAS_KEYS, *CLIENT_KEYS, *OF_WHOLE_SIDECAR)
 OF = ("--topic", "--peer", "--rack", "--client", "--user")
 _NEXT_PAIR = re.compile(r",(?=[^,=\[\]]*=)(?![^\[]*\])(?![^{]*\})")
 
@@ -101,6 +103,7 @@ def command(
     leader.replication.throttled.replicas      '*', '' (none), or with --topic 0:101,1:101
     follower.replication.throttled.replicas      (partition:broker)
     producer_byte_rate, consumer_byte_rate     a rate, with --client or --user (docs/client-quotas.md)
+    listener.rate                              a rate of clients and followers together (docs/quotas.md)
     mode.enforce                               true, false (observe only)
 
     or KEY=VALUE[,KEY=VALUE] as kafka-configs takes it. The file stays as it is; the newest override wins over it, key
@@ -109,7 +112,6 @@ def command(
     \b
     Examples:
       throttle-sidecar set leader.replication.throttled.rate 20MiB/s --for 2h
-      throttle-sidecar set follower.replication.throttled.replicas '*' --topic 'clicks-*'
       throttle-sidecar set mode.enforce false --for 30m --fleet fleet.toml --reason 'are we slow?'
     """
     if len(ends) > 1:
@@ -200,10 +202,12 @@ def _change(key: str, text: str, place: str) -> PlacedValue:
         raise InvalidValueError(f"{key}: unknown key; expected one of {', '.join(KEYS)}{did_you_mean(key, KEYS)}")
     if key in CLIENT_KEYS and parse_place(place) is None:
         raise InvalidValueError(f"{key}: is of clients: expected --client or --user, with a name, a glob or default")
-    if key != ENFORCE:
+    if key not in OF_WHOLE_SIDECAR:
         return PlacedValue(place, key, _value(key, text))
     if place != BROKER:
         raise InvalidValueError(f"{key}: holds for the whole sidecar: leave out {', '.join(OF)}")
+    if key == LISTENER_RATE:
+        return PlacedValue(LISTENER, "rate", text)
     if text not in ("true", "false"):
         raise InvalidValueError(f"{key}: expected true or false, found {shown(text)}")
     return PlacedValue(MODE, "enforce", text == "true")

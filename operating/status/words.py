@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from proxy.quotas import format_bytes
 
 from ..fleet.replies import layer_name
@@ -67,7 +69,7 @@ def holding(pages: Sequence[Page], now: datetime) -> list[str]:
         same.setdefault((page.policy, page.quotas.hash, page.version, _are_kept(page)), []).append(page)
         for line in (*_overrides(page, now), *_ahead(page, now)):
             lines.setdefault(line, []).append(page.broker)
-        for line in _clients(page):
+        for line in (*_listener(page), *_clients(page)):
             lines.setdefault(line, []).append(page.broker)
     told = [_facts(group, now) for group in same.values()]
     told += [f"{whom(brokers)}{line}" for line, brokers in lines.items()]
@@ -140,6 +142,22 @@ def _ahead(page: Page, now: datetime) -> Iterator[str]:
     if change is not None and told:
         when = f"{format_time(change.at)} ({format_distance(change.at, now)})"
         yield f": next change {when}: {', '.join(told)}"
+
+
+def _listener(page: Page) -> Iterator[str]:
+    """Yield what clients and followers have together of the listener's rate."""
+    leader = page.roles.get("leader")
+    if (
+        page.listener_bytes_per_second is not None
+        and leader is not None
+        and leader.passing_bytes_per_second is not None
+    ):
+        passing = leader.passing_bytes_per_second
+        has, most, behind, in_sync, other = map(
+            format_rate_in_brief,
+            (sum(msgspec.structs.astuple(passing)), page.listener_bytes_per_second, *msgspec.structs.astuple(passing)),
+        )
+        yield f", listener has {has} of {most}: in sync {in_sync}, clients and others {other}, catching up {behind}"
 
 
 def _clients(page: Page) -> Iterator[str]:

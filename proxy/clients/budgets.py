@@ -11,6 +11,7 @@ import math
 from typing import TYPE_CHECKING, Protocol
 
 from admission.simple_rate import Rate
+from protocol.fetch.request import MAX_INT32
 
 from ..config.settings import Policy
 
@@ -115,6 +116,25 @@ class ByRate:
     def largest_response_bytes(self) -> int:
         """As in KafkaApis: what the quota lets through in all samples but one."""
         return int(self.bytes_per_second * self._largest_response_seconds)
+
+
+class Unbounded:
+    """Of a client that has no quota: what it is charged for is charged to the listener's rate alone."""
+
+    bytes_per_second = math.inf
+    largest_response_bytes = MAX_INT32
+
+    def change_rate(self, bytes_per_second: float, now: float) -> None:
+        """Do nothing: there is no rate."""
+
+    def charge(self, size: int, now: float) -> None:
+        """Do nothing: there is no rate."""
+
+    def throttle_seconds(self, now: float, *, more: int = 0) -> float:  # noqa: ARG002 - as of every budget
+        return 0.0
+
+    def begin_with_debt(self, seconds: float, now: float) -> None:
+        """Do nothing: there is no quota to be over."""
 
 
 def client_budget(settings: QuotaSettings, bytes_per_second: float, now: float) -> ClientBudget:

@@ -17,10 +17,10 @@ import math
 from typing import TYPE_CHECKING
 
 from ..quotas.client_entity import ANONYMOUS
+from ..quotas.sections import ClientTraffic
 from .session_epochs import SessionEpochs
 
 if TYPE_CHECKING:
-    from ..quotas.sections import ClientTraffic
     from .throttle import ClientThrottle, Entity
 
 MAX_THROTTLE_TIME_MS = 2**31 - 1
@@ -65,14 +65,27 @@ class ClientConnection:
             self._entities.clear()
         elif traffic in self._entities:
             return self._entities[traffic]
-        entity = self._entities[traffic] = self._throttle.entity(self._user, client_id, traffic, now)
+        entity = self._throttle.entity(self._user, client_id, traffic, now)
+        if entity is None and traffic is ClientTraffic.CONSUMER and self._throttle.uplink.is_set:
+            entity = self._throttle.unbounded
+        self._entities[traffic] = entity
         return entity
 
     def charge(self, entity: Entity, size: int, now: float) -> None:
         """Charge bytes that go on, and mute the connection for as long as its entity is over quota."""
         self._throttle.count(entity, size, now)
-        if self._throttle.enforce:
-            self._mute(entity, entity.budget.throttle_seconds(now), now)
+        if not self._throttle.enforce:
+            return
+        seconds, uplink = entity.budget.throttle_seconds(now), self._throttle.uplink
+        if uplink.is_set and entity.traffic is ClientTraffic.CONSUMER:
+            uplink.charge_client(self, size, now)
+            seconds = max(seconds, uplink.throttle_seconds(now, size=size))
+        self._mute(entity, seconds, now)
+
+    def largest_response_bytes(self, entity: Entity, now: float) -> int:
+        """Return the most that a consumer is to be sent at once."""
+        most = entity.budget.largest_response_bytes
+        return int(min(most, self._throttle.uplink.largest_response_bytes(now)))
 
     def answer_session(
         self, entity: Entity, session_id: int, epoch: int, *, lists_nothing: bool, now: float
@@ -104,6 +117,7 @@ class ClientConnection:
         if self._throttle.enforce:
             entities = [self.entity(self._client_id, traffic, now) for traffic in tuple(self._entities)]
             seconds = max((each.budget.throttle_seconds(now) for each in entities if each is not None), default=0.0)
+            seconds = max(seconds, self._throttle.uplink.throttle_seconds(now))
         self.muted_until = min(self.muted_until, now + seconds)
 
     def _mute(self, entity: Entity, seconds: float, now: float) -> None:

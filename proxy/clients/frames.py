@@ -218,8 +218,9 @@ class ClientFrames:
         if head.api_key == API_FETCH and (entity is not None or self.client.epochs.answered):
             return self._fetch(window, head, total, entity, now)
         if entity is not None:
-            forward = self._produce if head.api_key == API_PRODUCE else self._share_fetch
-            return forward(window, head, total, entity)
+            if head.api_key == API_PRODUCE:
+                return self._produce(window, head, total, entity)
+            return self._share_fetch(window, head, total, entity, now)
         self._exempt = exempt
         return None
 
@@ -265,10 +266,10 @@ class ClientFrames:
             session_id = self.client.answer_session(entity, *fetch.session, lists_nothing=fetch.lists_nothing, now=now)
             if session_id is not None:
                 return Answer(self._empty_response(head, session_id, now))
-        self._forward(window, head, fetch, entity)
+        self._forward(window, head, fetch, entity, now)
         return total
 
-    def _share_fetch(self, window: Window, head: RequestHead, total: int, entity: Entity) -> Step:
+    def _share_fetch(self, window: Window, head: RequestHead, total: int, entity: Entity, now: float) -> Step:
         """Have it charged as a Fetch, but never answer it here: it acknowledges records."""
         if self.awaits_fetch:
             return HELD
@@ -277,7 +278,7 @@ class ClientFrames:
             return Need(needed, total - window.size)
         limits = share_fetch_limits(head, window.buffer, min(window.end, window.start + total))
         if limits is not None and self._throttle.enforce:
-            lower_limits(limits, window.memory, entity.budget.largest_response_bytes)
+            lower_limits(limits, window.memory, self.client.largest_response_bytes(entity, now))
         self._await_fetch(head, entity)
         return total
 
@@ -286,14 +287,16 @@ class ClientFrames:
         self._last_fetch = self._exchange.frames
         self._awaited.append(_Awaited(self._last_fetch, head.api_key, head.api_version, entity))
 
-    def _forward(self, window: Window, head: RequestHead, fetch: ConsumerFetch, entity: Entity | None) -> None:
+    def _forward(
+        self, window: Window, head: RequestHead, fetch: ConsumerFetch, entity: Entity | None, now: float
+    ) -> None:
         if fetch.epoch_at is not None:
             INT32.pack_into(window.buffer, fetch.epoch_at, self.client.epochs.forwarded(*fetch.session))
         if entity is None:
             self._exchange.sent(head, expects_response=True)
             return
         if self._throttle.enforce:
-            lower_limits(fetch, window.memory, entity.budget.largest_response_bytes)
+            lower_limits(fetch, window.memory, self.client.largest_response_bytes(entity, now))
         self._await_fetch(head, entity)
 
     def _empty_response(self, head: RequestHead, session_id: int, now: float) -> bytes:

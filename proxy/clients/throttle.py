@@ -16,13 +16,15 @@ from admission.simple_rate import SimpleRate
 from ..quotas.client_entity import ClientEntity
 from ..quotas.names import DEFAULT
 from ..quotas.sections import ClientTraffic
-from .budgets import client_budget
+from .budgets import Unbounded, client_budget
+from .uplink import UplinkBudget
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from ..config.settings import QuotaSettings
     from ..quotas.rules import Quotas
+    from ..statistics.counters import RoleStatistics
     from .budgets import ClientBudget
 
 MOST_ENTITIES = 2000
@@ -84,8 +86,13 @@ class Attached(Protocol):
 class ClientThrottle:
     """One per process: clients dial the ingress alone."""
 
-    def __init__(self, settings: QuotaSettings, quotas: Quotas, now: float) -> None:
+    def __init__(self, settings: QuotaSettings, quotas: Quotas, now: float, statistics: RoleStatistics) -> None:
+        """`statistics`: the ingress's."""
         self._settings = settings
+        self.uplink = UplinkBudget(settings, statistics, math.inf, now)
+        """The bound of all clients and replication together, while the listener has a rate."""
+        self.unbounded = Entity(ClientEntity(None, OTHER), ClientTraffic.CONSUMER, Unbounded(), OTHER)
+        """The entity of all consumers without a quota, which are charged to the listener's rate."""
         self._entities: dict[_Key, Entity] = {}
         self._by_default: Counter[ClientTraffic] = Counter()
         """How many of the entities have a default quota."""
@@ -101,12 +108,16 @@ class ClientThrottle:
         self.passed_bytes: Counter[tuple[str, ClientTraffic]] = Counter()
         self.throttle_seconds: dict[tuple[str, ClientTraffic], float] = defaultdict(float)
         """By label: for how long connections were muted."""
+        self._put_in_force(quotas, now)
+
+    def _put_in_force(self, quotas: Quotas, now: float) -> None:
         self._rates, self.enforce = quotas.clients, quotas.enforce
+        self.uplink.change_rate(quotas.listener_bytes_per_second, now)
 
     @property
     def is_needed(self) -> bool:
-        """Some client has a quota."""
-        return bool(self._rates)
+        """Some client has a quota, or all of them together have a rate."""
+        return self.uplink.is_set or bool(self._rates)
 
     def attach(self, connection: Attached, now: float) -> None:
         """Let a connection know the quotas in force now, and every change until `detach`."""
@@ -118,9 +129,10 @@ class ClientThrottle:
 
     def apply(self, quotas: Quotas, now: float) -> None:
         """Put a new snapshot of the quotas in force."""
-        if (quotas.clients, quotas.enforce) == (self._rates, self.enforce):
+        in_force = (self._rates, self.enforce, self.uplink.bytes_per_second)
+        if (quotas.clients, quotas.enforce, quotas.listener_bytes_per_second) == in_force:
             return
-        self._rates, self.enforce = quotas.clients, quotas.enforce
+        self._put_in_force(quotas, now)
         self.generation += 1
         for key, entity in tuple(self._entities.items()):
             if not self._is_of(entity):

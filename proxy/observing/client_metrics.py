@@ -1,4 +1,4 @@
-"""The metrics of client quotas (KIP-219), and their part of `/throttle`.
+"""The metrics of client quotas (KIP-219) and of the listener's rate, and their part of `/throttle`.
 
 Invariant: the number of label values is bounded, whatever client ids peers make up
 (`clients.throttle`).
@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from .metric_row import counter
+from .metric_row import counter, gauge, one
 from .throttle_page import ClientState
 
 if TYPE_CHECKING:
@@ -48,6 +48,16 @@ def _passed_bytes(sources: Sources) -> Iterator[Sample]:
 
 
 CLIENT_METRICS = (
+    gauge(
+        "listener_limit_bytes_per_second",
+        "The rate of clients and followers together, +Inf if unlimited.",
+        one(lambda sources: sources.quotas().listener_bytes_per_second),
+    ),
+    counter(
+        "listener_client_bytes_total",
+        "Bytes of responses to consumers, counted while the listener has a rate.",
+        one(lambda sources: 0 if sources.clients is None else sources.clients.uplink.client_bytes),
+    ),
     counter(
         "client_throttle_time_seconds_total{entity,kind}",
         "How long connections of a client with a quota were muted.",

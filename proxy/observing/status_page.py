@@ -110,6 +110,7 @@ class StatusPage:
             journal=None if self._journal is None else JournalState(self._journal.lines, self._journal.dropped),
             roles={role.value: self._role(role, throttle, now) for role, throttle in self._throttles.items()},
             clients=() if self._clients is None else tuple(client_states(self._clients, now)),
+            listener_bytes_per_second=_finite(self._watch.current.listener_bytes_per_second),
         )
 
     def _role(self, role: Role, throttle: RoleThrottle, now: float) -> RoleState:
@@ -176,6 +177,7 @@ class StatusPage:
                     }
                     for role in Role
                 },
+                "listener_bytes_per_second": _finite(quotas.listener_bytes_per_second),
                 "clients": {
                     traffic.key: {name: _finite(rate) for name, rate in quotas.clients.of(traffic).said()}
                     for traffic in ClientTraffic

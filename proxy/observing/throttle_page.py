@@ -206,3 +206,5 @@ class Page(msgspec.Struct, frozen=True):
     journal: JournalState | None = None
     clients: tuple[ClientState, ...] = ()
     """The client quotas; empty: none, or an older sidecar."""
+    listener_bytes_per_second: float | None = None
+    """The rate of clients and followers together; None: unlimited, or an older sidecar."""

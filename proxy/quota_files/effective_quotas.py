@@ -89,7 +89,10 @@ def _facts(quotas: Quotas) -> dict[str, object]:
     listed = {f"{role.value}_replicas": quotas.of(role).listed() for role in Role}
     sources = {f"{role.value}_rate_source": _source(quotas, role) for role in Role}
     clients = {traffic.key: dict(quotas.clients.of(traffic).said()) for traffic in ClientTraffic}
-    return {**_rates(quotas), **sources, **listed, **clients, "enforce": quotas.enforce, "hash": quotas.hash}
+    listener = {"listener_bytes_per_second": quotas.listener_bytes_per_second}
+    return {
+        **_rates(quotas), **sources, **listed, **clients, **listener, "enforce": quotas.enforce, "hash": quotas.hash,
+    }  # fmt: skip
 
 
 def _source(quotas: Quotas, role: Role) -> str | None:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
     from datetime import datetime
 
+    from .rules import Quotas
     from .sections import QuotaFile, Section
 
 
@@ -40,11 +41,29 @@ def advise(quota_file: QuotaFile, broker_id: int, now: datetime, *, roles: Colle
         warnings.append(f"{quota_file.base.topics[METADATA_TOPIC].path}: the metadata log is never throttled")
     if quotas.clients and Role.LEADER not in roles:
         warnings.append("clients: quotas are set, but proxy.toml has no [ingress]: they bound nothing here")
+    warnings += _about_listener(quotas, roles)
     for role in Role:
         warnings += _about_role(role, quotas.of(role), broker_id, served=role in roles)
         warnings += _about_finer(role, quotas.of(role))
         warnings += _about_deadline(role, quotas.of(role), now)
     return warnings
+
+
+def _about_listener(quotas: Quotas, roles: Collection[Role]) -> Iterator[str]:
+    rate, leader = quotas.listener_bytes_per_second, quotas.leader
+    if math.isinf(rate):
+        return
+    told = f"listener.rate: {format_rate(rate)}: "
+    if Role.LEADER not in roles:
+        yield f"{told}proxy.toml has no [ingress]: it bounds nothing here"
+        return
+    if leader.selects_nothing:
+        yield f"{told}no replicas are listed for the leader: catch-up of followers is not told apart and not held back"
+    if leader.source is not None and rate < leader.source.least:
+        yield f"{told}less than the leader's min of {format_rate(leader.source.least)}: catch-up may have less than min"
+    elif leader.source is None and rate < leader.bytes_per_second < math.inf:
+        yield f"{told}less than the leader's quota of {format_rate(leader.bytes_per_second)}, which is never reached"
+    yield from _if_tiny("listener.rate", rate)
 
 
 def _if_tiny(whose: str, bytes_per_second: float) -> Iterator[str]:

@@ -8,6 +8,7 @@ A place is written like a section of quotas.toml:
     topics.orders     a topic; topics.clicks-* is a glob
     clients.etl       a client id or glob; clients.default every other client id
     users.alice       a user or glob; users.alice.clients.etl a client id of that user
+    listener          everything that leaves through the ingress, with the key `rate`
     mode              with the key `enforce`
 
 `said` finds the layer of an effective value, and the values that it hides. Pure; time is an argument. Invariants: the
@@ -30,7 +31,7 @@ from .client_entity import CLIENTS, USERS, parse_place
 from .client_rates import in_order
 from .names import DEFAULT, GLOB_WILDCARD, glob_of, specificity
 from .reading import parse_layer
-from .sections import CLIENT_KEYS, RATE_KEYS, REPLICAS_KEYS
+from .sections import CLIENT_KEYS, LISTENER_RATE, RATE_KEYS, REPLICAS_KEYS
 from .units import UNLIMITED, format_rate, shown
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     from .sections import Layer, QuotaFile, Section
 
 
-BROKER, MODE = "broker", "mode"
+BROKER, MODE, LISTENER = "broker", "mode", "listener"
 _NAMED = ("peers", "racks", "topics")
 MOST_CHANGES = 10_000
 MOST_LABEL_CHARACTERS, MOST_TEXT_CHARACTERS = 100, 500
@@ -152,8 +153,8 @@ def _table_of(place: str, broker_id: int, document: dict[str, Any]) -> dict[str,
     kind, _, name = place.partition(".")
     if place == BROKER:
         kind, name = "brokers", str(broker_id)
-    elif place == MODE:
-        table: dict[str, Any] = document.setdefault(MODE, {})
+    elif place in (MODE, LISTENER):
+        table: dict[str, Any] = document.setdefault(place, {})
         return table
     elif (entity := parse_place(place)) is not None:
         for named, part in ((USERS, entity.user), (CLIENTS, entity.client)):
@@ -161,7 +162,8 @@ def _table_of(place: str, broker_id: int, document: dict[str, Any]) -> dict[str,
                 document = document.setdefault(named, {}).setdefault(part, {})
         return document
     elif kind not in _NAMED or not name:
-        expected = f"expected {BROKER}, {MODE}, peers.ID, racks.NAME, topics.NAME, clients.NAME or users.NAME"
+        named = "peers.ID, racks.NAME, topics.NAME, clients.NAME or users.NAME"
+        expected = f"expected {BROKER}, {MODE}, {LISTENER}, {named}"
         raise ConfigurationError(f"place: {expected}, found {shown(place)}")
     section: dict[str, Any] = document.setdefault(kind, {}).setdefault(name, {})
     return section
@@ -265,6 +267,7 @@ def _sections(layer: Layer, broker_id: int, place: str, key: str) -> Iterator[Se
     kind, _, name = place.partition(".")
     own = {
         "mode": lambda: layer.mode,
+        "listener": lambda: layer.listener,
         "peers": lambda: layer.peers.get(int(name)),
         "racks": lambda: layer.racks.get(name),
         "topics": lambda: layer.topics.get(name),
@@ -292,6 +295,8 @@ def _says(section: Section, key: str) -> bool:
         return RATE_KEYS[key] in section.rates
     if key in REPLICAS_KEYS:
         return REPLICAS_KEYS[key] in section.replicas
+    if key == LISTENER_RATE:
+        return section.listener_rate is not None
     return section.enforce is not None
 
 
@@ -304,12 +309,14 @@ def _in_words(section: Section, key: str, broker_id: int) -> str:
         return listed if len(listed) <= MOST_CHARACTERS else f"{listed[:MOST_CHARACTERS]}…"
     if key in CLIENT_KEYS:
         return format_rate(section.client_rates[CLIENT_KEYS[key]])
+    if section.listener_rate is not None:
+        return format_rate(section.listener_rate)
     return str(section.enforce).lower()
 
 
 def _default(place: str, key: str) -> str:
     if key in RATE_KEYS:
         return UNLIMITED if place == "broker" else "no rate of its own"
-    if key in CLIENT_KEYS:
+    if key in CLIENT_KEYS or key == LISTENER_RATE:
         return UNLIMITED
     return "none" if key in REPLICAS_KEYS else "true"

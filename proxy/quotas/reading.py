@@ -15,7 +15,19 @@ from ..files.toml_reading import KeyLines, did_you_mean, parse_toml
 from .client_entity import CLIENTS, USERS, ClientEntity
 from .names import DEFAULT, GLOB_WILDCARD, PLAIN_TEXT, TOPIC_OR_GLOB, flattened, is_broker_id, quoted
 from .priorities import parse_priorities
-from .sections import CLIENT_KEYS, RATE_KEYS, UNTIL, Draft, Layer, Of, QuotaFile, Section, parse_until
+from .sections import (
+    CLIENT_KEYS,
+    LISTENER_RATE,
+    RATE_KEYS,
+    UNTIL,
+    Draft,
+    Layer,
+    Of,
+    QuotaFile,
+    Section,
+    parse_rate_above_0,
+    parse_until,
+)
 from .units import shown
 
 if TYPE_CHECKING:
@@ -37,7 +49,7 @@ of replicas that are behind looks at the budget of each of its topics."""
 MOST_CLIENTS = 500
 """The most sections of users and client ids of one layer: every client that is met may have to be compared with each of
 them."""
-_LAYER_KEYS = ("brokers", "peers", "racks", "topics", CLIENTS, USERS, "mode")
+_LAYER_KEYS = ("brokers", "peers", "racks", "topics", CLIENTS, USERS, "listener", "mode")
 PRIORITIES = "priorities"
 _FILE_KEYS = (*_LAYER_KEYS, PRIORITIES)
 _REMOVED = {
@@ -98,7 +110,7 @@ class _Reader:
 
     def _read(self, document: Toml, content: bytes) -> QuotaFile:
         for key in document.keys() - set(_FILE_KEYS):
-            expected = "brokers, peers, racks, topics, clients, users, mode or priorities"
+            expected = "brokers, peers, racks, topics, clients, users, listener, mode or priorities"
             unknown = f"unknown key; expected {expected}{did_you_mean(key, _FILE_KEYS)}"
             self._refuse(key, _REMOVED.get(key, unknown))
         base = self._layer(document)
@@ -149,22 +161,40 @@ class _Reader:
         if len(found.clients) > MOST_CLIENTS:
             expected = f"expected at most {MOST_CLIENTS} sections of clients and users, found {len(found.clients)}"
             self._refuse(f"{prefix}{CLIENTS}", expected)
-        mode = None
+        mode = listener = None
         if "mode" in table:
             mode = self._mode(self._table(table, "mode", f"{prefix}mode"), f"{prefix}mode", until)
+        if "listener" in table:
+            listener = self._listener(self._table(table, "listener", f"{prefix}listener"), f"{prefix}listener", until)
         return Layer(
-            found.brokers, found.default, found.topics, found.globs, mode, found.peers, found.racks, found.clients
+            found.brokers, found.default, found.topics, found.globs, mode, found.peers, found.racks, found.clients,
+            listener=listener,
         )  # fmt: skip
 
     def _mode(self, table: Toml, path: str, until: datetime | None) -> Section:
-        for key in table.keys() - {"enforce", UNTIL}:
-            advice = did_you_mean(key, ("enforce", UNTIL))
-            self._refuse(f"{path}.{key}", f"unknown key; expected enforce or until{advice}")
+        self._refuse_unknown(table, path, "enforce")
         enforce = table.get("enforce", True)
         if not isinstance(enforce, bool):
             self._refuse(f"{path}.enforce", f"expected true or false, found {shown(enforce)}")
         own = self._until(f"{path}.{UNTIL}", table)
         return Section(path, enforce=enforce is not False, until=_earlier(own, until))
+
+    def _listener(self, table: Toml, path: str, until: datetime | None) -> Section:
+        self._refuse_unknown(table, path, LISTENER_RATE)
+        rate = None
+        try:
+            rate = parse_rate_above_0(table[LISTENER_RATE])
+        except KeyError:
+            self._refuse(f"{path}.{LISTENER_RATE}", 'expected a rate like "80MiB/s", found none')
+        except InvalidValueError as error:
+            self._refuse(f"{path}.{LISTENER_RATE}", str(error))
+        own = self._until(f"{path}.{UNTIL}", table)
+        return Section(path, listener_rate=rate, until=_earlier(own, until))
+
+    def _refuse_unknown(self, table: Toml, path: str, known: str) -> None:
+        """Refuse each key of a section that may have one key and an end."""
+        for key in table.keys() - {known, UNTIL}:
+            self._refuse(f"{path}.{key}", f"unknown key; expected {known} or until{did_you_mean(key, (known, UNTIL))}")
 
     def _brokers(self, table: Toml, found: _Found) -> None:
         for key in table:

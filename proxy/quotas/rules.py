@@ -160,6 +160,8 @@ class Quotas:
     """The order in which replicas that are behind go."""
     clients: ClientRates = NO_CLIENT_RATES
     """The rates of clients of the ingress."""
+    listener_bytes_per_second: float = math.inf
+    """The rate of everything that leaves through the ingress."""
     until: Mapping[Role, datetime] = field(default_factory=dict)
     """The time at which something that a role's quota is made of ends by an `until`; no entry if nothing does."""
 
@@ -169,7 +171,8 @@ class Quotas:
     def means_the_same_as(self, other: Quotas) -> bool:
         """Return True if traffic is treated alike under both."""
         mine, others = (
-            (each.leader, each.follower, each.enforce, each.priorities, each.clients) for each in (self, other)
+            (each.leader, each.follower, each.enforce, each.priorities, each.clients, each.listener_bytes_per_second)
+            for each in (self, other)
         )
         return mine == others
 
@@ -186,6 +189,7 @@ def effective(quota_file: QuotaFile, broker_id: int, now: datetime) -> Quotas:
         hash=quota_file.hash,
         priorities=quota_file.priorities,
         clients=client_rates(quota_file.layers, now),
+        listener_bytes_per_second=_listener_rate(quota_file, now),
         next_change=min(_changes(quota_file, broker_id, now), default=None),
         until={role: end for role, end in ends.items() if end is not None},
     )
@@ -194,6 +198,11 @@ def effective(quota_file: QuotaFile, broker_id: int, now: datetime) -> Quotas:
 def governing_mode(quota_file: QuotaFile, now: datetime) -> Section | None:
     """Return the section that says whether quotas are enforced; None if nothing says it."""
     return next((layer.mode for layer in quota_file.layers if layer.mode and layer.mode.holds(now)), None)
+
+
+def _listener_rate(quota_file: QuotaFile, now: datetime) -> float:
+    sections = (layer.listener for layer in quota_file.layers if layer.listener and layer.listener.holds(now))
+    return next((each.listener_rate for each in sections if each.listener_rate is not None), math.inf)
 
 
 def _changes(quota_file: QuotaFile, broker_id: int, now: datetime) -> Iterator[datetime]:

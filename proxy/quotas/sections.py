@@ -52,13 +52,15 @@ class ClientTraffic(enum.Enum):
 
 
 CLIENT_KEYS = {traffic.key: traffic for traffic in ClientTraffic}
+LISTENER_RATE = "rate"
+"""The key of ``[listener]``."""
 _CLIENT_SECTION_KEYS = (*CLIENT_KEYS, UNTIL)
 
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A ``[brokers.…]``, ``[peers.…]``, ``[racks.…]``, ``[topics.…]``, ``[clients.…]``, ``[users.…]`` or ``[mode]``:
-    only the keys that it sets."""
+    """A ``[brokers.…]``, ``[peers.…]``, ``[racks.…]``, ``[topics.…]``, ``[clients.…]``, ``[users.…]``, ``[listener]``
+    or ``[mode]``: only the keys that it sets."""
 
     path: str
     """The section's name as it is written in the file: ``topics."clicks-*"``."""
@@ -69,6 +71,8 @@ class Section:
     replicas: Mapping[Role, ReplicaList] = field(default_factory=dict)
     enforce: bool | None = None
     """Whether quotas are enforced; ``[mode]`` alone sets it."""
+    listener_rate: float | None = None
+    """Bytes per second of everything that leaves through the ingress; ``[listener]`` alone sets it."""
     client_rates: Mapping[ClientTraffic, float] = field(default_factory=dict)
     """Bytes per second; ``[clients.…]`` and ``[users.…]`` alone set them."""
     until: datetime | None = None
@@ -98,6 +102,7 @@ class Layer:
     """Rates of the traffic with all brokers of another rack, by its name."""
     clients: Mapping[ClientEntity, Section] = field(default_factory=dict)
     """Rates of clients and of users."""
+    listener: Section | None = None
     override: str = ""
     """The id of the override; empty for the file."""
 
@@ -119,8 +124,9 @@ class Layer:
         yield from self.topics.values()
         yield from self.globs.values()
         yield from self.clients.values()
-        if self.mode is not None:
-            yield self.mode
+        for section in (self.mode, self.listener):
+            if section is not None:
+                yield section
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +212,7 @@ class Draft:
         elif key in REPLICAS_KEYS:
             self.replicas[REPLICAS_KEYS[key]] = _parse_list(value, of_broker=self.of is Of.BROKER)
         elif key in CLIENT_KEYS:
-            self.client_rates[CLIENT_KEYS[key]] = _parse_client_rate(value)
+            self.client_rates[CLIENT_KEYS[key]] = parse_rate_above_0(value)
         else:
             self.until = parse_until(value)
 
@@ -234,12 +240,13 @@ def parse_until(value: object) -> datetime:
     raise InvalidValueError(f"expected a date and time with an offset, like 2026-12-01T06:00:00Z, found {shown(value)}")
 
 
-def _parse_client_rate(value: object) -> float:
+def parse_rate_above_0(value: object) -> float:
+    """Parse a rate of clients or of the listener. Raises InvalidValueError."""
     if isinstance(value, dict):
         raise InvalidValueError(f'expected a rate like "10MiB/s", found {shown(value)}')
     rate = parse_rate(value)
     if rate <= 0:
-        raise InvalidValueError(f"expected a rate above 0, as Kafka does, found {shown(value)}")
+        raise InvalidValueError(f"expected a rate above 0, found {shown(value)}")
     return rate
 
 

@@ -100,8 +100,8 @@ class Sidecar:
         connection_setup = ConnectionSetup(
             settings, self.legs, Redirected(), meet=self._brokers.meet, refused=statistics.follower, log=log
         )
+        self._clients = ClientThrottle(settings.quotas, quota_watch.current, now, statistics.leader)
         self._throttles = {role: self._throttle(role, statistics, now) for role in Role}
-        self._clients = ClientThrottle(settings.quotas, quota_watch.current, now)
         self._reaper = Reaper(limits, Buffers(limits.max_held_bytes), self._throttles.values(), log)
         self.accept_limiter = AcceptLimiter(limits, log, memory_is_short=lambda: self._reaper.stops_accepting)
         self._served = {route.role for route in routes(settings)}
@@ -159,6 +159,7 @@ class Sidecar:
             remembered=ReplicaCountLimit(limits.max_replicas, limits.max_replicas_per_connection),
             needs=self._needs,
             racks=self._racks,
+            above=self._clients.uplink if role is Role.LEADER else None,
         )
 
     def _site(self, statistics: Statistics, turn: LoopShare) -> Site:

@@ -31,7 +31,7 @@ class BudgetTree:
     """The budgets for one snapshot of the quotas. When the inner rates or the brokers' racks change, another value
     takes its place, and each connection looks anew which nodes it passes."""
 
-    __slots__ = ("_names", "_racks", "_rates", "has_branches", "has_racks", "inner", "root")
+    __slots__ = ("_names", "_racks", "_rates", "above", "has_branches", "has_racks", "inner", "root")
 
     def __init__(
         self,
@@ -40,8 +40,11 @@ class BudgetTree:
         racks: Racks,
         rates: FinerRates = NO_FINER_RATES,
         inner: Mapping[Entity, BudgetNode] | None = None,
+        above: BudgetNode | None = None,
     ) -> None:
         self.root = root
+        self.above = above
+        """What bounds the role together with other traffic; None: nothing does."""
         self.inner = inner or {}
         """The nodes beneath the root, by what has the rate."""
         self._rates = rates
@@ -51,9 +54,11 @@ class BudgetTree:
         self._names = names
         self._racks = racks
 
-    def renew(self, rates: FinerRates, settings: QuotaSettings, now: float) -> BudgetTree:
+    def renew(
+        self, rates: FinerRates, settings: QuotaSettings, now: float, above: BudgetNode | None = None
+    ) -> BudgetTree:
         """Return the tree with these inner rates: the nodes there were, at the new rate, and new ones."""
-        if rates == self._rates:
+        if rates == self._rates and above is self.above:
             return self
         inner: dict[Entity, BudgetNode] = {}
         for entity, bytes_per_second in rates.bounds():
@@ -62,18 +67,18 @@ class BudgetTree:
                 node = budget_node(settings, bytes_per_second, now, entity)
             node.change_rate(bytes_per_second, now)
             inner[entity] = node
-        return BudgetTree(self.root, self._names, self._racks, rates, inner)
+        return BudgetTree(self.root, self._names, self._racks, rates, inner, above)
 
     def reroute(self) -> BudgetTree:
         """Return another value with the same nodes, so that each connection looks anew which of them it passes."""
-        return BudgetTree(self.root, self._names, self._racks, self._rates, self.inner)
+        return BudgetTree(self.root, self._names, self._racks, self._rates, self.inner, self.above)
 
     def trunk(self, peer: str) -> list[BudgetNode]:
-        """Return what bounds all traffic with `peer`, which is a broker's id where that is known: the role's rate, that
-        of the peer's rack, if its rack is known, and its own."""
+        """Return what bounds all traffic with `peer`, which is a broker's id where that is known: what is above the
+        role, the role's rate, that of the peer's rack, if its rack is known, and its own."""
         rack = self._racks.of(peer) if self.has_racks else None
         found = (self.inner.get(Entity(RACK, rack)) if rack else None, self.inner.get(Entity(PEER, peer)))
-        return [self.root, *(node for node in found if node is not None)]
+        return [node for node in (self.above, self.root, *found) if node is not None]
 
     def branch(self, topic: str | bytes) -> BudgetNode | None:
         """Return what bounds a topic, by name or id, beside its trunk; None while the name of an id is not known."""

@@ -95,6 +95,7 @@ class RoleThrottle:
         remembered: ReplicaCountLimit | None = None,
         needs: PartitionUrgency | None = None,
         racks: Racks | None = None,
+        above: BudgetNode | None = None,
     ) -> None:
         self.role = role
         self.statistics = statistics
@@ -121,6 +122,9 @@ class RoleThrottle:
         self.racks = Racks() if racks is None else racks
         """The rack of each broker; shared by both roles."""
         self._settings = settings
+        self._above = above
+        """The budget of the whole listener, of which this role's catch-up has what is left; None: there is none."""
+        self._is_above_in_force = not math.isinf(quotas.listener_bytes_per_second)
         self.tree = BudgetTree(budget_node(settings, quota.bytes_per_second, now), self.selection.names, self.racks)
         self.floor_bytes_per_second = 0.0
         """The floor of a rate with `auto`: what catch-up is to have even where it hurts (its `min`, or what a deadline
@@ -151,6 +155,7 @@ class RoleThrottle:
         self.needs.apply(quotas.priorities)
         self._note_lowering(quota.bytes_per_second, now)
         self.budget.change_rate(quota.bytes_per_second, now)
+        self._is_above_in_force = not math.isinf(quotas.listener_bytes_per_second)
         self._put_in_force(quota, now)
 
     def _note_lowering(self, bytes_per_second: float, now: float) -> None:
@@ -167,11 +172,12 @@ class RoleThrottle:
         """True if the rate is the highest that does not hurt."""
         gate = self._settings.gate_seconds
         self.budget.change_gate(min(gate, AUTO_GATE_SECONDS) if self.is_auto else gate, now)
-        self.tree = self.tree.renew(quota.finer, self._settings, now)
+        above = self._above if self._is_above_in_force else None
+        self.tree = self.tree.renew(quota.finer, self._settings, now, above)
         self._bound()
 
     def _bound(self) -> None:
-        bounded = bool(self.tree.inner) or not math.isinf(self.quota.bytes_per_second)
+        bounded = bool(self.tree.inner) or self.tree.above is not None or not math.isinf(self.quota.bytes_per_second)
         self.shapes = self._strict and self.enforce and bounded
         """True if partition_max_bytes is lowered to what the budget grants. Policy kip73, the broker's own, admits a
         partition with its full limit or not at all."""

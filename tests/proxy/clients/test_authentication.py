@@ -18,6 +18,7 @@ from proxy.handover.messages import ConnectionState
 from proxy.quotas.client_rates import ClientRates
 from proxy.quotas.rules import Quotas
 from proxy.relay.connection import Given
+from proxy.statistics.counters import RoleStatistics
 from tests.proxy.conversation import settings
 
 from ..relay.wire import Wire, patient_clock, read_frame, relayed
@@ -61,7 +62,7 @@ def quotas(**users: float) -> Quotas:
 
 
 def clients(of: Quotas | None = None) -> ClientThrottle:
-    return ClientThrottle(settings(), quotas() if of is None else of, 0.0)
+    return ClientThrottle(settings(), quotas() if of is None else of, 0.0, RoleStatistics())
 
 
 async def exchanged(wire: Wire, request: bytes, response: bytes) -> None:

@@ -75,7 +75,7 @@ def quotas(rate: float = MB, *, enforce: bool = True, **named: float) -> Quotas:
 
 
 def clients(of: Quotas | None = None, policy: Policy = Policy.STRICT) -> ClientThrottle:
-    return ClientThrottle(settings(policy), quotas() if of is None else of, 0.0)
+    return ClientThrottle(settings(policy), quotas() if of is None else of, 0.0, RoleStatistics())
 
 
 @asynccontextmanager

@@ -14,6 +14,7 @@ from proxy.quotas.client_entity import ANONYMOUS
 from proxy.quotas.client_rates import ClientRates
 from proxy.quotas.rules import Quotas
 from proxy.quotas.sections import ClientTraffic
+from proxy.statistics.counters import RoleStatistics
 from tests.proxy.conversation import settings
 
 from .rates import traffic_rates
@@ -35,7 +36,7 @@ def quotas(
 
 
 def throttle(of: Quotas) -> ClientThrottle:
-    return ClientThrottle(settings(), of, 0.0)
+    return ClientThrottle(settings(), of, 0.0, RoleStatistics())
 
 
 def charged(

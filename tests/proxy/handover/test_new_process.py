@@ -39,6 +39,7 @@ from proxy.quotas.client_rates import ClientRates
 from proxy.quotas.rules import Quotas
 from proxy.quotas.sections import ClientTraffic
 from proxy.relay.connection import Draining
+from proxy.statistics.counters import RoleStatistics
 from tests.open_files import open_files
 
 from ..clients.rates import traffic_rates
@@ -89,6 +90,7 @@ class New:
             quota_settings(),
             Quotas(clients=ClientRates(producer=traffic_rates({"clients.default": 1000}))),
             trio.current_time(),
+            RoleStatistics(),
         )
         self.handover = HandOver(
             cast("Any", settings), {}, self.draining, clients=self.clients, manager=manager, log=self.log

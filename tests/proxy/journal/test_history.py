@@ -98,7 +98,7 @@ async def test_clients_are_told_what_they_carried_since_the_last_time(tmp_path: 
     journal = Journal(JournalSettings(tmp_path, 600, 1 << 20, 1 << 30), broker=101, log=RecordedLog())
     history = History(journal, "strict")
     rates = traffic_rates({"clients.default": 1000})
-    clients = ClientThrottle(settings(), Quotas(clients=ClientRates(rates, rates)), 0.0)
+    clients = ClientThrottle(settings(), Quotas(clients=ClientRates(rates, rates)), 0.0, RoleStatistics())
 
     def carry(client_id: str, traffic: ClientTraffic, size: int) -> None:
         connection = ClientConnection(clients)

@@ -96,7 +96,8 @@ def sources(*, partition_rates: list[PartitionRate] | None = None) -> Sources:
 
 def client_of_1000_bytes_per_second() -> ClientThrottle:
     """Its producer has sent a second's worth and the burst."""
-    clients = ClientThrottle(settings(), Quotas(clients=ClientRates(traffic_rates({"clients.app": 1000.0}))), 0.0)
+    quotas = Quotas(clients=ClientRates(traffic_rates({"clients.app": 1000.0})))
+    clients = ClientThrottle(settings(), quotas, 0.0, RoleStatistics())
     connection = ClientConnection(clients)
     entity = connection.entity("app", ClientTraffic.PRODUCER, 0.0)
     assert entity is not None

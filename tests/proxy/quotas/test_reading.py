@@ -73,7 +73,7 @@ def test_the_hash_is_of_the_bytes() -> None:
         ("a = 1\nb =", "not TOML: Invalid value (at"),
         (
             "rate = 5",
-            "quotas.toml: rate: unknown key; expected brokers, peers, racks, topics, clients, users, mode or prior",
+            "rate: unknown key; expected brokers, peers, racks, topics, clients, users, listener, mode or prior",
         ),
         ("[racks.'a\"b']", 'racks."a"b": expected a rack (broker.rack) without quotes and backslashes'),
         (

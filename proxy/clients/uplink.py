@@ -1,0 +1,152 @@
+"""The rate of everything that leaves through the ingress, for clients and followers together (``[listener] rate``).
+
+    replication in sync, and what nobody can tell   never delayed, charged
+    responses to consumers                          charged; told and muted while all of this is more than the rate
+    catch-up                                        what is left, at once: the node is above the leader role's budget
+
+The relay counts what it writes, however it does so (spliced, encrypted, not understood). Whenever bytes are asked for
+or charged, the counter tells what has left besides what was charged here: so the byte path does nothing for this node,
+and no task does either. Requests come in by the other direction of the link and do not count.
+
+Pure: time is an argument. Invariant: over any span of t seconds, catch-up and responses to consumers are at most
+rate * (t + burst), and one response of each connection and a first batch of each follower (KIP-74).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from admission.budget import StrictBudget
+from admission.token_bucket import TokenBucket
+
+from .budgets import LEAST_LARGEST_BYTES
+
+if TYPE_CHECKING:
+    from admission.turns import Claim
+
+    from ..config.settings import QuotaSettings
+    from ..statistics.counters import RoleStatistics
+
+LISTENER = ("listener", "")
+PART_OF_BURST = 1 / 2
+"""Of proxy.toml's gate and burst. Catch-up may have used its burst just before consumers use theirs: together they are
+the burst."""
+MOST_DEBT_SECONDS = 1.0
+"""What is never delayed causes no more debt than this: catch-up has what it leaves after a second at the latest. Less
+would forgive consumers that are sent a second's worth at once, and catch-up would come on top of that."""
+LEAST_SHARE = 1 / 20
+"""Of the rate. Where replication in sync alone takes all of it, consumers are paced as if they had so much."""
+RESPONSE_SECONDS = 0.25
+"""Of a connection's share: the most that one response brings while the rate is not kept. A connection that is muted
+for no longer than the debt lasts has more than its share if it is sent more at once: 2.5 times as much as others with
+responses of a second, 1.5 times with this."""
+SHARE_SECONDS = 1.0
+"""How often it is counted among how many connections the rate is shared."""
+
+
+class UplinkBudget(StrictBudget):
+    """The root of the budget tree while a rate is set: a bucket for everything, of which catch-up is granted what is
+    left, and one for all that goes before catch-up, which mutes consumers while it is in debt."""
+
+    def __init__(
+        self, settings: QuotaSettings, statistics: RoleStatistics, bytes_per_second: float, now: float
+    ) -> None:
+        """`statistics`: the ingress's, where the relay counts what it writes."""
+        burst_seconds = settings.burst_seconds * PART_OF_BURST
+        super().__init__(
+            bytes_per_second=bytes_per_second,
+            gate_seconds=settings.gate_seconds * PART_OF_BURST,
+            burst_seconds=burst_seconds,
+            samples=1,
+            sample_seconds=MOST_DEBT_SECONDS,
+            now=now,
+            entity=LISTENER,
+        )
+        self._before_catch_up = TokenBucket(
+            rate=bytes_per_second, gate_seconds=burst_seconds, burst_seconds=burst_seconds, now=now
+        )
+        self._statistics = statistics
+        self.client_bytes = 0
+        """Bytes of responses that were charged to consumers."""
+        self._other_bytes = self._uncharged_bytes()
+        """Bytes that left and were charged because of what the relay counts."""
+        self._undelayed_bytes = 0.0
+        """Since `_counted_at`: of replication in sync, and of what nobody can tell."""
+        self._undelayed_rate = 0.0
+        self._counted_at = now
+        self._connections: set[int] = set()
+        """Those that were charged since then."""
+        self._connections_before = 1
+
+    @property
+    def is_set(self) -> bool:
+        return not math.isinf(self.bytes_per_second)
+
+    def change_rate(self, bytes_per_second: float, now: float) -> None:
+        if not self.is_set:
+            self._other_bytes = self._uncharged_bytes()  # what left while nothing was bounded
+        super().change_rate(bytes_per_second, now)
+        self._before_catch_up.change_rate(bytes_per_second, now)
+
+    def room(self, claim: Claim, now: float, *, rides: bool = False) -> float:
+        self._charge_others(now)
+        return super().room(claim, now, rides=rides)
+
+    def settle(self, claim: Claim, *, reserved: int, used: int, now: float) -> None:
+        self._charge_others(now, settled=reserved)
+        if not reserved:
+            self._undelayed_bytes += used
+            self._before_catch_up.charge(used, now, most_debt_seconds=MOST_DEBT_SECONDS)
+        super().settle(claim, reserved=reserved, used=used, now=now)
+
+    def charge_client(self, connection: object, size: int, now: float) -> None:
+        """Charge a response that is about to go to a consumer; `connection` tells how many share the rate."""
+        self._charge_others(now)
+        if now - self._counted_at >= SHARE_SECONDS:
+            self._count_anew(now)
+        self._connections.add(id(connection))
+        self.client_bytes += size
+        for bucket in (self._bucket, self._before_catch_up):
+            bucket.settle(reserved=0, used=size, now=now)
+
+    def throttle_seconds(self, now: float, *, size: float = math.inf) -> float:
+        """Return for how long a connection is to be muted that was sent `size` bytes: until the debt is paid, but no
+        longer than its equal share of the rate takes to bring as much. So connections that use less than their share
+        hardly wait, whatever others use. The more debt there is, the smaller is the share."""
+        left = self._before_catch_up.available(now)
+        if left >= 0:
+            return 0.0
+        debt_seconds = -left / self.bytes_per_second
+        return min(debt_seconds, size / self._equal_share() * (1 + debt_seconds))
+
+    def largest_response_bytes(self, now: float) -> float:
+        """Return the most that a consumer is to be sent at once; inf while the rate is kept."""
+        if self._before_catch_up.available(now) >= 0:
+            return math.inf
+        return max(self._equal_share() * RESPONSE_SECONDS, LEAST_LARGEST_BYTES)
+
+    def _count_anew(self, now: float) -> None:
+        self._undelayed_rate = self._undelayed_bytes / (now - self._counted_at)
+        self._connections_before = len(self._connections)
+        self._undelayed_bytes, self._connections, self._counted_at = 0.0, set(), now
+
+    def _equal_share(self) -> float:
+        """Return how many bytes per second each connection may have of what replication leaves."""
+        left = max(self.bytes_per_second - self._undelayed_rate, self.bytes_per_second * LEAST_SHARE)
+        return left / max(self._connections_before, len(self._connections), 1)
+
+    def _charge_others(self, now: float, *, settled: int = 0) -> None:
+        """Charge what left since the last time and nobody was charged for. Bytes that were granted count as charged
+        from the grant on, until they are `settled`: only then it is known how many came."""
+        total = self._uncharged_bytes() + settled
+        size = total - self._other_bytes
+        if size > 0:
+            self._other_bytes = total
+            self._undelayed_bytes += size
+            for bucket in (self._bucket, self._before_catch_up):
+                bucket.charge_evenly(size, now, most_debt_seconds=MOST_DEBT_SECONDS)
+
+    def _uncharged_bytes(self) -> float:
+        charged = self.passed_bytes + self.client_bytes + self._bucket.reserved_bytes
+        return self._statistics.relayed_response_bytes - charged
