@@ -1,8 +1,8 @@
-"""All metrics, and their exposition in Prometheus' text format or in OpenMetrics.
+"""All metrics, and their exposition in Prometheus' text format.
 
 Each is a row: name, type, labels, help and where the value comes from, read at scrape time, from memory.
 docs/metrics.md explains every row and a test compares the two. KIP-73's own names stay as they are, the others carry
-the prefix. Knows the formats, no socket and no metric by name. Invariant: what is exposed is `METRICS`, all of it and
+the prefix. Knows the format, no socket and no metric by name. Invariant: what is exposed is `METRICS`, all of it and
 nothing else (PartitionBytesInRate only where asked for, because it has a series per partition).
 """
 
@@ -17,7 +17,7 @@ from prometheus_client.core import (
     HistogramMetricFamily,
     InfoMetricFamily,
 )
-from prometheus_client.exposition import choose_encoder, generate_latest
+from prometheus_client.exposition import generate_latest
 from prometheus_client.platform_collector import PlatformCollector
 from prometheus_client.registry import Collector
 
@@ -35,9 +35,6 @@ if TYPE_CHECKING:
     from .metric_row import Metric, Sample, Sources
 
 
-_OPENMETRICS = "application/openmetrics-text"
-_END = b"# EOF\n"
-"""The last line of OpenMetrics, once at the end of the whole exposition."""
 _SAMPLES_A_STEP = 50
 METRICS = (
     *TRAFFIC_METRICS,
@@ -58,27 +55,24 @@ class Exposition:
         self._sources = sources
         self._platform = tuple(PlatformCollector(registry=None).collect())
 
-    def encode(self, process: Iterable[Family] = (), *, openmetrics: bool) -> Generator[None, None, tuple[bytes, str]]:
-        """Return the exposition and its content type: Prometheus' text format 0.0.4, or OpenMetrics.
+    def encode(self, process: Iterable[Family] = ()) -> Generator[None, None, bytes]:
+        """Return the exposition in Prometheus' text format 0.0.4.
 
         Yields after each family, and in a long one after every `_SAMPLES_A_STEP` samples: 0.3 ms at most. `process`:
         further families, about the process.
         """
-        encoder, content_type = choose_encoder(_OPENMETRICS if openmetrics else "")
         pieces = []
         for family in chain(self._platform, process):
-            pieces.append(encoder(_One(family)).removesuffix(_END))
+            pieces.append(generate_latest(_One(family)))
             yield
         for metric in METRICS:
             if metric.read is not partition_rates_of or self._sources.partition_rates is not None:
                 for part in _parts(metric, iter(metric.read(self._sources))):
                     # The head of a family stands once, in however many parts its samples are written.
-                    piece = encoder(_One(part.family)).removesuffix(_END)
+                    piece = generate_latest(_One(part.family))
                     pieces.append(piece if part.is_first else _samples_of(piece))
                     yield
-        if encoder is not generate_latest:
-            pieces.append(_END)
-        return b"".join(pieces), content_type
+        return b"".join(pieces)
 
 
 class _Part(NamedTuple):

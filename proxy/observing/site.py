@@ -51,7 +51,7 @@ LEAST_PAUSE_SECONDS = 0.2
 
 _LOADING = trio.CapacityLimiter(1)
 Json = Mapping[str, Any]
-OPENMETRICS = "application/openmetrics-text"
+PROMETHEUS_TEXT = "text/plain; version=0.0.4; charset=utf-8"
 PROCESS_FRESH_SECONDS = 1.0
 _IMPORTING = threading.Lock()
 
@@ -89,10 +89,7 @@ class Site:
         self._replica_stats_task = replica_stats_task
         self._process = ProcessFigures()
         self._reloads = Shared(self._reload, lambda _: LEAST_PAUSE_SECONDS)
-        self._metrics = {
-            openmetrics: Shared(partial(self._work_out_metrics, openmetrics=openmetrics), _at_once)
-            for openmetrics in (False, True)
-        }
+        self._metrics = Shared(self._work_out_metrics, _at_once)
         self._config = Shared(self._work_out_config, _at_once)
         self._throttle = Shared(self._work_out_throttle, _at_once)
 
@@ -128,7 +125,7 @@ class Site:
 
     def endpoints(self) -> Endpoints:
         return Endpoints(
-            metrics=lambda accept: self._metrics[lists_openmetrics(accept)].fresh(),
+            metrics=self._metrics.fresh,
             ready=lambda: self._page.readiness(draining=self._is_draining()),
             config=self._config.fresh,
             throttle=self._throttle.fresh,
@@ -138,16 +135,16 @@ class Site:
     async def _work_out_pages(self) -> None:
         """Render each page on request, until cancelled."""
         async with trio.open_nursery() as nursery:
-            for run in (*(page.run for page in self._metrics.values()), self._config.run, self._throttle.run):
+            for run in (self._metrics.run, self._config.run, self._throttle.run):
                 nursery.start_soon(run)
 
-    async def _work_out_metrics(self, *, openmetrics: bool) -> tuple[bytes, str]:
+    async def _work_out_metrics(self) -> bytes:
         await self._replica_stats_task.refresh()
         process = await self._process.read()
         if self._exposition is None:
             # In a thread, at the first scrape: to load what knows the format takes 0.1 s of CPU.
             self._exposition = await in_thread(self._make_exposition, limiter=_LOADING)
-        return await self._turn.work_out(self._exposition.encode(process, openmetrics=openmetrics))
+        return await self._turn.work_out(self._exposition.encode(process))
 
     async def _work_out_config(self) -> Json:
         return await self._turn.work_out(self._page.config())
@@ -170,8 +167,7 @@ def _at_once(_: float) -> float:
 class Endpoints(NamedTuple):
     """The functions behind the paths. `ready` returns at once, whatever else is under way."""
 
-    metrics: Callable[[str], Awaitable[tuple[bytes, str]]]
-    """A function that takes the Accept header and returns the exposition and its content type."""
+    metrics: Callable[[], Awaitable[bytes]]
     ready: Callable[[], tuple[bool, Json]]
     """Whether traffic may be sent here, and the reasons."""
     config: Callable[[], Awaitable[Json]]
@@ -188,8 +184,8 @@ def pages(
     `admit` is asked before every page but the probes'; without `reload` there is no route that reads quotas.toml again.
     """
 
-    async def metrics(request: Request) -> Answer:
-        return Answer(200, *await endpoints.metrics(request.header("accept")))
+    async def metrics(_: Request) -> Answer:
+        return Answer(200, await endpoints.metrics(), PROMETHEUS_TEXT)
 
     async def healthz(_: Request) -> Answer:
         await trio.lowlevel.checkpoint()
@@ -224,13 +220,6 @@ def pages(
             *others,
         ]
     )
-
-
-def lists_openmetrics(accept: str) -> bool:
-    """Return True if a scrape accepts OpenMetrics, whatever the order and the weights, as prometheus_client chooses.
-    Versions and escapings in the header are not passed on: prometheus_client repeats them, and raises at some of
-    them."""
-    return any(kind.partition(";")[0].strip() == OPENMETRICS for kind in accept.split(","))
 
 
 class ProcessFigures:

@@ -3,22 +3,20 @@ from __future__ import annotations
 import subprocess
 from typing import TYPE_CHECKING
 
-import pytest
 from prometheus_client import ProcessCollector
-from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
 from proxy.diagnostics.partition_rates import PartitionRate
 from proxy.observing.exposition import METRICS, Exposition
 
-from .test_metrics import OPENMETRICS, exposed, scrape, sources
+from .test_metrics import exposed, scrape, sources
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 
 def test_what_is_exposed_is_the_table() -> None:
-    content, _ = exposed(sources(partition_rates=[PartitionRate("a", 0, 1.0)]), "text/plain")
+    content = exposed(sources(partition_rates=[PartitionRate("a", 0, 1.0)]))
     found = {
         (family.name + ("_total" if family.type == "counter" else ""), family.documentation)
         for family in parse_text(content.decode())
@@ -33,54 +31,25 @@ def test_partitions_are_exposed_only_where_asked_for() -> None:
     assert not any(name == "PartitionBytesInRate" for name, _ in scrape(sources()))
 
 
-@pytest.mark.parametrize("accept", ["text/plain", OPENMETRICS])
-def test_many_partitions_are_one_family_written_in_steps(accept: str) -> None:
+def test_many_partitions_are_one_family_written_in_steps() -> None:
     rates = [PartitionRate("orders", number, float(number)) for number in range(1234)]
-    steps = Exposition(sources(partition_rates=rates)).encode(openmetrics=accept == OPENMETRICS)
+    steps = Exposition(sources(partition_rates=rates)).encode()
     count = 0
     try:
         while True:
             next(steps)
             count += 1
     except StopIteration as done:
-        content, _ = done.value
+        content = done.value
     assert count > 1234 / 50
     assert content.count(b"# HELP PartitionBytesInRate ") == content.count(b"# TYPE PartitionBytesInRate ") == 1
-    parse = parse_text if accept == "text/plain" else parse_openmetrics
-    (family,) = (each for each in parse(content.decode()) if each.name == "PartitionBytesInRate")
+    (family,) = (each for each in parse_text(content.decode()) if each.name == "PartitionBytesInRate")
     assert [sample.value for sample in family.samples] == [rate.bytes_per_second for rate in rates]
-
-
-TEXT = "text/plain; version=0.0.4; charset=utf-8"
-PROMETHEUS = "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5,*/*;q=0.1"
-
-
-@pytest.mark.parametrize(
-    ("accept", "content_type"),
-    [
-        ("", TEXT),
-        ("*/*", TEXT),  # curl
-        ("text/plain", TEXT),
-        ("text/html,application/xhtml+xml,*/*;q=0.8", TEXT),
-        ("text/plain;version=1.0.0;escaping=allow-utf-8", TEXT),
-        (OPENMETRICS, OPENMETRICS),
-        (PROMETHEUS, OPENMETRICS),
-        ("text/plain;q=0.5, application/openmetrics-text", OPENMETRICS),
-        ("application/openmetrics-text;version=x;escaping=y", OPENMETRICS),
-        ("application/openmetrics-text;version=9.9.9", OPENMETRICS),
-        ("application/openmetrics-text;version=" + "9" * 5000, OPENMETRICS),
-        ("\xff,;;=,=,,", TEXT),
-    ],
-)
-def test_the_format_is_negotiated(accept: str, content_type: str) -> None:
-    content, found = exposed(sources(), accept)
-    assert found.startswith(content_type)
-    assert content.endswith(b"# EOF\n") == ("openmetrics" in content_type)
 
 
 def test_promtool_finds_no_fault_but_with_the_names_of_kip_73(tmp_path: Path) -> None:
     """They stay as Kafka's own brokers call them, so that their dashboards can be kept."""
-    (tmp_path / "metrics").write_bytes(exposed(sources(), "", process=ProcessCollector(registry=None).collect())[0])
+    (tmp_path / "metrics").write_bytes(exposed(sources(), process=ProcessCollector(registry=None).collect()))
     with (tmp_path / "metrics").open("rb") as scraped:
         found = subprocess.run(["promtool", "check", "metrics"], stdin=scraped, capture_output=True, check=False)
     faults = found.stderr.decode().splitlines()

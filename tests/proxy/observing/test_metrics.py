@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import pytest
-from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
+from prometheus_client.parser import text_string_to_metric_families as parse_text
 
 from admission.budget import Kip73Budget
 from proxy.clients.connection import ClientConnection
@@ -16,7 +16,6 @@ from proxy.diagnostics.quota_diagnostics import QuotaWarning, Reason
 from proxy.diagnostics.replica_stats import ReplicaStats
 from proxy.observing.exposition import Exposition
 from proxy.observing.metric_row import Sources
-from proxy.observing.site import lists_openmetrics
 from proxy.process.supervision import Task
 from proxy.quota_files.reload import ReloadResult, ReloadStatistics
 from proxy.quotas import Change, Deadline, Quotas, RateSource, RoleQuota
@@ -38,7 +37,6 @@ if TYPE_CHECKING:
 
     from proxy.diagnostics.partition_rates import PartitionRate
 
-OPENMETRICS = "application/openmetrics-text; version=1.0.0"
 RATES = {Role.LEADER: 11.5, Role.FOLLOWER: 22.5}
 SOON = datetime(2026, 11, 1, tzinfo=UTC)
 QUOTAS = Quotas(leader=RoleQuota(1024.0), enforce=False, hash="abc", until={Role.FOLLOWER: SOON})
@@ -109,9 +107,9 @@ BOUND = Kip73Budget(bytes_per_second=9.0, entity=Entity("peer", "102"))
 BOUND.passed_bytes = 77
 
 
-def exposed(of: Sources, accept: str, process: Iterable[Family] = ()) -> tuple[bytes, str]:
+def exposed(of: Sources, process: Iterable[Family] = ()) -> bytes:
     """The exposition, worked out without a pause."""
-    steps = Exposition(of).encode(process, openmetrics=lists_openmetrics(accept))
+    steps = Exposition(of).encode(process)
     while True:
         try:
             next(steps)
@@ -120,10 +118,9 @@ def exposed(of: Sources, accept: str, process: Iterable[Family] = ()) -> tuple[b
 
 
 def scrape(of: Sources) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
-    content, _ = exposed(of, OPENMETRICS)
     return {
         (sample.name, tuple(sorted(sample.labels.items()))): sample.value
-        for family in parse_openmetrics(content.decode())
+        for family in parse_text(exposed(of).decode())
         for sample in family.samples
     }
 

@@ -38,7 +38,7 @@ def test_names_of_a_type_follow_the_convention() -> None:
 
 
 def test_what_is_told_of_the_process_is_documented() -> None:
-    content, _ = exposed(sources(), "")
+    content = exposed(sources())
     named = set(re.findall(r"`((?:process|python)_\w+)", DOCUMENT.read_text()))
     told = {
         family.name + ("_total" if family.type == "counter" else "")

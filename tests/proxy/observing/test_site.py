@@ -85,9 +85,9 @@ async def test_a_page_knows_what_happened_before_it_was_asked_for(tmp_path: Path
             assert int(found[1] if found else 0) == number - 1
 
 
-async def metrics(accept: str) -> tuple[bytes, str]:
+async def metrics() -> bytes:
     await trio.lowlevel.checkpoint()
-    return b"up 1\n", f"text/plain; asked={accept}"
+    return b"up 1\n"
 
 
 async def config() -> dict[str, Any]:
@@ -166,9 +166,9 @@ async def test_an_unknown_path_names_those_there_are() -> None:
     assert json.loads(body)["paths"] == ["/metrics", "/healthz", "/readyz", "/config", "/throttle", "/-/reload"]
 
 
-async def test_the_accept_header_reaches_the_metrics() -> None:
+async def test_metrics_are_in_prometheus_text_format_whatever_the_header_accepts() -> None:
     _, head, _ = await asked(pages(ENDPOINTS), "GET", "/metrics", "accept: application/openmetrics-text")
-    assert "content-type: text/plain; asked=application/openmetrics-text" in head
+    assert "content-type: text/plain; version=0.0.4; charset=utf-8" in head
 
 
 @pytest.mark.parametrize(
