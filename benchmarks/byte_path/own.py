@@ -13,19 +13,17 @@ import cProfile
 import math
 import pstats
 import struct
-import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import click
+import structlog
 import trio
 
 from protocol.fetch.request import parse_fetch_request
 from proxy.changes import Changes
 from proxy.config.settings import LimitSettings, Policy, QuotaSettings
-from proxy.logs.log import open_log
-from proxy.logs.log_settings import LogSettings
 from proxy.process.resources import collected_by_hand
 from proxy.quotas import Quotas, RoleQuota
 from proxy.relay.connection import Connection
@@ -135,7 +133,7 @@ class Conversation:
         throttle = RoleThrottle(
             Role.LEADER, SETTINGS, quotas=quotas, statistics=RoleStatistics(), now=trio.current_time()
         )
-        exchange = InFlightRequests(Link(throttle, "102"), Changes(), open_log(LogSettings(), sys.stderr))
+        exchange = InFlightRequests(Link(throttle, "102"), Changes(), structlog.get_logger())
         self._follower, self._leader = MemoryTransport(), MemoryTransport()
         self._connection = Connection(exchange, self._follower, self._leader, limits=LIMITS, poller=None)
         self._request = bytearray(case.load.request())

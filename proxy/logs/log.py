@@ -20,7 +20,6 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING, Protocol
 
@@ -39,8 +38,6 @@ MOST_CHARACTERS = 32 * 1024
 
 
 LEVELS = ("debug", "info", "warning", "error")
-_COLOURS = {"debug": "\x1b[2m", "info": "\x1b[32m", "warning": "\x1b[33m", "error": "\x1b[31m"}
-_NO_COLOUR = "\x1b[0m"
 _LINES = ("exception", "stack")
 """Keys whose values keep their line breaks on a console."""
 
@@ -174,22 +171,17 @@ def _plain(value: object) -> object:
 
 
 def _renderer(log_format: LogFormat, stream: Lines) -> _Render:
-    return _to_json if log_format is LogFormat.JSON else partial(_to_console, colours=stream.isatty())
+    if log_format is LogFormat.JSON:
+        return _to_json
+    # Only here: with what it imports to colour tracebacks it takes as long to load as all the rest (0.5 s of CPU).
+    from structlog.dev import ConsoleRenderer
+
+    console = ConsoleRenderer(colors=stream.isatty())
+    return lambda line: str(console(None, "", _show_escapes(line)))
 
 
 def _to_json(line: dict[str, object]) -> str:
     return msgspec.json.encode(line, enc_hook=str).decode()
-
-
-def _to_console(line: dict[str, object], *, colours: bool) -> str:
-    """Return `timestamp level event key=value …` for people; a traceback follows on lines of its own."""
-    facts = _show_escapes(line)
-    head = f"{facts.pop('timestamp')} {facts.pop('level'):<7} {facts.pop('event')}"
-    tracebacks = [facts.pop(key) for key in _LINES if key in facts]
-    if colours:
-        head = f"{_COLOURS[str(line['level'])]}{head}{_NO_COLOUR}"
-    told = (f"{key}={value!r}" if " " in str(value) else f"{key}={value}" for key, value in facts.items())
-    return "\n".join([" ".join([head, *told]), *map(str, tracebacks)])
 
 
 def _spell_infinity(line: dict[str, object]) -> dict[str, object]:

@@ -63,17 +63,6 @@ def test_colours_are_for_terminals(stream: io.StringIO, *, coloured: bool) -> No
     assert ("\x1b[" in stream.getvalue()) is coloured
 
 
-def test_a_line_for_people_has_its_keys_in_a_row_and_a_traceback_below() -> None:
-    stream = io.StringIO()
-    log = open_log(LogSettings(LogFormat.CONSOLE, LogLevel.INFO), stream)
-    log.warning("connection_closed", peer="102", error="not a frame", requests=3)
-    log.error("task_restarted", task="rates", exc_info=ValueError("no"))
-    first, second, *rest = stream.getvalue().splitlines()
-    assert first.split(" ", 1)[1] == "warning connection_closed peer=102 error='not a frame' requests=3"
-    assert second.split(" ", 1)[1] == "error   task_restarted task=rates"
-    assert rest == ["ValueError: no"]
-
-
 def test_an_exception_stays_on_its_line() -> None:
     stream = io.StringIO()
     log = open_log(LogSettings(LogFormat.JSON, LogLevel.INFO), stream)
