@@ -73,6 +73,27 @@ def test_the_first_batch_of_one_that_is_behind_tells_what_a_grant_is_worth() -> 
     assert conversation.link.replicas.known[KEY].batches.seen == 900_000
 
 
+def test_records_that_end_where_their_grant_does_tell_of_the_batch_that_was_cut() -> None:
+    """And what batches of the topic's other partitions are like. Of many small batches it makes no difference."""
+    conversation = behind(partitions=2)
+    pending, batch = granted(conversation), bytes(8) + (100_000 - 12).to_bytes(4) + bytes(100_000 - 12)
+    size = pending.grants[KEY]
+    entry = response_entry(*KEY, size)
+    assert pending.watch(entry) is not None
+    records = (batch * 11)[:size]
+    pending.forwards([entry], bytes(ENTRY_BYTES) + records, ENTRY_BYTES + size, 0.0)
+    one, other = (conversation.link.replicas.known["t", partition].batches for partition in range(2))
+    assert (one.next, other.next, other.largest) == (100_000, 0, 100_000)
+
+
+def test_where_batches_are_small_beside_a_grant_nobody_looks_where_they_end() -> None:
+    conversation = behind()
+    pending = granted(conversation)
+    size = pending.grants[KEY]
+    conversation.link.replicas.known[KEY].saw_batch(size // 50)
+    assert pending.watch(response_entry(*KEY, size)) is None
+
+
 def test_only_records_of_one_that_is_behind_are_withheld() -> None:
     conversation = behind()
     pending = granted(conversation)
