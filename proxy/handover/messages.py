@@ -56,8 +56,8 @@ class Alive(msgspec.Struct, frozen=True, tag="alive"):
 class Begin(msgspec.Struct, frozen=True, tag="begin"):
     """The old process accepts nothing more: the new one does, and gets the connections.
 
-    `available_bytes`: bytes that the budget of each role has left now, so that both processes together keep to the
-    quota; None: the role has no such budget.
+    `available_bytes`: bytes that the budget of each role and that of the listener have left now, so that both processes
+    together keep to the quota; None: there is no such budget.
     """
 
     available_bytes: dict[str, float | None]

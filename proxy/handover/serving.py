@@ -14,6 +14,7 @@ import trio
 
 from protocol.fetch.walker import prepare_walkers
 
+from ..clients.uplink import LISTENER
 from ..config.settings_values import Address
 from ..control.directory import handover_path
 from ..process.supervision import Task
@@ -29,6 +30,8 @@ from .old_process import Listener, OldProcess
 if TYPE_CHECKING:
     import socket
     from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+    from admission.turns import BudgetNode
 
     from ..clients.throttle import ClientDebt, ClientThrottle
     from ..config.settings import Settings
@@ -183,8 +186,8 @@ class HandOver:
 
     def _begin(self, message: Begin) -> None:
         now = trio.current_time()
-        for role, throttle in self._throttles.items():
-            throttle.budget.restore(message.available_bytes.get(role.value), now)
+        for name, budget in self._budgets().items():
+            budget.restore(message.available_bytes.get(name), now)
         self._clients.take_debts(message.client_debts, now)
         self._serves.set()
 
@@ -217,7 +220,12 @@ class HandOver:
 
     def available_bytes(self) -> Mapping[str, float | None]:
         now = trio.current_time()
-        return {role.value: throttle.budget.state(now) for role, throttle in self._throttles.items()}
+        return {name: budget.state(now) for name, budget in self._budgets().items()}
+
+    def _budgets(self) -> Mapping[str, BudgetNode]:
+        """Return the budgets that both processes keep to together."""
+        of_roles = {role.value: throttle.budget for role, throttle in self._throttles.items()}
+        return {**of_roles, LISTENER[0]: self._clients.uplink}
 
     def client_debts(self) -> list[ClientDebt]:
         return self._clients.debts(trio.current_time())

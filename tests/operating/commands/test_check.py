@@ -201,6 +201,24 @@ def test_quotas_of_clients_are_shown_with_their_layers(config: Path, sidecar: Si
     assert report["clients"][2]["layer"]["layer"] == 'users."a.b"'
 
 
+def test_the_rate_of_the_listener_is_shown_with_its_layer_and_against_the_leaders(
+    config: Path, sidecar: Sidecar
+) -> None:
+    (config.parent / "quotas.toml").write_text(
+        '[listener]\nrate = "1MiB/s"\nuntil = 2100-01-01T00:00:00Z\n[brokers.default]\n'
+        'leader.replication.throttled.rate = "2MiB/s"\nleader.replication.throttled.replicas = "*"\n'
+    )
+    result = sidecar("check", "--config", config)
+    assert result.exit_code == 0
+    assert (
+        "\nlistener, clients and followers together: 1.00 MiB/s (1048576 B/s)  (listener, until 2100-01-01 00:00:00 UTC"
+    ) in result.output
+    assert "warning: listener.rate: 1.00 MiB/s (1048576 B/s): less than the leader's quota of 2.00 " in result.output
+    assert ": listener 1.00 MiB/s (1048576 B/s) -> unlimited\n" in result.output
+    report = json.loads(sidecar("check", "--config", config, "--json").output)
+    assert (report["listener"]["bytes_per_second"], report["listener"]["layer"]["layer"]) == (2**20, "listener")
+
+
 def test_who_goes_first_is_shown_if_it_was_said(config: Path, sidecar: Sidecar) -> None:
     quotas = config.parent / "quotas.toml"
     quotas.write_text('[priorities]\norder = ["topic:payments", "under-min-isr"]\nmin.insync.replicas = 3\n')

@@ -20,6 +20,7 @@ from proxy.observing.throttle_page import (
     ClientState,
     JournalState,
     Page,
+    PassingState,
     QuotasState,
     QuotaWarningState,
     RateState,
@@ -96,6 +97,16 @@ def test_quotas_of_clients_are_told() -> None:
     ]
     many = tuple(ClientState("producer", str(each), 1.0) for each in range(50))
     assert shown(msgspec.structs.replace(page(role), clients=many))[-1] == "broker 101: 38 more quotas of clients"
+
+
+def test_the_rate_of_the_listener_is_told_with_what_uses_it() -> None:
+    leader = RoleState(2.0**22, 1.0, passing_bytes_per_second=PassingState(2.0**19, 2.0**20, 2.0**21))
+    of_leader = msgspec.structs.replace(page(leader), roles={"leader": leader})
+    assert "listener" not in " ".join(shown(of_leader))
+    assert shown(msgspec.structs.replace(of_leader, listener_bytes_per_second=2.0**22))[-1] == (
+        "broker 101, listener has 3.50 MiB/s of 4.00 MiB/s: in sync 1.00 MiB/s, clients and others 2.00 MiB/s, "
+        "catching up 512 KiB/s"
+    )
 
 
 def test_what_goes_first_is_told_if_there_is_something() -> None:

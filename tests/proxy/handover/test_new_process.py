@@ -110,6 +110,17 @@ async def offered(new: New, old: OldProcess, nursery: trio.Nursery) -> None:
         await trio.sleep(0.01)
 
 
+async def test_the_listener_has_no_more_left_than_in_the_old_process() -> None:
+    old, new = New(), New()
+    for each, now in ((old, 0.0), (new, 0.0)):
+        each.clients.uplink.change_rate(1_000_000.0, now)
+    old.clients.uplink.charge_client(old, 3_000_000, trio.current_time())
+    available = old.handover.available_bytes()
+    new.handover._begin(Begin(available_bytes=dict(available)))
+    assert available["listener"] == pytest.approx(-3_000_000, abs=200_000)
+    assert new.handover.available_bytes() == pytest.approx(available, abs=50_000)
+
+
 async def test_a_new_process_that_was_ready_too_late_ends_and_the_old_one_serves_on(
     nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -39,7 +39,9 @@ if TYPE_CHECKING:
 
 RATES = {Role.LEADER: 11.5, Role.FOLLOWER: 22.5}
 SOON = datetime(2026, 11, 1, tzinfo=UTC)
-QUOTAS = Quotas(leader=RoleQuota(1024.0), enforce=False, hash="abc", until={Role.FOLLOWER: SOON})
+QUOTAS = Quotas(
+    listener_bytes_per_second=5000.0, leader=RoleQuota(1024.0), enforce=False, hash="abc", until={Role.FOLLOWER: SOON}
+)
 LATE = Choice(1024.0, HeldBy.MOST, "too late", SOON, 5000.0, late=True)
 AUTO = Choice(7.0, Signal.CATCH_UP_READS, "slow", signal=Signal.CATCH_UP_READS, auto=True)
 SURVEYS = {
@@ -100,6 +102,7 @@ def client_of_1000_bytes_per_second() -> ClientThrottle:
     entity = connection.entity("app", ClientTraffic.PRODUCER, 0.0)
     assert entity is not None
     connection.charge(entity, 1250, 0.0)
+    clients.uplink.charge_client(connection, 3000, 0.0)
     return clients
 
 
@@ -142,6 +145,8 @@ PREFIX = "replication_throttle_"
         (PREFIX + "bound_throttled_bytes_total", {"role": "leader", "kind": "peer", "name": "102"}, 77),
         (PREFIX + "replicas_in_need", {"role": "leader", "need": "under-min-isr"}, 1),
         (PREFIX + "client_bytes_total", {"entity": "app", "kind": "producer"}, 1250),
+        (PREFIX + "listener_limit_bytes_per_second", {}, 5000.0),
+        (PREFIX + "listener_client_bytes_total", {}, 3000),
         (PREFIX + "client_throttle_time_seconds_total", {"entity": "app", "kind": "producer"}, 1.0),
         (PREFIX + "replicas_in_need", {"role": "follower", "need": "under-replicated"}, 0),
         (PREFIX + "deadline_timestamp_seconds", {"role": "leader"}, SOON.timestamp()),

@@ -13,7 +13,14 @@ import trio
 from lab.host.addresses import held_ports
 from protocol.wire.framing import with_length
 from proxy.config.settings import load_settings
-from tests.proxy.clients.frames import produce_request, produce_response, told_ms
+from tests.proxy.clients.frames import (
+    fetch_request,
+    fetch_response,
+    parsed_fetch,
+    produce_request,
+    produce_response,
+    told_ms,
+)
 from tests.proxy.relay.wire import read_frame
 
 from .test_sidecar import listener, port, running, settings
@@ -86,3 +93,30 @@ async def test_the_journal_tells_what_clients_carried(tmp_path: Path) -> None:
     (told,) = [line for line in lines if line["kind"] == "client"]
     assert (told["entity"], told["traffic"], told["client_bytes"]) == ("app", "producer", 61_000)
     assert 60 < told["muted_seconds"] < 61
+
+
+async def test_a_rate_of_the_listener_mutes_a_consumer_until_the_file_lifts_it(
+    tmp_path: Path, notified_within: float
+) -> None:
+    (tmp_path / "quotas.toml").write_text("[listener]\nrate = 1000\n")
+    with held_ports(1) as (http,):
+        async with (
+            listener() as upstream,
+            running(settings(tmp_path, upstream=port(upstream), http=http)) as sidecar,
+            await sidecar.dial() as client,
+        ):
+            await client.send_all(with_length(fetch_request()))
+            broker = await upstream.accept()
+            await read_frame(broker)
+            await broker.send_all(with_length(fetch_response(200_000)))
+            assert int(parsed_fetch(await read_frame(client)).throttle_time_ms) > 100_000
+            assert json.loads(await got(http, "/throttle"))["listener_bytes_per_second"] == 1000.0
+            assert json.loads(await got(http, "/config"))["effective_quotas"]["listener_bytes_per_second"] == 1000.0
+            await client.send_all(with_length(fetch_request()))
+            (tmp_path / "new").write_text('[listener]\nrate = "unlimited"\n')
+            (tmp_path / "new").rename(tmp_path / "quotas.toml")
+            with trio.fail_after(notified_within):
+                await read_frame(broker)
+            await broker.aclose()
+    changed = [line for line in sidecar.log.lines if line["event"] == "quotas_reloaded"]
+    assert "listener_bytes_per_second" in changed[-1]["changed"]
