@@ -148,15 +148,19 @@ def test_what_is_looked_at_passes_as_if_it_had_been_read(part: int, scene: Scene
     assert sum(scene.counted) == len(data)
 
 
-def test_looks_that_lead_to_nothing_are_few(scene: Scene) -> None:
-    scene.feeder.sendall(bytes(1000 * MOST_VAIN_PEEKS * 2))
-    looks = 0
-    for _ in range(MOST_VAIN_PEEKS * 2):
+@pytest.mark.parametrize("large", [0, 3])
+def test_looks_that_lead_to_nothing_are_few_in_a_frame(large: int, scene: Scene) -> None:
+    """And those that lead to much do not make up for them."""
+    scene.feed(b"x")
+    scene.receive(BETWEEN_FRAMES)
+    assert scene.until_through(scene.transfer.send(1), 1) == b"x"
+    vain = 0
+    for size in (100_000,) * large + (1000,) * (2 * MOST_VAIN_PEEKS):
+        scene.feeder.sendall(bytes(size))
         scene.receive(Need(1, 1_000_000))
-        looks += scene.transfer.window.is_peeked
-        scene.transfer.send(scene.transfer.window.size)
-        scene.feeder.sendall(bytes(1000))
-    assert looks <= MOST_VAIN_PEEKS
+        vain += scene.transfer.window.is_peeked and size == 1000
+        assert scene.until_through(scene.transfer.send(size), size) == bytes(size)
+    assert vain == MOST_VAIN_PEEKS
 
 
 def test_what_is_put_in_goes_instead_of_what_is_left_out() -> None:
