@@ -12,7 +12,7 @@ import trio
 from operating.injection.server import Webhook, WebhookSettings
 from proxy.config.settings_values import parse_address
 from proxy.logs.log import dropped_line, open_log
-from proxy.logs.log_settings import LogFormat, LogLevel, LogSettings
+from proxy.logs.log_settings import LogSettings
 from proxy.logs.queue import LogQueue
 
 from .options import FILE, parsed
@@ -31,8 +31,7 @@ from .options import FILE, parsed
     show_default=True,
     help="What is added to a pod, as the Helm chart renders it.",
 )
-@click.option("--log-format", type=click.Choice([each.value for each in LogFormat]), default="json", show_default=True)
-def command(listen: str, certificate: Path, key: Path, addition: Path, log_format: str) -> None:
+def command(listen: str, certificate: Path, key: Path, addition: Path) -> None:
     """Answer the API server's AdmissionReviews until SIGTERM: inject the sidecar into brokers' pods.
 
     A pod with the label kafka-throttle-sidecar/inject=true gets the sidecar once, or is refused with a reason; any
@@ -44,7 +43,7 @@ def command(listen: str, certificate: Path, key: Path, addition: Path, log_forma
       throttle-sidecar webhook --certificate tls.crt --key tls.key --addition addition.json
     """
     settings = WebhookSettings(parsed("--listen", parse_address, listen), certificate, key, addition)
-    how = LogSettings(LogFormat(log_format), LogLevel.INFO)
+    how = LogSettings()
     queue = LogQueue(sys.stdout, tell=partial(dropped_line, how))
     log = open_log(how, queue, queue.dropped)
     try:
