@@ -1,11 +1,12 @@
 """Client quotas on the shared listener: KIP-219, as a broker does it, in front of the broker.
 
 The nouns: a *client quota* (`quotas.client_rates`) bounds one kind of *traffic* (Produce requests, Fetch responses) of
-one *entity* (a client id, or a glob of them). All connections of an entity share its *budget* (`budgets`). A connection
-whose entity is over quota is told so by `throttle_time_ms` and *muted*: nothing is read from it for that time
-(`connection`). In a fetch session, requests that are answered here make the client's epoch run ahead of the broker's
-(`session_epochs`). `throttle` knows the quotas in force and which connections they are for. `uplink` bounds all clients
-and all followers together.
+one *entity* (`quotas.client_entity`: a user, a client id or both, or a glob of them). All connections of an entity
+share its *budget* (`budgets`). A connection whose entity is over quota is told so by `throttle_time_ms` and *muted*:
+nothing is read from it for that time (`connection`). Its user is the one that the broker has accepted
+(`authentication`). In a fetch session, requests that are answered here make the client's epoch run ahead of the
+broker's (`session_epochs`). `throttle` knows the quotas in force and which connections they are for. `uplink` bounds
+all clients and all followers together.
 
 No I/O; time is an argument. `frames` reads the frames of a relayed connection, and is the one place where it meets all
 this: `relay` knows it as `in_flight.ClientQuotas`.

@@ -46,6 +46,14 @@ from tests.proxy.clients.frames import (
     told_ms,
 )
 from tests.proxy.clients.rates import traffic_rates
+from tests.proxy.clients.sasl_frames import (
+    SERVER_FINAL,
+    authenticate,
+    authenticate_response,
+    client_first,
+    handshake,
+    plain,
+)
 from tests.proxy.conversation import settings, throttle
 from tests.proxy.recorded_log import RecordedLog
 
@@ -453,10 +461,21 @@ KINDS = st.sampled_from(
         fetch_request(version=11, session=(7, 2)),
         fetch_request(version=17, session=(7, 2), lists=False),
         fetch_request(version=3),
+        handshake("PLAIN"),
+        authenticate(plain("alice"), version=1),
+        authenticate(plain("alice"), version=2),
+        authenticate(client_first("alice")),
     ]
 )
 ANSWERS = st.sampled_from(
-    [produce_response(version=8), produce_response(version=12), fetch_response(300), fetch_response(9, version=17)]
+    [
+        produce_response(version=8),
+        produce_response(version=12),
+        fetch_response(300),
+        fetch_response(9, version=17),
+        authenticate_response(version=1),
+        authenticate_response(SERVER_FINAL),
+    ]
 )
 
 
