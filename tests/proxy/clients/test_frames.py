@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING
@@ -10,14 +9,10 @@ from typing import TYPE_CHECKING
 import msgspec
 import pytest
 import trio
-from hypothesis import given
-from hypothesis import strategies as st
 
-from protocol.errors import ProtocolError
 from protocol.fetch.request import parse_fetch_request
 from protocol.wire.framing import with_length
 from proxy.changes import Changes
-from proxy.clients.frames import ClientFrames
 from proxy.clients.throttle import ClientThrottle
 from proxy.config.settings import Policy
 from proxy.handover.connection_state import restore, take
@@ -26,14 +21,10 @@ from proxy.quotas.client_rates import ClientRates
 from proxy.quotas.rules import Quotas
 from proxy.quotas.sections import ClientTraffic
 from proxy.relay.connection import Given
-from proxy.relay.in_flight import Buffers, InFlightRequests
+from proxy.relay.in_flight import Buffers
 from proxy.relay.reaper import Reaper
-from proxy.relay.transfer import Need, Window
-from proxy.relay.transport import HELD
 from proxy.roles import Role
 from proxy.statistics.counters import RoleStatistics
-from proxy.throttle.decision import Answer
-from proxy.throttle.link import Link
 from proxy.throttle.role_throttle import RoleThrottle
 from tests.proxy.clients.frames import (
     fetch_request,
@@ -46,14 +37,6 @@ from tests.proxy.clients.frames import (
     told_ms,
 )
 from tests.proxy.clients.rates import traffic_rates
-from tests.proxy.clients.sasl_frames import (
-    SERVER_FINAL,
-    authenticate,
-    authenticate_response,
-    client_first,
-    handshake,
-    plain,
-)
 from tests.proxy.conversation import settings, throttle
 from tests.proxy.recorded_log import RecordedLog
 
@@ -452,64 +435,3 @@ async def test_a_mute_and_the_epochs_of_a_session_are_handed_over(clock: MockClo
         seen, request, _ = await fetched(wire, 1000, session=(77, 3))
         assert seen - began == pytest.approx(0.75, abs=0.1)
         assert parse_fetch_request(request).session_epoch == 2
-
-
-KINDS = st.sampled_from(
-    [
-        produce_request(400, version=8),
-        produce_request(400, version=9),
-        fetch_request(version=11, session=(7, 2)),
-        fetch_request(version=17, session=(7, 2), lists=False),
-        fetch_request(version=3),
-        handshake("PLAIN"),
-        authenticate(plain("alice"), version=1),
-        authenticate(plain("alice"), version=2),
-        authenticate(client_first("alice")),
-    ]
-)
-ANSWERS = st.sampled_from(
-    [
-        produce_response(version=8),
-        produce_response(version=12),
-        fetch_response(300),
-        fetch_response(9, version=17),
-        authenticate_response(version=1),
-        authenticate_response(SERVER_FINAL),
-    ]
-)
-
-
-def damaged(data: st.DataObject, frame: bytes) -> bytes:
-    """The frame with some bytes changed behind its correlation id."""
-    changed = bytearray(frame)
-    for _ in range(data.draw(st.integers(0, 3))):
-        changed[data.draw(st.integers(8, len(frame) - 1))] = data.draw(st.integers(0, 255))
-    return bytes(changed)
-
-
-def filled(frame: bytes, size: int) -> Window:
-    window = Window(128 * 1024)
-    window.space(len(frame), len(frame))[:size] = frame[:size]
-    window.end = size
-    return window
-
-
-@given(data=st.data(), kinds=st.lists(st.tuples(KINDS, ANSWERS), max_size=6))
-def test_whatever_comes_sizes_stay_and_nothing_else_than_a_protocol_error_is_raised(
-    data: st.DataObject, kinds: list[tuple[bytes, bytes]]
-) -> None:
-    exchange = InFlightRequests(Link(throttle(), "peer"), Changes(), RecordedLog())
-    frames = ClientFrames(exchange, clients(quotas(1000.0)))
-    for number, (request, response) in enumerate(kinds):
-        now = 100.0 * number  # nobody is muted any more
-        request, response = with_length(damaged(data, request)), with_length(damaged(data, response))
-        window = filled(request, data.draw(st.integers(0, len(request))))
-        before = bytes(window.view(window.size))
-        with contextlib.suppress(ProtocolError):
-            step = frames.request(window, now)
-            assert step in (None, len(request), HELD) or isinstance(step, Need | Answer)
-        assert len(window.view(window.size)) == len(before)
-        window = filled(response, data.draw(st.integers(8, len(response))))
-        answered = frames.response(window, now)
-        assert answered is None or isinstance(answered, Need)
-        exchange.correlator.pending.clear()
