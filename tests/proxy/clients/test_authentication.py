@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from functools import partial
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
@@ -102,6 +104,25 @@ async def test_without_authentication_the_user_is_anonymous(clock: MockClock) ->
         await exchanged(wire, API_VERSIONS, bytes(10))
         await produced(wire)
     assert charged(of) == {"users.ANONYMOUS": SIZE}
+
+
+RECORDED = [
+    json.loads(line) for line in Path(__file__).with_name("sasl_exchanges.jsonl").read_text("ascii").splitlines()
+]
+"""The exchanges of clients with a broker of 4.1, in which a user alice with the password "secret" logs in."""
+
+
+@pytest.mark.parametrize("recorded", RECORDED, ids=[f"{each['client']}, {each['mechanism']}" for each in RECORDED])
+async def test_recorded_exchanges(clock: MockClock, recorded: dict[str, Any]) -> None:
+    of = clients()
+    frames = [bytes.fromhex(frame) for _, frame in recorded["frames"]]
+    assert [kind for kind, _ in recorded["frames"]] == ["request", "response"] * (len(frames) // 2)
+    async with relayed(clients=of) as wire:
+        await exchanged(wire, API_VERSIONS, bytes(10))
+        for request, response in zip(frames[::2], frames[1::2], strict=True):
+            await exchanged(wire, request, response)
+        await produced(wire)
+    assert charged(of) == {"users.alice": SIZE}
 
 
 @pytest.mark.parametrize("by_trio", [False, True])
