@@ -76,7 +76,7 @@ def encoded(document: object) -> bytes:
 def problems_as_json(*, as_json: bool) -> Iterator[None]:
     """Print problems as an object with --json, so that standard output is JSON in any case.
 
-    The error goes on, to be told to people.
+    The error goes on, to be printed.
     """
     try:
         yield

@@ -31,7 +31,7 @@ async def in_thread(
     *arguments: *_Arguments,
     limiter: trio.CapacityLimiter,
 ) -> _Result:
-    """Return what `work` returns; raises what it raises, and RuntimeError where no thread is to be had.
+    """Return what `work` returns; raises what it raises, and RuntimeError if no thread can be started.
 
     A caller that is cancelled leaves the thread to itself: one whose disk hangs would keep the process from ending.
     Until the work is done it counts for `limiter`.

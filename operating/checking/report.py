@@ -279,7 +279,7 @@ def layer_words(report: Json, now: datetime) -> str:
 
 
 class Moments(NamedTuple):
-    """The times that `check` goes by.
+    """The times that `check` uses.
 
     `at`: the time that is asked about; `now`: the wall clock's; both with an offset.
     """

@@ -1,4 +1,4 @@
-"""The TLS context of a client that goes by Kafka's ``ssl.*`` properties: files, or PEM in the properties themselves.
+"""The TLS context of a client, from Kafka's ``ssl.*`` properties: files, or PEM in the properties themselves.
 
 Blocking: reads the files that the properties name, with the relay's own readers. What a store is, its content says:
 ``ssl.truststore.type`` is JKS by default, and keytool has written PKCS12 into files named .jks since Java 9.

@@ -105,7 +105,7 @@ def _load(
 
 
 def _about_journal(settings: Settings) -> list[str]:
-    """Return what `run` would refuse of its directory, as far as that is told without writing: it is made if it is not
+    """Return what `run` would refuse of its directory, as far as that shows without writing: it is made if it is not
     there, and who may write there is the sidecar's user, who may be another one."""
     if settings.journal is None:
         return []

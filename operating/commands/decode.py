@@ -72,8 +72,8 @@ def _decode(file: Path, parse: Callable[[bytes], dict[str, Any]]) -> dict[str, A
 def _parsed(content: bytes, parse: Callable[[bytes], dict[str, Any]]) -> dict[str, Any]:
     """Parse a frame. Raises ProtocolError.
 
-    A frame that has its prefix is told by it: first come four bytes with the length of the rest. Without one, an api
-    key or a correlation id stands there, which is that length by chance alone.
+    A frame that has its prefix is recognised by it: first come four bytes with the length of the rest. Without one, an
+    api key or a correlation id stands there, which is that length by chance alone.
     """
     if int.from_bytes(content[:_PREFIX]) != len(content) - _PREFIX:
         return parse(content)

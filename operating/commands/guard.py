@@ -109,7 +109,7 @@ def command(
 def _refuse_what_are_no_ports(text: str) -> None:
     """Refuse text that is no list of ports, as redirect.sh does.
 
-    The kernel is told of them when the sidecar is dead, too late for a typo.
+    The kernel gets them when the sidecar is dead, too late for a typo.
     """
     ranges = [each.split(":") for each in text.split(",")]
     right = all(len(ends) <= 2 and all(map(_is_port, ends)) and int(ends[0]) <= int(ends[-1]) for ends in ranges)

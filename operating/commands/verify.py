@@ -55,7 +55,7 @@ _NOT_DONE, _NOT_REACHABLE, _BAD_INPUT = 1, 3, 4
 """The exit statuses; 2 is wrong usage, as everywhere."""
 _POLL_SECONDS = 1.0
 _EFFECT_SECONDS = 5.0
-"""The time within which brokers and sidecars must have heard of what was removed; they take a quarter of a second."""
+"""The time within which brokers and sidecars must have received what was removed; they take a quarter of a second."""
 _EFFECT_POLL_SECONDS = 0.1
 
 
@@ -118,9 +118,9 @@ def command(
 
     \b
     Examples:
-      throttle-sidecar verify move.json --bootstrap kafka-101:9092 --fleet fleet.toml
-      throttle-sidecar verify move.json --bootstrap kafka-101:9092 --fleet fleet.toml --wait 2h --remove
-      throttle-sidecar verify move.json --bootstrap kafka-101:9092 --url http://kafka-101:9404 --url http://kafka-102:9404
+      throttle-sidecar verify move.json --bootstrap kafka-101:9092 --fleet fleet.toml throttle-sidecar verify move.json
+      --bootstrap kafka-101:9092 --fleet fleet.toml --wait 2h --remove throttle-sidecar verify move.json --bootstrap
+      kafka-101:9092 --url http://kafka-101:9404 --url http://kafka-102:9404
     """
     if not reach["bootstrap"]:
         raise click.UsageError("expected --bootstrap: only the cluster knows whether it is done")

@@ -6,7 +6,7 @@
     url = "http://kafka-101:9404"
 
 Blocking. Invariants: a member that does not answer costs its own time-out, and is a result that says so; a `Fleet` that
-exists names every broker and URL once; every problem of the file is told at once, with its key.
+exists names every broker and URL once; every problem of the file is reported at once, with its key.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Blocking. Questions and proofs have threads of their own, so that none delays a change. Invariants: however the guard
 ends, its chains are removed from the kernel; only after SIGKILL they stay, and the next guard that starts takes them
-over. `guard_around` is said of a way that connections have taken.
+over. `guard_around` is logged once connections have taken the way.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
     {"pods": ["kafka-0", …],
      "spec": {"hostAliases": […], "imagePullSecrets": […], "initContainers": […], "volumes": […]}}
 
-Invariant: every `Addition` has a sidecar, and each of its parts has the key by which it is told from the others.
+Invariant: every `Addition` has a sidecar, and each of its parts has the key that distinguishes it from the others.
 """
 
 from __future__ import annotations

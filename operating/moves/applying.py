@@ -1,4 +1,4 @@
-"""The throttle of a move as overrides: what each broker's sidecar is told, under which label, and until when.
+"""The throttle of a move as overrides: what each broker's sidecar is sent, under which label, and until when.
 
 `apply` makes them (``plan --apply``), decreases first; blocking, all else is pure. Invariants: a partition that a
 sidecar throttles already stays throttled; a broker of the move for which no sidecar is named is an error before
@@ -88,7 +88,7 @@ def end_of_throttle(plan: MovePlan, lasting: float | None, now: datetime) -> dat
 
 
 def changes_of(found: Throttle, broker: int, before: Effective) -> list[PlacedValue]:
-    """Return what the sidecar of a broker is told: its rates, and lists for what it does not throttle yet."""
+    """Return what the sidecar of a broker is sent: its rates, and lists for what it does not throttle yet."""
     part = found.of_broker(broker)
     changes = []
     for table, name, key, value in part.settings():

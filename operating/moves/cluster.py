@@ -82,7 +82,7 @@ def connect(connection: Connection) -> Iterator[Cluster]:
     arguments = {} if connection.properties is None else usable_client_properties(connection.properties)
     tokens = arguments.get(_TOKENS)
     if tokens is not None:
-        # Why there is no token is said here; kafka-python would only say that it could not log in.
+        # The reason is reported here; kafka-python would only report that it could not log in.
         tokens.fetch()
         arguments[_TOKENS] = TokenProvider(tokens)
     if connection.hosts is not None:
@@ -149,7 +149,7 @@ def _not_resolved(names: Sequence[str]) -> str:
 
 
 class Cluster:
-    """Args: client: kafka-python's admin client; hosts: a file like /etc/hosts that it goes by, for messages."""
+    """Args: client: kafka-python's admin client; hosts: the file like /etc/hosts that it uses, for messages."""
 
     def __init__(self, client: Any, hosts: Path | None = None) -> None:
         self._client = client

@@ -1,10 +1,10 @@
 """Finds the brokers' own throttles that a reassignment left behind, and which of them may be removed now.
 
 Pure. Follows ``kafka-reassign-partitions --verify``: while anything moves in the cluster, nothing is removed. That tool
-then deletes every list of these topics and every rate of every broker, unless it is told ``--preserve-throttles``. Here
-an entry of a list is the move's only if it has the shape that the tool gives it: the follower entries of a partition
-are the target replicas that are not among its leader entries. A rate is the move's only if such an entry names its
-broker, and it stays as long as another list of the cluster is throttled by it.
+then deletes every list of these topics and every rate of every broker, unless it is given ``--preserve-throttles``.
+Here an entry of a list is the move's only if it has the shape that the tool gives it: the follower entries of a
+partition are the target replicas that are not among its leader entries. A rate is the move's only if such an entry
+names its broker, and it stays as long as another list of the cluster is throttled by it.
 
 Invariant: what the move did not create stays, and is reported as a note; what was not looked at, because a broker does
 not answer, is in `silent` and is never counted as clean. The lists are the only record of the brokers whose rates were

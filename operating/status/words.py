@@ -1,7 +1,7 @@
 """Describes in words what is amiss, what is in force, and the next changes, of one sidecar or fifty.
 
 What is so at several sidecars is one line that names them. Pure. Invariant: nothing is left out but names of brokers
-beyond `MOST_NAMED`, and how many those are is said.
+beyond `MOST_NAMED`, and their number is shown.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The tables [ingress] and [egress] of proxy.toml, KIP-73's two roles, [http] and [limits].
 
 Five limits depend on the host and the cluster, and are keys; the others are constants that tests alone change.
-docs/configuration.md and docs/security.md say what lies beyond each. Invariants: of whoever is dialled it is known by
-which name its certificate is to be verified; sizes are bytes, times are seconds; paths are resolved against the
+docs/configuration.md and docs/security.md say what lies beyond each. Invariants: of a peer that is dialled it is known
+by which name its certificate is to be verified; sizes are bytes, times are seconds; paths are resolved against the
 directory of proxy.toml.
 """
 

@@ -48,7 +48,7 @@ class Reason(enum.StrEnum):
     TINY_RATE = "tiny_rate"
     UNKNOWN_RACKS = "unknown_racks"
     STOPPED = "stopped"
-    """A rate of 0 inside the quota hides among many others, so it is said; but it is not written by mistake, so it is
+    """A rate of 0 inside the quota hides among many others, so it is shown; but it is not written by mistake, so it is
     no reason for an alert, and no sample of the metric."""
 
 

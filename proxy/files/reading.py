@@ -69,8 +69,8 @@ def read_bytes(path: Path, *, most_bytes: int = _MAX_BYTES, takes_pipes: bool = 
 
 
 def is_there(path: Path) -> bool:
-    """Return whether something has this name, links followed. Raises ConfigurationError if that cannot be told: of a
-    directory that another user keeps to themselves, or a name that is too long."""
+    """Return whether something has this name, links followed. Raises ConfigurationError if that cannot be found out: of
+    a directory that another user keeps to themselves, or a name that is too long."""
     return _status(path) is not None
 
 

@@ -95,7 +95,7 @@ class BlindPipe:
             wants = direction.wants = direction.advance(turn_ends)
         except OSError:
             self._end()
-        except Exception as error:  # noqa: BLE001 - it costs this pair alone, and is told
+        except Exception as error:  # noqa: BLE001 - it costs this pair alone, and is logged
             self._failed(error)
             self._end()
         else:

@@ -14,8 +14,8 @@ from ..clients.throttle import ClientDebt  # noqa: TC001 - msgspec reads it
 from ..throttle.replica import ReplicaState  # noqa: TC001 - msgspec reads it
 
 SCHEMA = 2
-"""The version of these messages. If the two processes have different ones, the new process is told so, and the old one
-goes on."""
+"""The version of these messages. If the two processes have different ones, the new process is refused with the reason,
+and the old one goes on."""
 
 
 class Hello(msgspec.Struct, frozen=True, tag="hello"):

@@ -158,7 +158,7 @@ class HttpRefusal(enum.Enum):
     MADE_ROOM = "made_room"
     """The connection had waited longest for its peer when there were too many connections."""
     NOT_ACCEPTED = "not_accepted"
-    """The kernel gave no socket, for want of file descriptors or memory."""
+    """The kernel gave no socket, because file descriptors or memory were exhausted."""
     FAILED = "failed"
     """A defect of the sidecar, answered with 500."""
 

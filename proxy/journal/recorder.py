@@ -99,7 +99,7 @@ class Journal:
         with trio.move_on_after(FINISH_SECONDS, shield=True):
             try:
                 await in_thread(self._writer.finish, FINISH_SECONDS, limiter=JOURNAL_THREADS)
-            except RuntimeError:  # no thread is to be had, and this one is not used any more
+            except RuntimeError:  # no thread can be started, and this one is not used any more
                 self._writer.finish(FINISH_SECONDS)
         self._tell_what_was_removed()
 

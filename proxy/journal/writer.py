@@ -294,8 +294,8 @@ class KnownQuotas:
     def head(self, tick: int, events: Iterable[Event]) -> list[Event]:
         """Return the quotas that a file begins with which is opened at `tick` and whose first events are these.
 
-        The events happened before `tick`. Where they change a role's quota, the one before it is said as of the second
-        before that change: said as of `tick`, readers would take it for the later one.
+        The events happened before `tick`. Where they change a role's quota, the one before it is written as of the
+        second before that change: said as of `tick`, readers would take it for the later one.
         """
         changed: dict[EventValue, int] = {}
         for line in events:

@@ -2,7 +2,7 @@
 
 Pure. Exists only where a journal is kept. Knows offsets and sizes, never records.
 
-Invariant: every entry that is forwarded without an error is told once, with what was known at its request: an entry
+Invariant: every entry that is forwarded without an error is recorded once, with what was known at its request: an entry
 counts as in sync if its replica was in sync then.
 """
 

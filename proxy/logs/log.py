@@ -7,7 +7,7 @@ none of them, since a peer that dials from ten thousand ports is one cause.
 
 Invariant: with format json every line of the stream is one JSON object with `timestamp`, `level` and `event`, and no
 value and no stream make a call of the log raise. For each event, of which the sidecar has about a hundred, at most
-`MOST_CAUSES` causes are remembered, and one more for all others. How many lines were suppressed is said on the next
+`MOST_CAUSES` causes are remembered, and one more for all others. The number of suppressed lines is on the next
 line of the same cause; once that cause is forgotten, on the next line of its event.
 """
 

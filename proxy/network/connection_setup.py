@@ -80,8 +80,8 @@ class _Met(NamedTuple):
 
 
 class ConnectionSetup:
-    """Receives connections for both roles. `refused` counts; `meet` is told which brokers redirected connections were
-    meant for, and the name that each one's certificate must have, if it is known."""
+    """Receives connections for both roles. `refused` counts; `meet` is called with the brokers that redirected
+    connections were meant for, and the name that each one's certificate must have, if it is known."""
 
     def __init__(
         self,

@@ -242,7 +242,7 @@ class ProcessFigures:
         with trio.move_on_after(PROCESS_FRESH_SECONDS):
             async with self._reading:
                 if trio.current_time() - self._read_at >= PROCESS_FRESH_SECONDS:
-                    with suppress(RuntimeError):  # no thread is to be had; without a descriptor nothing is found
+                    with suppress(RuntimeError):  # no thread can be started; without a descriptor nothing is found
                         self._last = await in_thread(self._collect, limiter=self._threads) or self._last
                     self._read_at = trio.current_time()
         return self._last

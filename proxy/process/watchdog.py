@@ -103,7 +103,7 @@ by default, sees every worst lag, and a second reader of the metric does not res
 
 
 class LoopLag:
-    """The worst lag of late, in seconds. Time is an argument."""
+    """The worst recent lag, in seconds. Time is an argument."""
 
     def __init__(self) -> None:
         self._began = 0.0

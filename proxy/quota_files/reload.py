@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from ..quotas.override import Override, PlacedValue, Said
 
 _MAX_SLEEP_SECONDS = 30.0
-"""An `until` goes by the wall clock, which may be set while the task sleeps, so it wakes at least this often."""
+"""An `until` is of the wall clock, which may be set while the task sleeps, so it wakes at least this often."""
 SHORT_BYTES = 16 * 1024
 """The size up to which a file's quotas are worked out at once: in a millisecond."""
 MOST_CHANGES_SHOWN = 20
@@ -217,7 +217,7 @@ class QuotaWatch:
         self._observer = observer
 
     def now(self) -> datetime:
-        """Return the time of the clock that quotas go by."""
+        """Return the time of the clock that quotas use."""
         return self._clock()
 
     async def reload(self, reason: str) -> ReloadOutcome:

@@ -101,7 +101,7 @@ def _fits(name: str, topic: str) -> bool:
 
 
 def parse_priorities(table: object, refuse: Callable[[str, str], None]) -> Priorities:
-    """Return what ``[priorities]`` says; `refuse` is told of each problem, with its key path and what is wrong."""
+    """Return what ``[priorities]`` says; `refuse` is called for each problem, with its key path and what is wrong."""
     if not isinstance(table, dict):
         refuse("priorities", f"expected a table, found {shown(table)}")
         return Priorities()

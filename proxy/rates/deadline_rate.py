@@ -6,8 +6,8 @@ producers add to replicas behind and in sync, the rate is about ``L / T + g + s`
 the deadline, because bytes per message are measured, a quota brings 0.95 to 1.03 of its rate, and the last replica has
 to be fetched to its end.
 
-Pure: time is an argument; the deadline goes by the wall clock, everything else by a clock that is never set.
-Invariant: the need grows with the lag and as time goes by.
+Pure: time is an argument; the deadline is of the wall clock, everything else uses the monotonic clock.
+Invariant: the need grows with the lag and with time.
 """
 
 from __future__ import annotations

@@ -284,7 +284,7 @@ class HostWatch:
         """Take one sample."""
         found = None
         with trio.move_on_after(STEP_SECONDS):
-            with suppress(RuntimeError):  # no thread is to be had: rates are chosen without what the host says
+            with suppress(RuntimeError):  # no thread can be started: rates are chosen without the host's signals
                 found = await in_thread(self._read, limiter=FILE_THREADS)
         now, before = trio.current_time(), self._last
         self._last = None if found is None else (now, found)

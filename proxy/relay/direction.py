@@ -7,7 +7,7 @@ A reader of frames says what to do next:
 
     read(window) ─┬─▶ n                 the next n bytes go on, wherever they are
                   ├─▶ Replace(n, data)  the next n bytes, all in the window, do not go on; `data` does
-                  ├─▶ Need(least)       nothing can be told before so many bytes are there
+                  ├─▶ Need(least)       nothing can be decided before so many bytes are there
                   └─▶ Wait.HELD, Wait.TURN, Wait.END
 
 The part that waits for that (`poller` by epoll, `connection` by Trio where there is none) calls `advance` again. Knows

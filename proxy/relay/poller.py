@@ -322,7 +322,7 @@ class Poller:
 async def open_poller(failed: Callable[[BaseException], None] | None = None) -> AsyncIterator[Poller | None]:
     """Yield a poller that runs for as long as the block; None where there is no epoll and Trio has to wait.
 
-    `failed` is told of errors of the poller's own, which it survives.
+    `failed` is called with errors of the poller's own, which it survives.
     """
     if not hasattr(select, "epoll"):
         yield None

@@ -50,7 +50,7 @@ class Shared(NamedTuple):
 
 
 class Connections:
-    """The connections of one process. `supervisor` hears of what fails while listeners are served."""
+    """The connections of one process. `supervisor` handles what fails while listeners are served."""
 
     def __init__(
         self,

@@ -5,9 +5,9 @@ discards a part of a batch and fetches it again: with 60 kB batches 1.36 bytes c
 follower's log (measured). The part that is cut off begins with its header, which tells its size. So one batch is known
 in advance, and a grant for it and for the header of the one behind it wastes these 12 bytes alone.
 
-What lies beyond one batch is a guess: that batches are as large as the largest of late. A wrong guess wastes a part of
-a batch. Where guesses have wasted more than `WASTED_SHARE` of what came, the partition is granted one batch at a time
-until they may waste half a batch again. So batches that are alike come as many at once as the budget allows.
+What lies beyond one batch is a guess: that batches are as large as the largest recent one. A wrong guess wastes a part
+of a batch. Where guesses have wasted more than `WASTED_SHARE` of what came, the partition is granted one batch at a
+time until they may waste half a batch again. So batches that are alike come as many at once as the budget allows.
 
 Pure. Invariant: what is believed here changes how much comes at once, and nothing else.
 """
@@ -36,7 +36,7 @@ class BatchSizes:
         """The batch that the follower fetches next."""
         self._largest = 0
         self.largest = 0
-        """The largest batch of late; while none was seen, what batches of its topic are like."""
+        """The largest recent batch; while none was seen, the size of its topic's batches."""
         self._credit = 0.0
         """The bytes that guesses may still waste; below 0 they have wasted too much."""
         self.guesses = True
@@ -44,7 +44,7 @@ class BatchSizes:
 
     @property
     def seen(self) -> int:
-        """The next batch, or the largest of late."""
+        """The next batch, or the largest recent one."""
         return self.next or self._largest
 
     @property

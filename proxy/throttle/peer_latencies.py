@@ -33,7 +33,7 @@ SHORT_PAUSE_COUNTS = 3
 them late, and that is no queue."""
 PROVEN_SECONDS = 10
 """A connection counts after it has brought records in so many different seconds. As long as no connection of the role
-has, all count: for the first seconds of a process there is nothing better to go by."""
+has, all count: for the first seconds of a process there is no better evidence."""
 LIVE_SECONDS = 5.0
 """How long after records of replicas in sync what catches up comes in small pieces, on whichever connection. When it
 came as a whole burst in one answer, the next record waited a tenth of a second for it (measured, 50 batches a

@@ -1,7 +1,7 @@
 """A forwarded Fetch request, and what is to be done with its response.
 
-Built by `link` when the request is decided and kept with the request until its response comes. Of that it is told in
-this order, which `lost` may end at any point:
+Built by `link` when the request is decided and kept with the request until its response comes. The relay reports the
+response in this order, which `lost` may end at any point:
 
     must_discard ─▶ answered ─▶ ( charge_on_send ─▶ the bytes go ─▶ forwards ) for each piece ─▶ finish
 

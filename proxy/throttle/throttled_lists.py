@@ -22,7 +22,7 @@ MOST_FREE_TOPICS = 5_000
 
 class ReplicaLists:
     """The lists of one role, kept from snapshot to snapshot of the quotas until they change. A value, except that
-    brokers tell the names of topic ids as time goes by."""
+    brokers tell the names of topic ids later."""
 
     __slots__ = ("_names", "_quota")
 

@@ -49,8 +49,8 @@ class _Kept:
     finds them the same. Otherwise a key could be read before its new certificate is there."""
     error: str | None = None
     unread: bool = False
-    """A file could not be opened or read, for want of a permission or a descriptor; or a certificate is not valid now.
-    When that ends, the file looks the same, so it is tried again at each look."""
+    """A file could not be opened or read, because a permission or a descriptor was missing; or a certificate is not
+    valid now. When that ends, the file looks the same, so it is tried again at each look."""
     hangs: bool = False
     """The disk of its files does not answer."""
     outcomes: Counter[str] = field(default_factory=Counter)

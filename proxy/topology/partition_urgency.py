@@ -1,7 +1,7 @@
 """Ranks partitions by need: how urgent it is that a replica of theirs that is behind catches up.
 
-A broker tells how many replicas of a partition are in sync (`cluster.questions`); what that means is said by the
-quotas' priorities. Of both roles, since it is the same cluster. Pure: time is an argument.
+A broker tells how many replicas of a partition are in sync (`cluster.questions`); the quotas' priorities give it its
+meaning. Shared by both roles, since it is the same cluster. Pure: time is an argument.
 
 Invariant: a partition of which no broker has told has no urgency; what is remembered is bounded, and of topics alone
 that are behind.
@@ -119,7 +119,7 @@ class PartitionUrgency:
                 self._of_partitions[key] = urgency
 
     def _name_topics(self) -> None:
-        """Look for names of ids, which become known as time goes by."""
+        """Look for names of ids, which become known later."""
         priorities = self.priorities
         self._of_topics = {}
         if any(not isinstance(each, Need) for each in priorities.order):

@@ -1,7 +1,7 @@
 """Keeps the rack of each broker, as far as a broker has told, and counts bytes that go between racks.
 
 A broker says which racks there are (`cluster.questions`); rates of racks (`budget_tree`) and the count of bytes
-between racks go by it. Of both roles, since it is the same cluster. Pure.
+between racks use it. Shared by both roles, since it is the same cluster. Pure.
 
 Invariant: a broker of unknown rack is bounded by no rack's rate, and nothing counts as going between its
 rack and another; a broker's rack is remembered while the broker is away.
