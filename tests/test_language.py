@@ -193,6 +193,22 @@ def test_docstrings_begin_with_a_sentence(folder: str) -> None:
 
 
 @pytest.mark.parametrize("folder", CONVERTED)
+def test_a_function_that_returns_a_bool_says_when_it_is_true(folder: str) -> None:
+    """ "Return the request goes on" is no sentence, and begins like one."""
+    found = [
+        f"{path.relative_to(ROOT)}:{node.lineno} {first_sentence(docstring)}"
+        for path in sorted((ROOT / folder).rglob("*.py"))
+        for node, docstring in docstrings(path.read_text("utf-8"))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and node.returns is not None
+        and ast.unparse(node.returns) == "bool"
+        and docstring.startswith("Return ")
+        and docstring.split()[1].strip(":").lower() not in ("whether", "true", "false")
+    ]
+    assert found == []
+
+
+@pytest.mark.parametrize("folder", CONVERTED)
 def test_docstrings_of_attributes_begin_with_a_noun_phrase(folder: str) -> None:
     found, total = [], 0
     for path in sorted((ROOT / folder).rglob("*.py")):

@@ -120,7 +120,7 @@ class ConnectionSetup:
             names = (met.upstream.host,) if name is None else (name, met.upstream.host)
             try:
                 shaken = await listen.accept(met.plain.sock, peer=met.peer, names=names)
-            except HandshakeError:  # counted and told by the leg
+            except HandshakeError:  # counted and logged by the leg
                 yield None
                 return
             # A redirected connection has no name in proxy.toml. The broker beside us has named the broker that it means

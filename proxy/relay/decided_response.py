@@ -72,7 +72,7 @@ class DecidedResponseReader:
         self._total = total
         self._now = now
         self._walk: FrameWalk | None = None
-        self._passed = 0  # bytes of the frame that were told to go on, or were kept
+        self._passed = 0  # bytes of the frame that are to be sent, or were kept
         self._rows = ()
         self._to_splice = 0  # bytes after the window, all of one partition's records, to be spliced next without a look
         self._settled = False  # all of it has been learnt from, and its grants are settled
@@ -116,8 +116,8 @@ class DecidedResponseReader:
         return self._go_on(window, self._walk)
 
     def on_sent(self) -> bool:
-        """Return the bytes that were told to go on have gone: learn from their entries. True: that was the whole
-        answer."""
+        """Learn from the entries of bytes that have been sent. Return True if the answer has ended with
+        them."""
         if self._settled:
             return True
         is_all = self._passed >= self._total and not self._to_splice and not self._additions.owed

@@ -58,7 +58,7 @@ Step: TypeAlias = int | Replace | Need | Wait
 
 ANYTHING = Need(1, left=1)
 MOST_FRAMES = 64
-"""The most whole frames that a reader tells to go on in one step, which takes some 0.1 ms: the clock is looked at after
+"""The most whole frames that a reader passes on in one step, which takes some 0.1 ms: the clock is looked at after
 each step, and a turn lasts 0.3 ms."""
 
 
@@ -69,7 +69,7 @@ class Reader(Protocol):
         """Return what is to be done with what is in the window. Raises ProtocolError."""
 
     def on_sent(self) -> bool:
-        """Return all bytes that were told to go on have gone; true if they ended with the end of a frame."""
+        """Note that all bytes to be sent have been; return True if they ended with the end of a frame."""
 
 
 def rest(window: Window, *, opaque: bool) -> Step:

@@ -56,7 +56,7 @@ class HoldWaits:
         self._later = _to_nobody
 
     def begin(self) -> bool:
-        """Return the requests cannot go on. True: they wait until a time, which `run` looks after; False: for
+        """Hold the requests. Return True if they wait until a time, which `run` watches; False if for
         answers."""
         held = self._decision.held
         if held is not None and isinstance(held.decision, Hold) and not self._decision.due:

@@ -181,7 +181,7 @@ class Poller:
             try:
                 await trio.sleep(pause_seconds)
                 await self._serve()
-            except Exception as error:  # noqa: BLE001 - told, and all that was waited for is looked at again
+            except Exception as error:  # noqa: BLE001 - reported, and all that was waited for is looked at again
                 self._survive(error)
                 pause_seconds = RETRY_SECONDS if trio.current_time() - began < RETRY_SECONDS else 0.0
 

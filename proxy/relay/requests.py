@@ -72,7 +72,7 @@ KAFKA = State.KAFKA
 
 
 class RequestReader:
-    """Reads what one connection's follower sends. `clock` tells Trio's time."""
+    """Reads what one connection's follower sends. `clock` returns Trio's time."""
 
     __slots__ = ("_clock", "_exchange", "_limits", "_reserved", "_untouched", "decision", "has_begun")
 
@@ -214,7 +214,7 @@ class RequestReader:
         return self._pass_on(head, total, expects_response=expects is not False)
 
     def _pass_on(self, head: RequestHead, total: int, *, expects_response: bool = True) -> int:
-        """Return the request goes on as it comes, and nothing is to be done about its answer."""
+        """Pass the request on as it comes; nothing is to be done about its answer."""
         self._exchange.sent(head, expects_response=expects_response)
         return total
 

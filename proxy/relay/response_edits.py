@@ -174,7 +174,8 @@ class ResponseBuffer:
         """An answer is being kept."""
 
     def begin(self, pending: PendingFetch, total: int) -> bool:
-        """Return an answer of `total` bytes begins; False if there is no room for it, so that it passes as it is."""
+        """Begin to keep an answer of `total` bytes; return False if there is no room for it, so that it passes as it
+        is."""
         exchange, size = self._exchange, total - LENGTH_PREFIX_BYTES
         if size > self._limits.max_substitution_bytes:
             exchange.pass_undecoded(Undecoded.RESPONSE_TOO_LARGE)

@@ -42,7 +42,7 @@ INT32 = struct.Struct(">i")
 
 
 class ResponseReader:
-    """Reads what one connection's leader sends. `clock` tells Trio's time."""
+    """Reads what one connection's leader sends. `clock` returns Trio's time."""
 
     __slots__ = ("_answers", "_clock", "_exchange", "_passes")
 
@@ -51,7 +51,7 @@ class ResponseReader:
         self._clock = clock
         self._answers = DecidedResponseReader(exchange, limits, clock)
         self._passes = False
-        """The bytes that were told to go on end with a response that passes as it is."""
+        """The bytes to be sent end with a response that passes as it is."""
 
     def read(self, window: Window) -> Step:  # noqa: C901 - every frame goes through here, and each call costs
         """Return what to do next. Raises ProtocolError when an altered response cannot be finished; bad framing turns
@@ -99,7 +99,7 @@ class ResponseReader:
         return self._answers.read(window)
 
     def on_sent(self) -> bool:
-        """Return the bytes that were told to go on have gone: learn from them, and notify who waits for the end of a
+        """Learn from the bytes that have been sent, and notify those who wait for the end of a
         response."""
         if self._exchange.answer is DECIDED:
             if not self._answers.on_sent():

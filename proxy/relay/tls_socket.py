@@ -143,7 +143,7 @@ class TlsSocket:
         return sent
 
     def _cork(self, on: int) -> None:
-        with contextlib.suppress(OSError):  # whatever is wrong with the socket, sending tells it better
+        with contextlib.suppress(OSError):  # whatever is wrong with the socket, sending reports it better
             self._sock.setsockopt(socket.IPPROTO_TCP, _CORK, on)
 
     def finish_sending(self) -> None:

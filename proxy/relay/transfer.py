@@ -1,4 +1,5 @@
-"""Moves bytes from one transport to the other by way of a window: what was told to go goes, until the kernel says stop.
+"""Moves bytes from one transport to the other by way of a window: what is to be sent is sent, until the kernel says
+stop.
 
 How bytes go is decided here and nowhere else: records large enough from socket to socket inside the kernel, the rest
 through the window; where partitions are small but many, a copy of what has come is looked at while the bytes stay in
@@ -125,7 +126,7 @@ class Transfer:
         self.sink = sink
         self.window = window
         self.owes = False
-        """Bytes that `send` or `replace` was told to pass on are not all sent yet."""
+        """Bytes given to `send` or `replace` are not all sent yet."""
         self.turn_ends = 0.0
         self._count = count
         self._may_splice = splices and source.splices and sink.splices
@@ -166,7 +167,7 @@ class Transfer:
         return self.flush()
 
     def flush(self) -> Wait | None:
-        """Send more of what was told to go; None: all of it is through.
+        """Send more of what is to be sent; None: all of it is through.
 
         Raises OSError, ConnectionEndedError among them, if the source ends before.
         """

@@ -1,4 +1,4 @@
-"""Defines what a direction reads from and writes to: it never waits, and says instead that it would have to.
+"""Defines what a direction reads from and writes to: it never waits, and returns WOULD_WAIT instead.
 
 A Trio stream costs 8-10 µs a call even when data is there, a bare non-blocking call under 1 µs (measured), so the
 byte path uses plain sockets, and others wait for them (`poller`, `connection`). A socket with TLS is another

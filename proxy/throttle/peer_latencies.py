@@ -159,8 +159,8 @@ class LinkTimings:
             self.proven_at = now
 
     def take_since(self) -> tuple[float | None, bool]:
-        """Return the follower asks again: return when its last answer's first records went on, None where it had none,
-        and whether some were in sync."""
+        """Note that the follower asks again. Return when its last answer's first records went on, None where it had
+        none, and whether some were in sync."""
         found = self._since, self._has_in_sync
         self._since, self._has_in_sync = None, False
         return found

@@ -47,7 +47,7 @@ _LEADER = Role.LEADER
 
 class PendingFetch:
     """`grants` are the bytes reserved for partitions that were asked for, `replays` the entries to append for those
-    that were not. `traffic` tells the journal, if one is kept."""
+    that were not. `traffic` records for the journal, if one is kept."""
 
     def __init__(
         self,

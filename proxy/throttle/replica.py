@@ -223,7 +223,8 @@ class Replica:
         return gained
 
     def asked_again(self) -> bool:
-        """Return the follower wants the same of this partition as before; true if the replica stands otherwise now."""
+        """Record that the follower wants the same of this partition as before; return True if its standing has
+        changed."""
         stood, known = self.standing, self.high_watermark
         self.standing = NEW if known == UNKNOWN_OFFSET else BEHIND if self.fetch_offset < known else IN_SYNC
         self._delivered = False

@@ -186,8 +186,8 @@ class RoleThrottle:
         late."""
 
     def racks_changed(self) -> bool:
-        """Return some brokers are in other racks than was known. From now on their connections take part in the budgets
-        of these racks. Return whether any rack has a budget."""
+        """Apply changed racks of brokers: from now on their connections take part in the budgets of these racks. Return
+        whether any rack has a budget."""
         if self.tree.has_racks:
             self.tree = self.tree.reroute()
         return self.tree.has_racks
@@ -218,7 +218,7 @@ class RoleThrottle:
         self.remembered.count = sum(len(link.replicas) for link in self.links)
 
     def open_journal(self, peer: str, known: Mapping[PartitionKey, Replica]) -> LinkJournal | None:
-        """Return what tells the journal of one connection's traffic; None if no journal is kept."""
+        """Return the recorder of one connection's traffic for the journal; None if no journal is kept."""
         if self.ledger is None:
             return None
         return LinkJournal(self.ledger, self.role, peer, topic_name=self.selection.topic_name, known=known)
