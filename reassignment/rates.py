@@ -67,7 +67,7 @@ class Load(NamedTuple):
 
     @property
     def low(self) -> float:
-        """IN: at this rate or less the move never ends."""
+        """The rate IN, at or below which the move never ends."""
         return max(self.inflow_bytes_per_second, self.written_bytes_per_second)
 
     def high(self, capacity: Capacity) -> float:

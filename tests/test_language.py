@@ -158,10 +158,19 @@ def attribute_docstrings(source: str) -> Iterator[tuple[int, str]]:
                         yield each.lineno, " ".join(text.split())
 
 
+def property_docstrings(source: str) -> Iterator[tuple[int, str]]:
+    """Yield the line and the text of each property's docstring."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.FunctionDef) and is_attribute(node):
+            docstring = ast.get_docstring(node)
+            if docstring:
+                yield node.lineno, " ".join(docstring.split())
+
+
 def is_attribute_fragment(text: str) -> bool:
     """True if an attribute's docstring begins with no noun phrase, by its first word and its last character."""
     first = text.split()[0].strip("`'\"*,:;.").lower()
-    return first in OPENERS - NOUN_OPENERS or not text.endswith((".", ":", "!", "?"))
+    return first in {"return", *OPENERS - NOUN_OPENERS} or not text.endswith((".", ":", "!", "?"))
 
 
 def docstrings(source: str) -> Iterator[tuple[Documented, str]]:
@@ -212,7 +221,8 @@ def test_a_function_that_returns_a_bool_says_when_it_is_true(folder: str) -> Non
 def test_docstrings_of_attributes_begin_with_a_noun_phrase(folder: str) -> None:
     found, total = [], 0
     for path in sorted((ROOT / folder).rglob("*.py")):
-        for line, text in attribute_docstrings(path.read_text("utf-8")):
+        source = path.read_text("utf-8")
+        for line, text in (*attribute_docstrings(source), *property_docstrings(source)):
             total += 1
             if is_attribute_fragment(text):
                 found.append(f"{path.relative_to(ROOT)}:{line} {text}")

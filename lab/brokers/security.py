@@ -66,7 +66,7 @@ class Security(enum.StrEnum):
 
     @property
     def port(self) -> int:
-        """Where brokers advertise themselves to each other."""
+        """The port at which brokers advertise themselves to each other."""
         return KAFKA_PORT if self.protocol == "PLAINTEXT" else SECURED_PORT
 
     @property

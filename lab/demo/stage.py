@@ -35,11 +35,11 @@ class Stage(Protocol):
 
     @property
     def title(self) -> str:
-        """What is moved where."""
+        """The partitions that are moved, and their destination."""
 
     @property
     def total_bytes(self) -> int:
-        """What there is to move."""
+        """The bytes to move."""
 
     async def set_quota(self, bytes_per_second: float) -> str:
         """Write the quotas file; return what was written, for the screen."""

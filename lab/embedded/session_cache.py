@@ -100,7 +100,7 @@ class Context(Protocol):
 
     @property
     def partitions(self) -> Mapping[PartitionKey, Ask]:
-        """What to read, in this order."""
+        """The partitions to read, in this order."""
 
     def respond(self, reads: Mapping[PartitionKey, Read]) -> SessionResponse:
         """Make the response of what was read of each of `partitions`."""

@@ -144,7 +144,7 @@ class MoveResult:
 
     @property
     def equal(self) -> bool:
-        """Every follower holds, byte for byte, what its leader holds."""
+        """True if every follower holds, byte for byte, what its leader holds."""
         return bool(self.comparisons) and all(comparison.equal for comparison in self.comparisons)
 
     @property

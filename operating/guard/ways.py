@@ -54,7 +54,7 @@ class Ways(NamedTuple):
 
     @property
     def listeners(self) -> tuple[tuple[str | None, int], ...]:
-        """Where the sidecar takes connections: address (None: any) and port."""
+        """The address (None: any) and port of each listener of the sidecar."""
         redirected = () if self.redirected_to is None else ((None, self.redirected_to),)
         return (*((each.dialled, each.port) for each in self.detours), *redirected)
 

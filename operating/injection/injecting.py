@@ -218,7 +218,7 @@ class Review:
 
     @property
     def pod(self) -> str:
-        """Where and what it is, for the log."""
+        """The namespace and name of the pod, for the log."""
         metadata = (self._request.object or {}).get("metadata")
         name = metadata.get("name") if isinstance(metadata, dict) else None
         told = name[:MOST_NAME_CHARACTERS] if isinstance(name, str) else ""

@@ -72,7 +72,7 @@ class Rows(NamedTuple):
 
     @property
     def pages(self) -> tuple[Page, ...]:
-        """Of the sidecars of which a role is shown, once each, with the roles that are shown."""
+        """The pages of the sidecars of which a role is shown, once each, with the roles that are shown."""
         pages = {id(row.page): row.page for row in self.roles}
         shown = {(id(row.page), row.name) for row in self.roles}
         return tuple(

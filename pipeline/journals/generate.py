@@ -76,7 +76,7 @@ class Cluster:
 
     @property
     def lines(self) -> int:
-        """Of traffic: one per link and fifteen seconds, at both ends."""
+        """The number of traffic lines: one per link and fifteen seconds, at both ends."""
         return 2 * self.brokers * -(-self.seconds // LINE_SECONDS)
 
     def messages_per_second(self, partition: int) -> int:

@@ -50,7 +50,7 @@ class Pair(NamedTuple):
 
     @property
     def stream(self) -> Stream:
-        """As the fluid model wants it; `starts` in seconds since 1970."""
+        """The input of the fluid model; `starts` in seconds since 1970."""
         seconds = float(max(self.ended - self.began, 1))
         return Stream(
             self.source, self.destination, self.backlog_bytes, float(self.began), self.written_bytes / seconds, seconds

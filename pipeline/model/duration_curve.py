@@ -59,7 +59,7 @@ class Recorded(NamedTuple):
 
     @property
     def scaled(self) -> Quotas:
-        """Those of `quotas` that something moved under: of the others nothing says what another one would have
+        """The part of `quotas` under which something moved: of the others nothing says what another one would have
         brought."""
         moving = {(one.source, "leader") for one in self.streams} | {
             (one.destination, "follower") for one in self.streams
@@ -72,7 +72,7 @@ class Recorded(NamedTuple):
 
     @property
     def seconds(self) -> float:
-        """In which moves were under way."""
+        """The seconds in which moves were under way."""
         return busy((pair.began, pair.ended) for pair in self.pairs)
 
     @property
@@ -94,7 +94,8 @@ class Recorded(NamedTuple):
 
     @property
     def seconds_modelled(self) -> float:
-        """What the model says all of it takes with the quotas as they were in force; infinity if it never ends."""
+        """The time that all of it takes by the model with the quotas as they were in force; infinity if it never
+        ends."""
         return self._took(self.finishes())
 
     def finishes(self, *, line_bytes_per_second: float = LINE_BYTES_PER_SECOND) -> list[float | None]:

@@ -56,7 +56,7 @@ class Left(NamedTuple):
 
     @property
     def by_pace(self) -> float | None:
-        """In how many seconds, if everything goes on as in the last minute; None: never."""
+        """The seconds until then, if everything goes on as in the last minute; None: never."""
         return self.bytes / (self.rate - self.written) if self.rate > self.written else None
 
 

@@ -57,7 +57,7 @@ class Grid(NamedTuple):
 
     @property
     def most_share(self) -> float:
-        """Of the quota, in a square; 1 at most."""
+        """The share of the quota in a square; 1 at most."""
         return min(max((cell.share or 0.0 for cell in self.cells.values()), default=0.0), 1.0)
 
 

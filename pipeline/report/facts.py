@@ -82,7 +82,7 @@ class Facts:
 
     @property
     def moved(self) -> str:
-        """What moved, in a sentence."""
+        """The movement in a sentence."""
         return f"{what_rate.recording(self.recorded, self.units)}." if self.recorded.pairs else "Nothing moved."
 
     @property

@@ -141,17 +141,18 @@ class Tables:
 
     @property
     def seconds(self) -> DataFrame:
-        """What `traffic` has, summed up over partitions, exact in every second."""
+        """The sums of `traffic` over partitions, exact in every second."""
         return self.read("seconds")
 
     @property
     def events(self) -> DataFrame:
-        """From the beginning, whatever the scope's first second: the quota in force may have been told long before."""
+        """The lines from the beginning, whatever the scope's first second: the quota in force may have been told long
+        before."""
         return self.within(self.scope.from_the_beginning()).read("events")
 
     @property
     def files(self) -> DataFrame:
-        """Of each journal file the best account that there is."""
+        """The best account that there is of each journal file."""
         return best(self.within(EVERYTHING).table("files"))
 
     @property

@@ -52,7 +52,7 @@ class SessionRequest(NamedTuple, Generic[E]):
 
     @property
     def is_full(self) -> bool:
-        """It lists every partition, and the response must hold every one of them."""
+        """True if it lists every partition, and the response must hold every one of them."""
         return self.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH)
 
 

@@ -87,12 +87,12 @@ class OverrideKeeper:
 
     @property
     def problem(self) -> str | None:
-        """Return the store's problem, ready to print; None if there is none."""
+        """The store's problem, ready to print; None if there is none."""
         return self._watch.overrides_problem
 
     @property
     def current(self) -> Overrides:
-        """Return the overrides that have not ended, in the order in which they were made."""
+        """The overrides that have not ended, in the order in which they were made."""
         return active(self._watch.overrides, self._watch.now())
 
     def warnings(self) -> list[str]:

@@ -69,7 +69,7 @@ class Journal:
 
     @property
     def problem(self) -> str | None:
-        """Return why lines are not written now; None if they are."""
+        """The reason why lines are not written now; None if they are."""
         if self._waits:
             return f"the disk takes nothing: {QUEUED_BATCHES} batches of lines wait for it"
         return self._writer.problem

@@ -135,7 +135,7 @@ class Writer:
 
     @property
     def is_full(self) -> bool:
-        """Return True if the next batch would be dropped."""
+        """True if the next batch would be dropped."""
         return self._queue.full()
 
     def finish(self, timeout_seconds: float) -> None:

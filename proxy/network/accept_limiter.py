@@ -73,7 +73,7 @@ class AcceptLimiter:
 
     @property
     def pausing(self) -> Pause | None:
-        """Return why no connection is accepted now; None while there is room."""
+        """The reason why no connection is accepted now; None while there is room."""
         pause = self._pause()
         if pause is None and trio.current_time() - self._failed_at < LASTS_SECONDS:
             return Pause.DESCRIPTORS
@@ -81,7 +81,7 @@ class AcceptLimiter:
 
     @property
     def warnings(self) -> list[str]:
-        """Return warnings for the operator, ready to print."""
+        """The warnings for the operator, ready to print."""
         pause, few = self.pausing, too_few_open_files(self.open_files, self._limits.max_connections)
         found = [] if pause is None else [f"no connection is accepted ({pause.value}): {self.open} are open"]
         return found if few is None else [*found, few]

@@ -167,7 +167,7 @@ class QuotaWatch:
 
     @property
     def upcoming(self) -> Change | None:
-        """What will change next by the clock alone."""
+        """The next change by the clock alone."""
         return self._upcoming
 
     async def wait_changed(self, seen: Quotas) -> Quotas:

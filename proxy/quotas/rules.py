@@ -108,7 +108,8 @@ class RoleQuota:
 
     @property
     def names_topics(self) -> bool:
-        """Some list names or exempts a topic or a glob: then a topic's id alone does not tell whether it is listed."""
+        """True if some list names or exempts a topic or a glob: then a topic's id alone does not tell whether it is
+        listed."""
         return bool(self.topics or self.globs)
 
     @property
@@ -120,7 +121,7 @@ class RoleQuota:
 
     @property
     def selects_nothing(self) -> bool:
-        """No list selects any partition: nothing on a connection of this role can ever be throttled."""
+        """True if no list selects any partition: nothing on a connection of this role can ever be throttled."""
         return not (self.otherwise or self.named or any(listed for _, listed in self.globs))
 
     def listed(self) -> dict[str, str]:

@@ -142,7 +142,7 @@ class AutoRate:
 
     @property
     def _room(self) -> float:
-        """Return the bytes per second that may be requested beside the other traffic."""
+        """The bytes per second that may be requested beside the other traffic."""
         return SPARE * self._most - self._beside
 
     def _lowered(self, source: RateSource, worst: Reading, held: float, reached: float, now: float) -> Verdict:

@@ -184,7 +184,7 @@ class Connection:
 
     @property
     def is_held(self) -> bool:
-        """A request was taken from the follower, and waits in this process."""
+        """True if a request of the follower waits in this process."""
         return self.request_reader.decision.held is not None
 
     def leave(self, end: Transport) -> None:

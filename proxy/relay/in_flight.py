@@ -109,7 +109,7 @@ class Buffers:
 
     @property
     def has_room_for_slices(self) -> bool:
-        """Another long Fetch may be begun. A connection that must wait asks again in its next turn."""
+        """True if another long Fetch may be begun. A connection that must wait asks again in its next turn."""
         return self.in_slices < MOST_IN_SLICES
 
     def keep(self, size: int, *, instead_of: int = 0) -> bool:
@@ -146,7 +146,7 @@ class ClientQuotas(Protocol):
 
     @property
     def awaits_fetch(self) -> bool:
-        """A client's Fetch is in flight, and the next one waits for its answer."""
+        """True if a client's Fetch is in flight, and the next one waits for its answer."""
 
     def request(self, window: Window, now: float) -> Step | Answer | None: ...
 
@@ -244,7 +244,7 @@ class InFlightRequests:
 
     @property
     def is_idle(self) -> bool:
-        """Nothing is owed in either direction: the connection may be closed without loss."""
+        """True if nothing is owed in either direction: the connection may be closed without loss."""
         return not self.in_flight and self.request not in (SLICED, HELD_REQUEST)
 
     @property
@@ -258,8 +258,8 @@ class InFlightRequests:
 
     @property
     def has_room_again(self) -> bool:
-        """Reading from the follower may go on, because no more than half of the requests that may be in flight still
-        are. If it went on at the first answer, it would stop and start again for each request."""
+        """True if reading from the follower may go on, because no more than half of the requests that may be in flight
+        still are. If it went on at the first answer, it would stop and start again for each request."""
         if self.service is HANDING or (self.answer is DECIDED and self.request is not NO_REQUEST):
             return False
         if self.clients is not None and self.clients.awaits_fetch:

@@ -49,7 +49,7 @@ class BatchSizes:
 
     @property
     def first(self) -> int:
-        """What probably brings the next batch, and the header of the one behind it."""
+        """The bytes that probably bring the next batch, and the header of the one after it."""
         size = self.next or self.largest
         return size + BATCH_HEADER_BYTES if size else 0
 

@@ -69,7 +69,7 @@ class Demand:
 
     @property
     def is_full(self) -> bool:
-        """Its response must hold every partition that the follower wants."""
+        """True if its response must hold every partition that the follower wants."""
         return self.translation is None or self.translation.request.is_full
 
 

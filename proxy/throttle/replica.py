@@ -183,7 +183,8 @@ class Replica:
 
     @property
     def stalls(self) -> bool:
-        """Its last grants brought no records, so its leader throttles it, natively or by a sidecar of its own."""
+        """True if its last grants brought no records, so its leader throttles it, natively or by a sidecar of its
+        own."""
         return self._empty_grants > 1
 
     def asked(self, entry: RequestEntry, *, returns: bool = False) -> int:

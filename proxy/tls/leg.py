@@ -72,7 +72,7 @@ class Leg:
 
     @property
     def warnings(self) -> list[str]:
-        """Return warnings about peers whose handshakes fail, ready to print."""
+        """The warnings about peers whose handshakes fail, ready to print."""
         since = trio.current_time() - FAILS_SECONDS
         failing = {peer: reason for peer, (reason, when) in self._failing.items() if when >= since}
         found = [

@@ -74,7 +74,7 @@ class Legs:
 
     @property
     def warnings(self) -> list[str]:
-        """Return warnings for the operator, ready to print."""
+        """The warnings for the operator, ready to print."""
         found = [
             f"{name}: the last good keys stay in use: {kept.error}"
             for name, kept in self._kept.items()
