@@ -74,12 +74,11 @@ class ClientConnection:
     def charge(self, entity: Entity, size: int, now: float) -> None:
         """Charge bytes that go on, and mute the connection for as long as its entity is over quota."""
         self._throttle.count(entity, size, now)
-        if not self._throttle.enforce:
-            return
-        seconds, uplink = entity.budget.throttle_seconds(now), self._throttle.uplink
+        uplink, mutes = self._throttle.uplink, self._throttle.enforce
+        seconds = entity.budget.throttle_seconds(now) if mutes else 0.0
         if uplink.is_set and entity.traffic is ClientTraffic.CONSUMER:
-            uplink.charge_client(self, size, now)
-            seconds = max(seconds, uplink.throttle_seconds(now, size=size))
+            uplink.charge_client(self, size, now, mutes=mutes)
+            seconds = max(seconds, uplink.throttle_seconds(now, size=size)) if mutes else 0.0
         self._mute(entity, seconds, now)
 
     def largest_response_bytes(self, entity: Entity, now: float) -> int:

@@ -100,15 +100,17 @@ class UplinkBudget(StrictBudget):
             self._before_catch_up.charge(used, now, most_debt_seconds=MOST_DEBT_SECONDS)
         super().settle(claim, reserved=reserved, used=used, now=now)
 
-    def charge_client(self, connection: object, size: int, now: float) -> None:
-        """Charge a response that is about to go to a consumer; `connection` tells how many share the rate."""
+    def charge_client(self, connection: object, size: int, now: float, *, mutes: bool = True) -> None:
+        """Charge a response that is about to go to a consumer; `connection` tells how many share the rate. Unless the
+        debt `mutes` consumers, it is bounded as that of replication in sync is."""
         self._charge_others(now)
         if now - self._counted_at >= SHARE_SECONDS:
             self._count_anew(now)
         self._connections.add(id(connection))
         self.client_bytes += size
+        most = math.inf if mutes else MOST_DEBT_SECONDS
         for bucket in (self._bucket, self._before_catch_up):
-            bucket.settle(reserved=0, used=size, now=now)
+            bucket.charge(size, now, most_debt_seconds=most)
 
     def throttle_seconds(self, now: float, *, size: float = math.inf) -> float:
         """Return for how long a connection is to be muted that was sent `size` bytes: until the debt is paid, but no

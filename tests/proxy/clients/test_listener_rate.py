@@ -115,8 +115,13 @@ async def test_without_a_rate_nothing_is_looked_at_and_a_change_ends_a_mute(cloc
 async def test_observed_only_counts_and_mutes_nobody(clock: MockClock) -> None:
     listener = Listener(enforce=False)
     async with listener.connected() as wire:
-        for _ in range(3):
-            assert await fetched(wire, MB) == 0
+        for _ in range(10):
+            assert await fetched(wire, 4 * MB) == 0
+        assert listener.clients.uplink.client_bytes > 40 * MB
+        # What passed meanwhile is no debt of ten seconds once the rate is enforced.
+        listener.quotas = replace(listener.quotas, enforce=True)
+        listener.change(RATE)
+        assert 0 < await fetched(wire, int(0.1 * RATE)) < 500
 
 
 async def test_what_is_not_understood_is_charged_and_not_delayed(clock: MockClock) -> None:
