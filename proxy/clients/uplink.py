@@ -94,7 +94,7 @@ class UplinkBudget(StrictBudget):
         return super().room(claim, now, rides=rides)
 
     def settle(self, claim: Claim, *, reserved: int, used: int, now: float) -> None:
-        self._charge_others(now, settled=reserved)
+        self._charge_others(now)
         if not reserved:
             self._undelayed_bytes += used
             self._before_catch_up.charge(used, now, most_debt_seconds=MOST_DEBT_SECONDS)
@@ -116,7 +116,7 @@ class UplinkBudget(StrictBudget):
         """Return for how long a connection is to be muted that was sent `size` bytes: until the debt is paid, but no
         longer than its equal share of the rate takes to bring as much. So connections that use less than their share
         hardly wait, whatever others use. The more debt there is, the smaller is the share."""
-        left = self._before_catch_up.available(now)
+        left = self._left_for_clients(now)
         if left >= 0:
             return 0.0
         debt_seconds = -left / self.bytes_per_second
@@ -124,9 +124,13 @@ class UplinkBudget(StrictBudget):
 
     def largest_response_bytes(self, now: float) -> float:
         """Return the most that a consumer is to be sent at once; inf while the rate is kept."""
-        if self._before_catch_up.available(now) >= 0:
+        if self._left_for_clients(now) >= 0:
             return math.inf
         return max(self._equal_share() * RESPONSE_SECONDS, LEAST_LARGEST_BYTES)
+
+    def _left_for_clients(self, now: float) -> float:
+        self._charge_others(now)
+        return self._before_catch_up.available(now)
 
     def _count_anew(self, now: float) -> None:
         self._undelayed_rate = self._undelayed_bytes / (now - self._counted_at)
@@ -138,10 +142,10 @@ class UplinkBudget(StrictBudget):
         left = max(self.bytes_per_second - self._undelayed_rate, self.bytes_per_second * LEAST_SHARE)
         return left / max(self._connections_before, len(self._connections), 1)
 
-    def _charge_others(self, now: float, *, settled: int = 0) -> None:
+    def _charge_others(self, now: float) -> None:
         """Charge what left since the last time and nobody was charged for. Bytes that were granted count as charged
-        from the grant on, until they are `settled`: only then it is known how many came."""
-        total = self._uncharged_bytes() + settled
+        from the grant on: how many of them have come is known once they are settled."""
+        total = self._uncharged_bytes()
         size = total - self._other_bytes
         if size > 0:
             self._other_bytes = total

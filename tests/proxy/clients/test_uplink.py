@@ -172,6 +172,34 @@ def test_what_is_never_delayed_takes_all_of_it_and_catch_up_is_back_after_a_seco
     assert uplink.rate_of(CATCH_UP, begin=11.3, end=12.3) == pytest.approx(1.0, abs=0.1)
 
 
+@pytest.mark.parametrize("in_sync", [0.0, 0.1])
+def test_catch_up_begins_at_once_beside_what_has_gone_on_for_long(in_sync: float) -> None:
+    """What the relay counted meanwhile left a little at each moment, and not just now."""
+    uplink = Uplink()
+    uplink.add(uplink.undelayed(0.3 * RATE, listed=False))
+    if in_sync:
+        uplink.add(uplink.undelayed(in_sync * RATE, listed=True))
+    uplink.add(uplink.follower(), begins=20.0)
+    uplink.run(21.0)
+    assert uplink.rate_of(CATCH_UP, begin=20.0, end=21.0) == pytest.approx(0.7 - in_sync, abs=0.15)
+
+
+def test_catch_up_on_its_way_mutes_nobody() -> None:
+    """Bytes of a response count as catch-up before its end tells that they are."""
+    uplink, burst, now = Uplink(), int(0.125 * RATE), 0.13
+    path = BudgetPath(uplink.budget, uplink.role)
+    uplink.budget.charge_client(uplink, burst, 0.0)
+    uplink.statistics.relayed_response_bytes += burst
+    (granted,) = path.grant([Wish(MB, BATCH)], now)
+    uplink.statistics.relayed_response_bytes += granted
+    uplink.budget.charge_client(uplink, burst, now)
+    assert uplink.budget.throttle_seconds(now) == 0.0
+    for claim in path.trunk:
+        claim.budget.count_passed(granted, now)
+    path.settle(reserved=granted, used=granted, now=now)
+    assert uplink.budget.throttle_seconds(now) == 0.0
+
+
 def test_the_leader_quota_holds_inside_it() -> None:
     uplink = Uplink(leader_rate=0.2 * RATE)
     uplink.add(uplink.follower())
@@ -203,9 +231,10 @@ def test_consumers_that_want_more_are_muted_once_catch_up_has_nothing() -> None:
     assert uplink.worst_second() <= WORST
 
 
-def test_consumers_are_muted_for_what_replication_in_sync_leaves() -> None:
+@pytest.mark.parametrize("listed", [True, False])
+def test_consumers_are_muted_for_what_is_never_delayed_leaves(*, listed: bool) -> None:
     uplink = Uplink()
-    uplink.add(uplink.undelayed(0.7 * RATE, listed=True))
+    uplink.add(uplink.undelayed(0.7 * RATE, listed=listed))
     for who in range(5):
         uplink.add(uplink.consumer(who, 200_000), begins=2.0)
     uplink.run(12.0)
