@@ -71,7 +71,7 @@ class Reply(NamedTuple):
     error: str | None = None
     """The reason why there is no answer, or why the sidecar refused; with an answer: it is another broker's."""
     refused: bool = False
-    """The sidecar answered, and changed nothing."""
+    """True if the sidecar answered, and changed nothing."""
 
     @property
     def broker(self) -> int | None:

@@ -43,7 +43,7 @@ class KnownSession(Generic[E]):
         """The connection of the last request."""
         self.used_at = used_at
         self.busy = False
-        """A request is under way."""
+        """True while a request is under way."""
         self.counted = 0
         """The number of partitions, as the registry counts them."""
 

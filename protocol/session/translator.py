@@ -53,9 +53,9 @@ class SessionTranslator(Generic[E]):
         self.closed = False
         self._began = False
         self._passes = False
-        """The session that the connection goes on with began with a request that passed unseen, so the sidecar never
-        omitted anything from it. A session that was translated and has ended is no such session: at the leader it may
-        lack what was omitted last, even if the epochs happen to be equal."""
+        """True if the session that the connection goes on with began with a request that passed unseen, so the sidecar
+        never omitted anything from it. A session that was translated and has ended is no such session: at the leader it
+        may lack what was omitted last, even if the epochs happen to be equal."""
 
     def state(self) -> tuple[bool, bool]:
         """Return what another process is to `restore`: whether anything came, and whether its session passes unseen."""

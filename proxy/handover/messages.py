@@ -89,7 +89,7 @@ class LinkMessage(msgspec.Struct, frozen=True):
     replica_id: int | None
     fetch_version: int | None
     has_begun: bool
-    """A full Fetch has passed, so what comes is in a session of this connection."""
+    """True if a full Fetch has passed, so what comes is in a session of this connection."""
     is_live: bool
     replicas: list[ReplicaState]
     session: SessionMessage | None
@@ -125,7 +125,7 @@ class ConnectionState(msgspec.Struct, frozen=True, tag="connection"):
     """The client's protocol, a `protocol.wire.correlation.State`."""
     is_opaque: bool
     has_begun: bool
-    """The first bytes have been looked at."""
+    """True if the first bytes have been looked at."""
     request_bytes: bytes
     """Bytes that were read from the follower and not dealt with yet."""
     frames: int

@@ -49,7 +49,7 @@ class Inherited:
         self._listening = listening
         self.fetch_versions = fetch_versions
         self.confirmed = False
-        """The old process takes nothing back."""
+        """True if the old process takes nothing back."""
         self._reporting = trio.CancelScope()
 
     def take_listener(self, key: str, address: Address) -> socket.socket | None:

@@ -100,7 +100,7 @@ class QuotaWatch:
     ) -> None:
         self._path = path
         self.never_changes = False
-        """The file is mounted alone: edits outside do not reach us."""
+        """True if the file is mounted alone: edits outside do not reach us."""
         self.overrides = overrides.overrides
         """The overrides in the order in which they were made."""
         self.overrides_problem = overrides.problem

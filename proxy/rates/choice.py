@@ -75,6 +75,6 @@ class Choice(NamedTuple):
     signal: str | None = None
     """The signal that keeps a rate that does not hurt from being more; None: nothing does, or it is another rate."""
     auto: bool = False
-    """The rate was chosen by signals, or the deadline's need was its floor."""
+    """True if the rate was chosen by signals, or the deadline's need was its floor."""
     may_hurt: bool = False
     """True if it is what the deadline needs, which is more than what signals allow."""

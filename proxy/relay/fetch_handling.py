@@ -66,10 +66,10 @@ class FetchHandler:
         self.held: Held | None = None
         """The request that waits: for its time, or for the answers to earlier requests; None: none does."""
         self.due = False
-        """The held request is to be decided again: its time has come, or quotas have changed."""
+        """True if the held request is to be decided again: its time has come, or quotas have changed."""
         self._held_since: float | None = None
         self._is_same = False
-        """The request that was read last is equal to the one before it, but for its correlation id."""
+        """True if the request that was read last is equal to the one before it, but for its correlation id."""
         self._last: tuple[int, bytes, bytes, FetchRequest] | None = None
         """The last Fetch: its length, its bytes before and after the correlation id, and what was parsed from them."""
         self._slices: Steps[Step] | None = None

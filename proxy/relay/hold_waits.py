@@ -49,7 +49,7 @@ class HoldWaits:
         self.for_answers = False
         """True while requests wait for answers: whenever the direction of the responses has advanced, `look` is due."""
         self._answering = False
-        """An answer of our own is on its way to the follower."""
+        """True while an answer of our own is on its way to the follower."""
 
     def close(self) -> None:
         """Drop the reference to the connection, which has ended, so that its memory is freed at once."""

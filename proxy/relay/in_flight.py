@@ -100,7 +100,7 @@ class Buffers:
     refused: int = 0
     """How many frames found no room."""
     is_memory_short: bool = False
-    """The process is close to its limit of memory (`limits.max_memory`): nothing more is held."""
+    """True while the process is close to its limit of memory (`limits.max_memory`): nothing more is held."""
 
     kept: int = 0
     """Bytes of requests that are kept with what was read from them, for followers that send the same request again."""

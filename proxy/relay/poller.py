@@ -140,7 +140,7 @@ class Poller:
         self._failed = failed
         """The callback for errors of the poller's own."""
         self.owes_trio = False
-        """A Trio task was made runnable: the poller lets Trio run before it waits for events again."""
+        """True if a Trio task was made runnable: the poller lets Trio run before it waits for events again."""
 
     def attach(self, connection: Advances, transport: Transport, *, reads: Direction, writes: Direction) -> None:
         """Wake these directions when the transport is ready, until `detach`."""

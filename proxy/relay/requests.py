@@ -81,7 +81,7 @@ class RequestReader:
         self._limits = limits
         self._clock = clock
         self.has_begun = False
-        """The follower's first bytes have been looked at, which tell whether it speaks TLS."""
+        """True if the follower's first bytes have been looked at, which tell whether it speaks TLS."""
         self._reserved = 0
         """Bytes reserved in `Buffers` for the frame that is being read whole; 0: none is."""
         self._untouched: Undecoded | None = None

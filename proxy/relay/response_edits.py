@@ -171,7 +171,7 @@ class ResponseBuffer:
         """The offset in the leader's frame up to which its bytes are kept or left out already."""
         self._reserved = 0
         self.active = False
-        """An answer is being kept."""
+        """True while an answer is being kept."""
 
     def begin(self, pending: PendingFetch, total: int) -> bool:
         """Begin to keep an answer of `total` bytes; return False if there is no room for it, so that it passes as it

@@ -60,7 +60,7 @@ class Form:
     body_at: int
     least_bytes: int
     is_flexible: bool
-    """The header has tagged fields, of which Kafka has defined none."""
+    """True if the header has tagged fields, of which Kafka has defined none."""
 
 
 @functools.cache
@@ -98,7 +98,7 @@ class FrameWalk:
         self._finished = False
         self._step_bytes = LEAST_STEP_BYTES
         self.has_more = False
-        """The last step stopped at `MOST_ROWS` although the window holds more."""
+        """True if the last step stopped at `MOST_ROWS` although the window holds more."""
         self.head: Head = {}
         self.topics_end: int | None = None
         """The offset in the frame after the last topic, once it is known."""

@@ -51,7 +51,7 @@ class ResponseReader:
         self._clock = clock
         self._answers = DecidedResponseReader(exchange, limits, clock)
         self._passes = False
-        """The bytes to be sent end with a response that passes as it is."""
+        """True if the bytes to be sent end with a response that passes as it is."""
 
     def read(self, window: Window) -> Step:  # noqa: C901 - every frame goes through here, and each call costs
         """Return what to do next. Raises ProtocolError when an altered response cannot be finished; bad framing turns

@@ -126,7 +126,7 @@ class Transfer:
         self.sink = sink
         self.window = window
         self.owes = False
-        """Bytes given to `send` or `replace` are not all sent yet."""
+        """True if bytes given to `send` or `replace` are not all sent yet."""
         self.turn_ends = 0.0
         self._count = count
         self._may_splice = splices and source.splices and sink.splices

@@ -78,10 +78,11 @@ class Transport(Protocol):
 
     readable: bool
     hung_up: bool
-    """The kernel reported that the peer has finished sending, perhaps together with its last data: it reports nothing
-    more, so reading goes on until the end is read."""
+    """True if the kernel reported that the peer has finished sending, perhaps together with its last data: it reports
+    nothing more, so reading goes on until the end is read."""
     splices: bool
-    """The kernel can move bytes from and to this socket by itself, and show them before they are read (`peek_into`)."""
+    """True if the kernel can move bytes from and to this socket by itself, and show them before they are read
+    (`peek_into`)."""
     crossed: int
     """The further events of epoll that each report stands for; 0: none. In TLS a read may have to wait until there is
     room to write, and a write until there is something to read; then a report of either event wakes both."""

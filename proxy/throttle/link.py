@@ -57,9 +57,9 @@ class LinkState(NamedTuple):
     replica_id: int | None
     fetch_version: int | None
     has_begun: bool
-    """A full Fetch has passed, so what comes is in a session of this connection."""
+    """True if a full Fetch has passed, so what comes is in a session of this connection."""
     passes: bool
-    """The connection's session began with a request that passed unseen."""
+    """True if the connection's session began with a request that passed unseen."""
     is_live: bool
     replicas: Sequence[ReplicaState]
     session: SessionState[Asked] | None

@@ -206,7 +206,8 @@ class RoleLatencies:
 
     def __init__(self) -> None:
         self.are_wanted = False
-        """A rate is chosen by these samples now, so connections that carry nothing throttled are timed as well."""
+        """True if a rate is chosen by these samples now, so connections that carry nothing throttled are timed as
+        well."""
         self.on_standing_queue: Callable[[], None] | None = None
         """The callback for `STANDING_PAUSES` long pauses of one broker."""
         self.brokers: Mapping[str, PeerLatencies] = {}
@@ -280,7 +281,7 @@ class LatencySample(NamedTuple):
 
     brokers: Mapping[str, PeerLatencySample] = {}
     fell_behind: bool = False
-    """A replica that was in sync is no longer."""
+    """True if a replica that was in sync is no longer."""
 
 
 def _upper_quartile(values: Collection[float]) -> float | None:

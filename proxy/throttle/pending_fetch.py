@@ -81,11 +81,11 @@ class PendingFetch:
     """Replicas that are behind and were requested without a grant, because no entry can be replayed for them: the
     leader's entry goes on to the follower, but without its records."""
     brought_nothing = False
-    """The answer is over, and had no records of `first`."""
+    """True if the answer is over, and had no records of `first`."""
     in_full = False
     """True if each of `grants` is all that the follower asked for."""
     is_tight = False
-    """The budget has less than what is wished for: it matters whether grants end where batches do."""
+    """True if the budget has less than what is wished for: it matters whether grants end where batches do."""
     turns: Mapping[PartitionKey, int] | None = None
     """The turn that each replica of `grants` takes once it is brought records; None: no records have come yet, or
     `in_full`."""
@@ -93,8 +93,8 @@ class PendingFetch:
     """True once records, or a throttled replica's error, have gone on to the follower: an equal answer would be news
     again."""
     is_timed = False
-    """The time to the first granted records has been measured: a rate with `auto` is chosen by how long leaders take to
-    answer, and how long followers take to come back."""
+    """True if the time to the first granted records has been measured: a rate with `auto` is chosen by how long leaders
+    take to answer, and how long followers take to come back."""
     catches_up = False
     """True if at least one replica that is behind was requested."""
     branches: Mapping[PartitionKey, Claim] = MappingProxyType({})

@@ -81,7 +81,7 @@ class ReplicaState(NamedTuple):
     likely_bytes: float | None
     """The bytes that the next answer is expected to bring; None: as many as `limit_bytes`."""
     is_changed: bool = False
-    """An answer has brought news of it, by which its next request classifies it."""
+    """True if an answer has brought news of it, by which its next request classifies it."""
     missing_seconds: float | None = None
     """The time for which the follower has not asked for it; None: it asks for it."""
 
@@ -110,7 +110,7 @@ class Replica:
         self.asked_in = 0
         """The number, among its connection's requests, of the last one that listed it."""
         self.replayable = False
-        """The sidecar may answer for the leader with the values forwarded last."""
+        """True if the sidecar may answer for the leader with the values forwarded last."""
         self.leader_asked_at = now
         """The time at which a request from which other replicas were left out last asked the leader for this one."""
         self.meter = DisplayRate(now)

@@ -53,7 +53,7 @@ class ReplicaCountLimit:
     count: int = 0
     """Replicas of connections that ended, or that are asked for no longer, are included until it is counted anew."""
     is_memory_short: bool = False
-    """The process is close to its limit of memory (`limits.max_memory`): no new replica is remembered."""
+    """True while the process is close to its limit of memory (`limits.max_memory`): no new replica is remembered."""
 
     def admits(self, of_connection: int) -> bool:
         """True if a connection that remembers `of_connection` replicas may remember one more, and that one is

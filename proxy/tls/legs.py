@@ -49,10 +49,10 @@ class _Kept:
     finds them the same. Otherwise a key could be read before its new certificate is there."""
     error: str | None = None
     unread: bool = False
-    """A file could not be opened or read, because a permission or a descriptor was missing; or a certificate is not
-    valid now. When that ends, the file looks the same, so it is tried again at each look."""
+    """True if a file could not be opened or read, because a permission or a descriptor was missing, or if a certificate
+    is not valid now. When that ends, the file looks the same, so it is tried again at each look."""
     hangs: bool = False
-    """The disk of its files does not answer."""
+    """True if the disk of its files does not answer."""
     outcomes: Counter[str] = field(default_factory=Counter)
     threads: trio.CapacityLimiter = field(default_factory=lambda: trio.CapacityLimiter(1))
     """A limiter of one look at a time. While the disk keeps a look waiting, no further one begins."""
