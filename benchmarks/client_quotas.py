@@ -13,6 +13,7 @@ nothing, got nothing twice and noticed no failure, else there is none.
 from __future__ import annotations
 
 import json
+import statistics
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -20,10 +21,12 @@ import click
 import trio
 
 from lab.brokers.releases import release
+from lab.clients.impatient_producer import ImpatientProducer
 from lab.clients.quota_client import QuotaClient, set_client_quotas
 from lab.cluster.cluster import cluster
 from lab.cluster.plan import ClusterPlan
 from lab.errors import LabError
+from lab.load.live_producer import LiveProducer
 from lab.moves.scenes import topic
 from lab.sidecars.sidecars import SidecarPlan
 
@@ -41,7 +44,9 @@ BROKERS = BROKER, OTHER = 101, 102
 RATE = 1_000_000
 QUOTAS = f"[clients.default]\nproducer_byte_rate = {RATE}\nconsumer_byte_rate = {RATE}\n"
 OVERRIDES = {"offsets.topic.num.partitions": "2", "transaction.state.log.num.partitions": "2"}
-SIDECAR, OWN = "**sidecar**", "broker"
+SIDECAR, OWN = "sidecar", "broker"
+OTHERS = "others"
+ROUNDS, ROUND_SECONDS = 5, 5.0
 
 
 class Case(NamedTuple):
@@ -56,7 +61,7 @@ class Case(NamedTuple):
 
 
 CASES = tuple(
-    Case(QuotaClient(kafka, records=250), protocol)  # 15 MB of each codec: the broker's burst is 10 MB
+    Case(QuotaClient(kafka, records=200), protocol)  # 12 MB of each codec: the broker's burst is 10 MB
     for kafka, protocol in (("3.9.1", "3.9"), ("4.1.0", "4.1"), ("4.4.0", "4.4"), (None, "4.1"))
 )
 
@@ -77,15 +82,43 @@ async def measure(case: Case) -> None:
             nursery.start_soon(_run, running, case, OWN, brokers)
 
 
-async def _run(running: Cluster, case: Case, way: str, addresses: Mapping[int, str]) -> None:
-    prefix = "own-" if way == OWN else "sidecar-"
-    async with topic(running, {partition: [BROKER] for partition in range(len(case.client.codecs))}) as name:
-        found = await case.client.run(running, name, prefix, addresses)
-    row = {"case": case.name, "brokers": running.plan.release.kafka, "way": way, **figures(found)}
+async def measure_others() -> None:
+    """Measure the latency of a client without a quota alone, and beside one that is held at its quota, by turns."""
+    plan = ClusterPlan(
+        brokers=BROKERS, release=release(protocol="4.1"), taps=False,
+        sidecars=SidecarPlan(quotas=f"[clients.greedy]\nproducer_byte_rate = {RATE}\n"),
+    )  # fmt: skip
+    found: dict[str, list[float]] = {"alone": [], "beside": []}
+    async with cluster(plan) as running, topic(running, {0: [BROKER], 1: [BROKER]}) as name:
+        ingress = running.addresses.ingress(BROKER)
+        greedy = ImpatientProducer(ingress, name, "greedy")
+        for turn in range(2 * ROUNDS + 2):
+            other = LiveProducer(ingress, name, 1, interval_seconds=0.004)
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(other.run)
+                if turn % 2:
+                    await trio.to_thread.run_sync(greedy.produce_for, ROUND_SECONDS)
+                else:
+                    await trio.sleep(ROUND_SECONDS)
+                nursery.cancel_scope.cancel()
+            if turn > 1:  # the first two warm up the broker
+                found["beside" if turn % 2 else "alone"].append(other.percentile(0.99) * 1000)
+        greedy.close()
+    _keep({"case": OTHERS, **{way: round(statistics.median(values), 2) for way, values in found.items()}, "all": found})
+
+
+def _keep(row: dict[str, Any]) -> None:
     RESULTS.parent.mkdir(exist_ok=True)
     with RESULTS.open("a", encoding="utf-8") as lines:
         lines.write(json.dumps(row) + "\n")
     click.echo(json.dumps(row), err=True)
+
+
+async def _run(running: Cluster, case: Case, way: str, addresses: Mapping[int, str]) -> None:
+    prefix = "own-" if way == OWN else "sidecar-"
+    async with topic(running, {partition: [BROKER] for partition in range(len(case.client.codecs))}) as name:
+        found = await case.client.run(running, name, prefix, addresses)
+    _keep({"case": case.name, "brokers": running.plan.release.kafka, "way": way, **figures(found)})
 
 
 def figures(found: Outcome) -> dict[str, Any]:
@@ -118,22 +151,31 @@ COLUMNS = (
 
 def table(rows: Sequence[dict[str, Any]]) -> str:
     """Return Markdown: one row per case, in the order of `CASES`; in each cell the broker's own quota, the sidecar's,
-    and at the end disconnects, retries and rebalances of both together."""
-    last = {(row["case"], row["way"]): row for row in rows}
+    and at the end its disconnects, retries and rebalances together. A sentence tells what others notice."""
+    last = {(row["case"], row.get("way")): row for row in rows}
     titles = [title for title, _, _ in COLUMNS]
-    lines = [f"| clients, brokers | {' | '.join(titles)} | disturbances |", "|---" * (2 + len(titles)) + "|"]
+    lines = [
+        f"| clients, brokers | {' | '.join(titles)} | disconnects, retries, rebalances |",
+        "|---" * (2 + len(titles)) + "|",
+    ]
     for case in CASES:
         own, ours = last.get((case.name, OWN)), last.get((case.name, SIDECAR))
         if own is None or ours is None:
             continue
         cells = [f"{own[key]:.{digits}f}, **{ours[key]:.{digits}f}**" for _, key, digits in COLUMNS]
-        disturbed = sum(row[key] for row in (own, ours) for key in ("disconnects", "retries", "rebalances"))
-        lines.append(f"| {case.name}, {ours['brokers']} | {' | '.join(cells)} | {disturbed} |")
+        disturbed = [sum(row[key] for key in ("disconnects", "retries", "rebalances")) for row in (own, ours)]
+        cells.append(f"{disturbed[0]}, **{disturbed[1]}**")
+        lines.append(f"| {case.name}, {ours['brokers']} | {' | '.join(cells)} |")
+    others = last.get((OTHERS, None))
+    if others is not None:
+        alone, beside = others["alone"], others["beside"]
+        held = f"{beside} ms beside one that is held at its quota"
+        lines += ["", f"A client without a quota, p99 of a Produce: {alone} ms alone, {held}."]
     return "\n".join(lines)
 
 
 @click.command()
-@click.option("--case", "names", type=click.Choice([case.name for case in CASES]), multiple=True, help="Only these.")
+@click.option("--case", "names", type=click.Choice([*(case.name for case in CASES), OTHERS]), multiple=True)
 @click.option("--run/--no-run", default=True, help="Measure.")
 @click.option(
     "--write", type=click.Path(path_type=Path, exists=True, dir_okay=False), help="A document with the marks."
@@ -144,6 +186,8 @@ def main(names: tuple[str, ...], *, run: bool, write: Path | None) -> None:
         for case in CASES if run else ():
             if not names or case.name in names:
                 trio.run(measure, case)
+        if run and (not names or OTHERS in names):
+            trio.run(measure_others)
     except* LabError as errors:
         raise click.ClickException(str(errors.exceptions[0])) from errors
     if not RESULTS.exists():

@@ -17,7 +17,7 @@ from ..document_part import DocumentPart
 from .full_link import MB, Catching, FullLink, Scene
 from .shapes import LOADS, free_share
 
-LINKS = (5 * MB, 10 * MB, 20 * MB, 100 * MB)
+LINKS = (5 * MB, 20 * MB, 100 * MB)
 MOVED_SECONDS = 9.0
 """The time that the move would take the link without a load: 90 MB at 10 MB/s."""
 SEEDS = 3

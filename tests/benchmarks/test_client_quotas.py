@@ -19,9 +19,8 @@ def test_a_case_is_one_row_with_what_came_of_it_last_each_way() -> None:
         row(SIDECAR, 1.01, retries=1),
         row(SIDECAR, 1.0, case="kafka-clients 3.9.1"),
     ]
-    assert table(rows).splitlines()[2:] == [
-        "| librdkafka, 4.1.0 | 1.90, **1.01** | 1.25, **1.25** | 2.00, **2.00** | 80, **80** | 300, **300** | 1 |"
-    ]
+    cells = "1.90, **1.01** | 1.25, **1.25** | 2.00, **2.00** | 80, **80** | 300, **300** | 0, **1**"
+    assert table(rows).splitlines()[2:] == [f"| librdkafka, 4.1.0 | {cells} |"]
 
 
 def test_the_figures_are_those_of_the_worst() -> None:

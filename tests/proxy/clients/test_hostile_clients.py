@@ -45,11 +45,12 @@ async def test_pipelined_produces_pass_one_by_one_at_the_rate(clock: MockClock, 
         assert sum(began <= at < began + 1 for at in arrived) * size <= 1.25 * 100_000 + size
 
 
-async def test_pipelined_fetches_bring_one_answer_at_a_time(clock: MockClock) -> None:
+@pytest.mark.parametrize("by_trio", [False, True])
+async def test_pipelined_fetches_bring_one_answer_at_a_time(clock: MockClock, *, by_trio: bool) -> None:
     """A broker reads a connection's next request once it has answered the last one. Without that a hundred answers of
     a second of the quota each are on their way before the first is charged."""
     record_bytes = 800_000
-    async with relayed(clients=clients()) as wire:
+    async with relayed(clients=clients(), by_trio=by_trio) as wire:
         flood = b"".join(with_length(fetch_request(correlation_id=n)) for n in range(PIPELINED))
         received = []
 
