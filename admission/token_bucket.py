@@ -1,6 +1,6 @@
 """A token bucket that can go into debt: what the `strict` policy allows a role to ask for.
 
-Bytes are asked for before anybody knows how many will come: asking *reserves* tokens, and the answer *settles* them. A
+Bytes are asked for before it is known how many will come: asking *reserves* tokens, and the answer *settles* them. A
 batch that is larger than what was left arrives whole all the same (KIP-74), and is repaid as debt.
 Pure: time is an argument, in seconds.
 

@@ -63,7 +63,7 @@ class Wish(NamedTuple):
         return self.whole(limit) if sure >= limit else int(sure)
 
     def expected(self, available: float, *, is_ample: bool) -> int:
-        """Return what it is granted of so many bytes where there is not enough for everybody."""
+        """Return what it is granted of so many bytes where there is not enough for all."""
         most = self.most(available, is_ample=is_ample)
         return most if self.likely_bytes >= most else self.whole(self.likely_bytes, is_ample=is_ample)
 
@@ -112,7 +112,7 @@ class _Sharing:
 
     def share(self, wishes: Sequence[Wish], branches: Sequence[Claim | None]) -> list[int]:
         """Grant each wish what it is likely to bring. The first of all, and of each branch, gets what it needs even if
-        that is more (KIP-74). What is left when everybody had a turn is handed out in order again."""
+        that is more (KIP-74). What is left when all had a turn is handed out in order again."""
         grants: list[int] = []
         for wish, branch in zip(wishes, branches, strict=False):
             expected = wish.expected(self._available, is_ample=self._is_ample)

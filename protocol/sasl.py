@@ -1,4 +1,4 @@
-"""What a SASL exchange shows to whoever stands between client and broker: the user, and whether the broker accepts it.
+"""What a SASL exchange shows to a proxy between client and broker: the user, and whether the broker accepts it.
 
     SaslHandshake      the mechanism, in clear
     SaslAuthenticate   what the mechanism says: PLAIN (RFC 4616) and SCRAM (RFC 5802) name the user, others do not here

@@ -125,8 +125,8 @@ class RouteLocalnet:
     """The setting net.ipv4.conf.*.route_localnet of this process' network namespace: packets may pass between
     127.0.0.0/8 and other hosts.
 
-    Without it the kernel drops them before anybody sees them: whoever is led from outside to a broker that listens on
-    127.0.0.1 waits until its connection times out.
+    Without it the kernel drops them silently: a peer that is led from outside to a broker that listens on 127.0.0.1
+    waits until its connection times out.
     """
 
     def __init__(self, folder: Path = _FOLDER) -> None:
@@ -134,8 +134,8 @@ class RouteLocalnet:
         self._changed = False
 
     def is_on(self) -> bool:
-        """Return True if it is on for all network devices, or for one that leads to other hosts: whoever chose that one
-        knows why."""
+        """Return True if it is on for all network devices, or for one that leads to other hosts: that was chosen on
+        purpose."""
         files = self._folder.glob("*/route_localnet")
         return any(_read(file) == "1" for file in files if file.parent.name not in ("lo", "default"))
 

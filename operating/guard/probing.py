@@ -55,7 +55,7 @@ class Target(NamedTuple):
 class Proof(NamedTuple):
     """The result of a probe through the detour.
 
-    Of `unreachable` ways the other end does not answer to anybody on this host; `blocked` ones do not lead there
+    Of `unreachable` ways the other end does not answer on this host; `blocked` ones do not lead there
     although it answers.
     """
 

@@ -1,13 +1,13 @@
 """The ways as text for iptables-restore, in chains that no other guard has: they bear the broker's id.
 
-    nat    THROTTLE_GUARD_101   whoever dials the sidecar meets whom it would have dialled: everybody while traffic is
-                                led around, otherwise only the guard, which tries the way by connections of its own
-           THROTTLE_OUT_101     what leaves this host by that has an address of this host
-    filter THROTTLE_GUARD_101   what comes in on the way that no longer holds is reset, so that it is dialled anew:
-                                whoever dialled, by its next packet, which may be no more than the acknowledgement of an
-                                answer; and where route_localnet is needed, loopback stays closed to neighbours
-           THROTTLE_OUT_101     the same of what goes out; and a connection of the guard's own that meets the sidecar
-                                although it was to go around
+    nat    THROTTLE_GUARD_101   redirects connections to the sidecar to where it would have dialled: all of them while
+                                traffic is led around, otherwise only the guard's own probes
+           THROTTLE_OUT_101     gives redirected connections that leave this host an address of this host as source
+    filter THROTTLE_GUARD_101   resets connections that arrive on the way no longer in force, so that they are dialled
+                                anew: at the peer's next packet, which may be only the acknowledgement of an answer.
+                                Where route_localnet is needed, keeps loopback closed to neighbours
+           THROTTLE_OUT_101     the same for packets that leave; and resets a probe that meets the sidecar although it
+                                was to go around
 
 Pure. Invariant: what is removed are these chains and the jumps to them; every text is one transaction.
 """

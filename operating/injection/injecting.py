@@ -135,7 +135,7 @@ def _same_user(spec: dict[str, Any], addition: Addition) -> Iterator[str]:
 
 
 def _unreadable_secrets(spec: dict[str, Any], addition: Addition) -> Iterator[str]:
-    """Yield a missing fsGroup. A Secret's files belong to it, or else to group 0, and keep everybody else out. A
+    """Yield a missing fsGroup. A Secret's files belong to it, or else to group 0, and exclude all others. A
     sidecar that cannot read its keys does not start, and the broker waits for it without a word. The webhook gives the
     pod no fsGroup itself, since that changes whom every other volume belongs to as well, the broker's data included."""
     context = spec.get("securityContext") or {}

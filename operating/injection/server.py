@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 INJECT = "/inject"
 MOST_REVIEW_BYTES = 2 * 1024 * 1024
 """The longest body. An object in etcd may have 1.5 MB, and the review of a new object contains it once. As Python's
-objects a review takes up to 33 times as many bytes (measured), and anybody in the cluster may send one."""
+objects a review takes up to 33 times as many bytes (measured), and any client in the cluster may send one."""
 BOUNDS = Bounds(connections=64)
 """The API server keeps a few connections open, and opens more under load; the one that has waited longest makes room.
 Each may hold the longest body. Even if all of them do, and one is being read, the webhook takes less memory than its

@@ -71,7 +71,7 @@ class Correlator(Generic[T]):
         self._maximum = maximum
         self.pending: deque[tuple[int | None, T | None]] = deque()
         """The unanswered requests, the oldest first: the correlation id (None: a SASL token), and what the caller
-        attached. Plain tuples, since one is made for each request. To be looked at by anybody, changed by this class
+        attached. Plain tuples, since one is made for each request. Read from outside, changed by this class
         alone."""
         self.state = State.START
 

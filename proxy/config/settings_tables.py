@@ -129,7 +129,7 @@ class HttpSettings:
     allowed_hosts: tuple[Annotated[str, Kind(parse_host_name)], ...] = ()
     """Names it may be asked by, beside the machine's own; ``*.example.com`` is all below it, ``*`` any."""
     token_file: Path | None = None
-    """The file of the token for changes; None: no token lets anybody read or write quotas."""
+    """The file of the token for changes; None: no token permits reading or writing quotas."""
     writers: tuple[Annotated[str, Kind(parse_distinguished_name)], ...] = ()
     """Distinguished names in client certificates whose owners may read and replace quotas, spelt canonically."""
     partition_rates: bool = False

@@ -161,7 +161,7 @@ class _Leg:
             self._add("allowed_names", f'{shown}: set ssl.client.auth = "required"')
         elif not names and "allowed_names" in (self.written or {}):
             # A template with an empty variable writes this. It might mean that no client is let in; without the key
-            # everybody is.
+            # every client is.
             self._add("allowed_names", "expected one name at least, found none")
         return names
 

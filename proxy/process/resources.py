@@ -9,14 +9,14 @@ runs automatically, and seldom enough that no connection waits for it.
 
 What is not part of a cycle is freed at once, and connections that have ended are (tests see to it). Left to itself the
 collector looks at what is young at every 700 new objects. That is little work, unless one of them is a list of the 25
-000 partitions of a Fetch, all of which it then touches: 5 to 12 ms (measured), and everybody waits. There are few
-cycles to be found: exceptions with their tracebacks, connections of HTTP that were broken off.
+000 partitions of a Fetch, all of which it then touches: 5 to 12 ms (measured), and every connection waits. There are
+few cycles to be found: exceptions with their tracebacks, connections of HTTP that were broken off.
 
 So it looks at what came since the last time, twice a second: next to nothing where little happens. Where a look found
 nothing to speak of, the next is put off, so that looks have a small share of the time, and what comes meanwhile is
-taken to be alive as well. To keep it for the next look instead made that look a pause for everybody: 182 ms for 236 000
-objects (measured). Python's count of new objects does not tell how many there are to look through, since it is less by
-each object that is freed, the old ones too. What has been seen alive, or taken to be, is looked at again after
+taken to be alive as well. To keep it for the next look instead made that look a pause for every connection: 182 ms for
+236 000 objects (measured). Python's count of new objects does not tell how many there are to look through, since it is
+less by each object that is freed, the old ones too. What has been seen alive, or taken to be, is looked at again after
 `FULL_COLLECTION_SECONDS`.
 """
 

@@ -1,7 +1,7 @@
 """Measures the delays of a role's peers, second by second: leaders that answer catch-up reads, followers that come
 back.
 
-Anybody may connect where no password is asked for, claim to be a broker, and be slow. So only connections count that
+Any peer may connect where no password is required, claim to be a broker, and be slow. So only connections count that
 have brought replication for some time (`PROVEN_SECONDS`, `ELDER_SHARE`), and the samples of all connections of one
 broker make one value.
 
