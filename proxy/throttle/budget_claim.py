@@ -169,10 +169,10 @@ class BudgetClaim:
         away = max(seconds, fetcher.absence_seconds)
         if throttle.is_auto:
             floor = throttle.floor_bytes_per_second * away
-        elif throttle.budget.has_spare(now):
+        elif throttle.has_spare(now):
             floor = math.inf
         else:
-            floor = max(throttle.quota.bytes_per_second * away, LEAST_FIXED_BYTES)
+            floor = max(throttle.most_bytes_per_second * away, LEAST_FIXED_BYTES)
         fetcher.max_bytes_beside_in_sync = max(self._piggyback.most_bytes, floor)
 
     def lift_piggyback_limit(self) -> None:

@@ -213,7 +213,7 @@ class Link:
             if in_sync and throttle.is_auto:
                 throttle.timings.came_back(self, now - since, size, now)
         elif claim.path.fetcher.max_bytes_beside_in_sync < math.inf and (
-            not self._is_timed or (not throttle.is_auto and throttle.budget.has_spare(now))
+            not self._is_timed or (not throttle.is_auto and throttle.has_spare(now))
         ):
             claim.lift_piggyback_limit()  # producers have paused: nothing tells how soon the follower is back
 

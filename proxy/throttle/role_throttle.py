@@ -124,7 +124,7 @@ class RoleThrottle:
         self._settings = settings
         self._above = above
         """The budget of the whole listener, of which this role's catch-up has what is left; None: there is none."""
-        self._is_above_in_force = not math.isinf(quotas.listener_bytes_per_second)
+        self._rate_above = quotas.listener_bytes_per_second
         self.tree = BudgetTree(budget_node(settings, quota.bytes_per_second, now), self.selection.names, self.racks)
         self.floor_bytes_per_second = 0.0
         """The floor of a rate with `auto`: what catch-up is to have even where it hurts (its `min`, or what a deadline
@@ -155,7 +155,7 @@ class RoleThrottle:
         self.needs.apply(quotas.priorities)
         self._note_lowering(quota.bytes_per_second, now)
         self.budget.change_rate(quota.bytes_per_second, now)
-        self._is_above_in_force = not math.isinf(quotas.listener_bytes_per_second)
+        self._rate_above = quotas.listener_bytes_per_second
         self._put_in_force(quota, now)
 
     def _note_lowering(self, bytes_per_second: float, now: float) -> None:
@@ -172,18 +172,27 @@ class RoleThrottle:
         """True if the rate is the highest that does not hurt."""
         gate = self._settings.gate_seconds
         self.budget.change_gate(min(gate, AUTO_GATE_SECONDS) if self.is_auto else gate, now)
-        above = self._above if self._is_above_in_force else None
+        above = None if math.isinf(self._rate_above) else self._above
         self.tree = self.tree.renew(quota.finer, self._settings, now, above)
         self._bound()
 
     def _bound(self) -> None:
-        bounded = bool(self.tree.inner) or self.tree.above is not None or not math.isinf(self.quota.bytes_per_second)
-        self.shapes = self._strict and self.enforce and bounded
+        self.most_bytes_per_second = self.quota.bytes_per_second
+        """The most that the role may have: its quota, or the rate above it."""
+        if self.tree.above is not None:
+            self.most_bytes_per_second = min(self.most_bytes_per_second, self._rate_above)
+        is_bounded = not math.isinf(self.most_bytes_per_second)
+        self.shapes = self._strict and self.enforce and (is_bounded or bool(self.tree.inner))
         """True if partition_max_bytes is lowered to what the budget grants. Policy kip73, the broker's own, admits a
         partition with its full limit or not at all."""
-        self.paces = self.is_auto or (self.shapes and not math.isinf(self.quota.bytes_per_second))
+        self.paces = self.is_auto or (self.shapes and is_bounded)
         """True if what catches up beside records of replicas in sync comes in smaller pieces where their follower is
         late."""
+
+    def has_spare(self, now: float) -> bool:
+        """Return True if so much is left of the role's rate, and of that above it, that it is about to be lost."""
+        above = self.tree.above
+        return self.budget.has_spare(now) and (above is None or above.has_spare(now))
 
     def racks_changed(self) -> bool:
         """Apply changed racks of brokers: from now on their connections take part in the budgets of these racks. Return

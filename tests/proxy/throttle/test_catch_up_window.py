@@ -7,6 +7,7 @@ import math
 import pytest
 
 from admission.turns import Want
+from proxy.clients.uplink import UplinkBudget
 from proxy.quotas import Partitions, Quotas, RoleQuota
 from proxy.quotas.rate_source import RateSource
 from proxy.roles import Role
@@ -99,12 +100,25 @@ def test_what_was_not_used_is_no_reason_for_more() -> None:
     assert limit.most_bytes == LEAST_BYTES
 
 
-def moving(*, auto: bool, enforce: bool = True, partitions: int = 1, rate: float = 100.0 * MIB) -> Conversation:
+def moving(
+    *,
+    auto: bool,
+    enforce: bool = True,
+    partitions: int = 1,
+    rate: float = 100.0 * MIB,
+    listener_rate: float = math.inf,
+) -> Conversation:
     """One partition, or so many, are behind and listed, another is in sync and not."""
     source = RateSource(400.0 * MIB, rate, auto=True) if auto else None
     named = RoleQuota(rate, topics={"t": Partitions(frozenset(range(partitions)))}, source=source)
+    statistics = RoleStatistics()
     held = RoleThrottle(
-        Role.LEADER, settings(), quotas=Quotas(leader=named, enforce=enforce), statistics=RoleStatistics(), now=0.0
+        Role.LEADER,
+        settings(),
+        quotas=Quotas(leader=named, enforce=enforce, listener_bytes_per_second=listener_rate),
+        statistics=statistics,
+        now=0.0,
+        above=UplinkBudget(settings(), statistics, listener_rate, 0.0),
     )
     conversation = Conversation(held, offsets={("t", n): 0 for n in range(partitions)} | {LIVE: 1_000_000})
     conversation.link.replicas.timings.counted_as = PeerLatencies()
@@ -199,11 +213,15 @@ def test_after_an_answer_without_records_it_is_asked_for_more() -> None:
     assert conversation.asked_for(conversation.ask())["t", 0] == 2 * LEAST_NEED_BYTES
 
 
+@pytest.mark.parametrize("of_listener", [False, True])
 @pytest.mark.parametrize("enforce", [True, False])
-def test_a_fixed_rate_is_reached_in_pieces_after_which_its_follower_is_soon_back(enforce: bool) -> None:
+def test_a_fixed_rate_is_reached_in_pieces_after_which_its_follower_is_soon_back(
+    enforce: bool, of_listener: bool
+) -> None:
     """100 MiB/s over a link of twice as much. In pieces of 1 MiB, all that it asks for, a record in sync waited 5 ms
     for each; nothing is asked to be less in observe mode."""
-    conversation = moving(auto=False, enforce=enforce)
+    rate, listener_rate = (math.inf, 100.0 * MIB) if of_listener else (100.0 * MIB, math.inf)
+    conversation = moving(auto=False, enforce=enforce, rate=rate, listener_rate=listener_rate)
     asked: list[int] = []
     while conversation.now < 5.0:
         decision = conversation.ask()
