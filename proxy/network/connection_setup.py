@@ -129,7 +129,7 @@ class ConnectionSetup:
             if route.upstream is None:
                 self._remember(met.upstream, name)
             follower = TlsSocket(shaken.sock, shaken.refused)
-            user = listen.user_of(shaken)
+            user = listen.user_of(shaken.sock)
         with self._dialling(route, met.reached) as dial:
             leads = dial if dials is None else _secured(dial, dials, name or met.upstream.host)
             yield Received(follower, met.upstream, met.peer, leads, user)

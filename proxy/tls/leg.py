@@ -104,10 +104,10 @@ class Leg:
         return shaken
 
     @staticmethod
-    def user_of(shaken: Shaken) -> str | None:
+    def user_of(sock: ssl.SSLSocket) -> str | None:
         """Return the user that a peer which dialled us is by its certificate, as Kafka names it; None if its subject
         cannot be read."""
-        certificate = shaken.sock.getpeercert(binary_form=True)
+        certificate = sock.getpeercert(binary_form=True)
         return ANONYMOUS if certificate is None else subject_of(certificate)
 
     async def dial(self, plain: socket.socket, name: str) -> Shaken:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
+import ssl
+from typing import TYPE_CHECKING
 
 import pytest
 from cryptography import x509
@@ -11,7 +13,14 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import NameOID as Oid
 
+from proxy.config.tls_settings import ClientAuth
+from proxy.quotas.client_entity import ANONYMOUS
 from proxy.tls.subject import subject_of
+
+from .stage import NAME, Keys, connected, made
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 KEY = ec.generate_private_key(ec.SECP256R1())
 Rdn = tuple[tuple[x509.ObjectIdentifier, str], ...]
@@ -91,3 +100,24 @@ def test_names_are_as_java_writes_them(rdns: tuple[Rdn, ...], name: str | None) 
 def test_what_is_no_certificate_has_no_subject() -> None:
     assert subject_of(b"") is None
     assert subject_of(certificate(*of((Oid.COMMON_NAME, "x")))[:-1]) is None
+
+
+@pytest.mark.parametrize("newest", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+async def test_the_user_is_the_subject_also_where_a_session_is_resumed(tmp_path: Path, newest: ssl.TLSVersion) -> None:
+    keys = Keys(tmp_path)
+    leg, _ = made(keys.listen(ClientAuth.REQUIRED))
+    context, session = keys.client(presents=keys.own), None
+    context.maximum_version = newest
+    for is_resumed in (False, True):
+        async with connected(leg, context, session=session) as (own, peer):
+            own.send(b"x")
+            peer.recv(1)
+            session = peer.session
+            assert (leg.user_of(own._sock), peer.session_reused) == (f"CN={NAME}", is_resumed)
+
+
+async def test_without_a_certificate_the_user_is_anonymous(tmp_path: Path) -> None:
+    keys = Keys(tmp_path)
+    leg, _ = made(keys.listen())
+    async with connected(leg, keys.client(presents=keys.own)) as (own, _):
+        assert leg.user_of(own._sock) == ANONYMOUS
