@@ -18,7 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from http import HTTPStatus
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
 import msgspec
@@ -47,8 +47,6 @@ TIMEOUT_SECONDS = 1.5
 _T = TypeVar("_T")
 _Answer = TypeVar("_Answer")
 MOST_SIDECARS = 1000
-_NOT_FILES = "commands change sidecars, not their files: take it out (docs/fleet.md)"
-"""The keys that are refused with advice, because they named each sidecar's quotas file."""
 
 
 class Member(NamedTuple):
@@ -220,7 +218,6 @@ def _is_url(url: str) -> bool:
 class SidecarTable:
     """The table `[[sidecars]]`."""
 
-    REMOVED: ClassVar[dict[str, str]] = dict.fromkeys(("quotas", "configmap", "key"), _NOT_FILES)
     broker: BrokerId
     url: Annotated[str, Kind(_parse_url)]
     token_file: Path | None
@@ -230,7 +227,6 @@ class SidecarTable:
 class FleetFile:
     """The whole file."""
 
-    REMOVED: ClassVar[dict[str, str]] = {"kubernetes": _NOT_FILES}
     token_file: Path | None
     """The token file of every sidecar that has none of its own."""
     sidecars: tuple[SidecarTable, ...] = ()

@@ -11,7 +11,7 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated
 
 from ..quotas.units import shown
 from .settings_values import Address, parse_distinguished_name, parse_host_name, parse_server_name
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _LOOPBACK = Address("127.0.0.1", 9404)
-_CONSTANT = "it is a constant now, that fits every host: take it out"
 
 
 class EgressMode(enum.StrEnum):
@@ -149,15 +148,6 @@ class HttpSettings:
 @dataclass(frozen=True, slots=True)
 class LimitSettings:
     """The table ``[limits]``."""
-
-    REMOVED: ClassVar[dict[str, str]] = dict.fromkeys(
-        (
-            "max_request_bytes", "max_substitution_bytes", "max_held_bytes", "max_replicas",
-            "max_replicas_per_connection", "connect_timeout", "frame_timeout", "tls_handshake_timeout",
-            "max_tls_handshakes", "stall", "stall_action",
-        ),
-        _CONSTANT,
-    )  # fmt: skip
 
     max_request_bytes: Annotated[int, FIXED] = 2**20
     """The largest Fetch request that is decoded, in slices: some 30 000 partitions, of which a decision takes 2 to 4 µs

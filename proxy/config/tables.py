@@ -7,8 +7,7 @@
 
 The type of a field says what its key may hold. The key is called like the field, unless `Key` says otherwise. It has to
 be there if the field has no default and may not be None. A field may also be a table, or a tuple of either. Where the
-values of a table do not fit each other, its method `validate` yields a key and a reason. `REMOVED` has the keys of
-earlier versions, each with why it went or what replaces it.
+values of a table do not fit each other, its method `validate` yields a key and a reason.
 
 Knows no key's meaning. Invariant: an unknown key never passes, and every problem is recorded, not only the first. Where
 a value cannot be read, its field has the default or a stand-in, so that the rest is checked as well. Every message is
@@ -31,7 +30,7 @@ from ..quotas.units import format_size, parse_size, shown
 from .settings_values import Address, format_duration, parse_address, parse_seconds, parse_target
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Mapping
 
 
 _T = TypeVar("_T")
@@ -191,7 +190,8 @@ class TableReader:
         within = f"{place}." if place else ""
         for name in written:
             if name not in keys:
-                self._problems.add_unknown(f"{within}{name}", _unknown(name, declared, keys))
+                expected = f"expected one of {', '.join(keys)}{did_you_mean(name, keys)}"
+                self._problems.add_unknown(f"{within}{name}", f"unknown key; {expected}")
         values = {key.field: self._of(key, f"{within}{name}", written.get(name)) for name, key in keys.items()}
         table = declared(**given, **values)
         if not any(f"{within}{name}" in self._problems for name in keys):
@@ -225,13 +225,6 @@ class TableReader:
 
     def _based(self, value: Any) -> Any:
         return self._base / value if isinstance(value, Path) else value
-
-
-def _unknown(name: str, declared: type, keys: Collection[str]) -> str:
-    removed: Mapping[str, str] = getattr(declared, "REMOVED", {})
-    if name in removed:
-        return f"was removed: {removed[name]}"
-    return f"unknown key; expected one of {', '.join(keys)}{did_you_mean(name, keys)}"
 
 
 class Problems:
