@@ -14,6 +14,7 @@ from proxy.quotas import format_rate, shown
 from proxy.quotas.client_entity import USERS
 from proxy.quotas.names import DEFAULT
 from proxy.quotas.sections import ClientTraffic
+from proxy.quotas.units import UNLIMITED
 from proxy.roles import Role
 
 if TYPE_CHECKING:
@@ -70,9 +71,9 @@ def differences(before: Quotas, after: Quotas) -> list[str]:
 
 def _client_differences(before: Quotas, after: Quotas) -> Iterator[str]:
     for traffic in ClientTraffic:
-        old, new = dict(before.clients.of(traffic).said()), dict(after.clients.of(traffic).said())
+        old, new = before.clients.of(traffic).in_words(), after.clients.of(traffic).in_words()
         for name in old | new:
-            was, will_be = (format_rate(rates.get(name, math.inf)) for rates in (old, new))
+            was, will_be = (rates.get(name, UNLIMITED) for rates in (old, new))
             if was != will_be:
                 yield f"{client_words(name)} {traffic.key} {was} -> {will_be}"
 

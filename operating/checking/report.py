@@ -22,6 +22,7 @@ from proxy.process.resources import open_files_limit_of_run, too_few_open_files
 from proxy.quota_files.override_store import load, store_path
 from proxy.quota_files.quota_file import kept_starts
 from proxy.quotas import QuotaFile, RoleQuota, advise, changes_ahead, effective, format_bytes, format_rate
+from proxy.quotas.client_rates import format_client_rate
 from proxy.quotas.names import DEFAULT
 from proxy.quotas.override import LISTENER, active, layers_of, said
 from proxy.quotas.priorities import DEFAULT_PRIORITIES
@@ -107,10 +108,12 @@ def _clients(quota_file: QuotaFile, quotas: Quotas, broker_id: int, now: datetim
             "client": entity.label,
             "key": traffic.key,
             "quota_bytes_per_second": None if math.isinf(rate) else rate,
+            "catch_up_only": entity in rates.catch_up_only,
             "layer": layer_report(quota_file, broker_id, now, str(entity), traffic.key),
         }
         for traffic in ClientTraffic
-        for entity, rate in quotas.clients.of(traffic).sections.items()
+        for rates in (quotas.clients.of(traffic),)
+        for entity, rate in rates.sections.items()
     ]
 
 
@@ -198,9 +201,8 @@ def _client_lines(clients: list[Json], now: datetime) -> list[str]:
     for each in clients:
         name = "each other client id" if each["client"] == DEFAULT else each["client"]
         rate = each["quota_bytes_per_second"]
-        rows[f"{name}  {each['key']}"] = (
-            f"{format_rate(math.inf if rate is None else rate)}  {layer_words(each['layer'], now)}"
-        )
+        quota = format_client_rate(math.inf if rate is None else rate, catch_up_only=each["catch_up_only"])
+        rows[f"{name}  {each['key']}"] = f"{quota}  {layer_words(each['layer'], now)}"
     width = max(map(len, rows), default=0)
     return [*(["", "clients:"] if rows else []), *(f"  {name:{width}}  {told}" for name, told in rows.items())]
 

@@ -23,7 +23,7 @@ from proxy.quotas.advice import about_tiny_rate
 from proxy.quotas.client_entity import ClientEntity, parse_place
 from proxy.quotas.override import BROKER, LISTENER, MODE, Override, PlacedValue, added, new_id, validated
 from proxy.quotas.rate_source import LEAST_RATE
-from proxy.quotas.sections import CLIENT_KEYS
+from proxy.quotas.sections import CATCH_UP_ONLY, CLIENT_KEYS
 
 from ..configuration import state_of
 from ..fleet.members import Member, at_all, author, get, local_settings, local_url, post
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 ENFORCE = "mode.enforce"
 LISTENER_RATE = "listener.rate"
 OF_WHOLE_SIDECAR = (ENFORCE, LISTENER_RATE)
-KEYS = (*RATE_KEYS, *REPLICAS_KEYS, *CLIENT_KEYS, *OF_WHOLE_SIDECAR)
+KEYS = (*RATE_KEYS, *REPLICAS_KEYS, *CLIENT_KEYS, CATCH_UP_ONLY, *OF_WHOLE_SIDECAR)
 OF = ("--topic", "--peer", "--rack", "--client", "--user")
 _NEXT_PAIR = re.compile(r",(?=[^,=\[\]]*=)(?![^\[]*\])(?![^{]*\})")
 
@@ -102,7 +102,7 @@ def command(
     follower.replication.throttled.rate          catch-up), or '{ auto = true, min = "…", max = "…" }'
     leader.replication.throttled.replicas      '*', '' (none), or with --topic 0:101,1:101
     follower.replication.throttled.replicas      (partition:broker)
-    producer_byte_rate, consumer_byte_rate     a rate, with --client or --user (docs/client-quotas.md)
+    producer_byte_rate, consumer_byte_rate     a rate, with --client or --user; catch_up_only (docs/client-quotas.md)
     listener.rate                              a rate of clients and followers together (docs/quotas.md)
     mode.enforce                               true, false (observe only)
 
@@ -200,17 +200,23 @@ def changes(
 def _change(key: str, text: str, place: str) -> PlacedValue:
     if key not in KEYS:
         raise InvalidValueError(f"{key}: unknown key; expected one of {', '.join(KEYS)}{did_you_mean(key, KEYS)}")
-    if key in CLIENT_KEYS and parse_place(place) is None:
+    if key in (*CLIENT_KEYS, CATCH_UP_ONLY) and parse_place(place) is None:
         raise InvalidValueError(f"{key}: is of clients: expected --client or --user, with a name, a glob or default")
+    if key == CATCH_UP_ONLY:
+        return PlacedValue(place, key, _flag(key, text))
     if key not in OF_WHOLE_SIDECAR:
         return PlacedValue(place, key, _value(key, text))
     if place != BROKER:
         raise InvalidValueError(f"{key}: holds for the whole sidecar: leave out {', '.join(OF)}")
     if key == LISTENER_RATE:
         return PlacedValue(LISTENER, "rate", text)
+    return PlacedValue(MODE, "enforce", _flag(key, text))
+
+
+def _flag(key: str, text: str) -> bool:
     if text not in ("true", "false"):
         raise InvalidValueError(f"{key}: expected true or false, found {shown(text)}")
-    return PlacedValue(MODE, "enforce", text == "true")
+    return text == "true"
 
 
 def _value(key: str, text: str) -> str | dict[str, Any]:

@@ -165,7 +165,9 @@ def _clients(page: Page) -> Iterator[str]:
     for state in page.clients[:MOST_NAMED]:
         quota = format_rate_in_brief(state.quota_bytes_per_second)
         has = "" if state.rate_bytes_per_second is None else f"{format_rate_in_brief(state.rate_bytes_per_second)} of "
-        yield f", {client_words(state.entity)} as a {state.kind}: {has}{quota}"
+        free = state.free_bytes_per_second
+        tail = "" if free is None else f" behind the tail, {format_rate_in_brief(free)} at it"
+        yield f", {client_words(state.entity)} as a {state.kind}: {has}{quota}{tail}"
     if len(page.clients) > MOST_NAMED:
         yield f": {len(page.clients) - MOST_NAMED} more quotas of clients"
 

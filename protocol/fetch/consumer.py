@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 FIRST_VERSION_WITH_MAX_BYTES = 3  # KIP-74
 SUPPORTED_SHARE_FETCH_VERSIONS = range(3)
+FIRST_VERSION_WITH_ISOLATION = 4  # KIP-98
+READ_COMMITTED = 1
 _INT32 = struct.Struct(">i")
 _MIN_BYTES_AFTER_NAMES = 8
 """In a ShareFetch the session's epoch and max_wait_ms come between its two names and min_bytes, and then max_bytes."""
@@ -45,11 +47,14 @@ class ConsumerFetch(NamedTuple):
     epoch_at: int | None
     lists_nothing: bool
     """True if there are no topics and no forgotten topics: in a session, nothing has changed since the last request."""
+    reads_committed: bool
+    """True if the consumer reads up to the last stable offset alone (KIP-98)."""
 
 
 class _Places(NamedTuple):
     min_bytes: int
     max_bytes: int | None
+    isolation_level: int | None
     epoch: int | None
     topics: int
     nothing: bytes
@@ -64,6 +69,7 @@ def _places(version: int) -> _Places:
     return _Places(
         min_bytes=offset_bytes(body, "min_bytes"),
         max_bytes=offset_bytes(body, "max_bytes") if version >= FIRST_VERSION_WITH_MAX_BYTES else None,
+        isolation_level=offset_bytes(body, "isolation_level") if version >= FIRST_VERSION_WITH_ISOLATION else None,
         epoch=offset_bytes(body, "session_epoch") if sessions else None,
         topics=offset_bytes(body, "topics"),
         nothing=empty * (2 if sessions else 1),
@@ -99,6 +105,7 @@ def peek_consumer_fetch(head: RequestHead, buffer: Bytes, start: int, end: int) 
         peek_session(head, buffer, end) or SessionAt(NO_SESSION_ID, FINAL_EPOCH),
         None if places.epoch is None else at + places.epoch,
         bytes(buffer[topics : min(topics + len(places.nothing), end)]) == places.nothing,
+        places.isolation_level is not None and buffer[at + places.isolation_level] == READ_COMMITTED,
     )
 
 

@@ -20,6 +20,7 @@ from .tables import (
     FINAL_EPOCH,
     FIRST_VERSION_WITH_REPLICA_STATE,
     FIRST_VERSION_WITH_SESSIONS,
+    INITIAL_EPOCH,
     NO_SESSION_ID,
     request_layout,
 )
@@ -80,6 +81,7 @@ class _Places(NamedTuple):
     """Offsets in bytes: of fields from the start of the body, of the last one from the start of an entry."""
 
     max_wait_ms: int
+    min_bytes: int
     session_id: int | None  # the epoch comes right after it
     topics: int
     partition_max_bytes: int
@@ -91,6 +93,7 @@ def _places(version: int) -> _Places:
     entry = item_struct(item_struct(body, "topics"), "partitions")
     return _Places(
         max_wait_ms=offset_bytes(body, "max_wait_ms"),
+        min_bytes=offset_bytes(body, "min_bytes"),
         session_id=offset_bytes(body, "session_id") if version >= FIRST_VERSION_WITH_SESSIONS else None,
         topics=offset_bytes(body, "topics"),
         partition_max_bytes=offset_bytes(entry, "partition_max_bytes"),
@@ -219,7 +222,12 @@ class FetchRequestBuilder:
         self._topics.add(asked, topic=_first, encode=self._encode_asked)
 
     def build(
-        self, *, max_wait_ms: int, session: tuple[int, int] | None = None, forgotten: Collection[tuple[Topic, int]] = ()
+        self,
+        *,
+        max_wait_ms: int,
+        min_bytes: int,
+        session: tuple[int, int] | None = None,
+        forgotten: Collection[tuple[Topic, int]] = (),
     ) -> bytes:
         """Return the frame, without a length prefix. ``session``: its id and epoch, with the partitions to forget (v7
         or later); None: as the follower's request says."""
@@ -228,6 +236,7 @@ class FetchRequestBuilder:
         places = _places(version)
         start = bytearray(frame[: body_at + places.topics])
         _INT32.pack_into(start, body_at + places.max_wait_ms, max_wait_ms)
+        _INT32.pack_into(start, body_at + places.min_bytes, min_bytes)
         leaves_out = frame[request.topics_end : request.forgotten_end]
         if session is not None and places.session_id is not None:
             for index, number in enumerate(session):
@@ -264,6 +273,11 @@ class SessionAt(NamedTuple):
 
     session_id: int
     session_epoch: int
+
+    @property
+    def is_full(self) -> bool:
+        """True if the request lists every partition."""
+        return self.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH)
 
 
 @functools.cache

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 _INT16 = struct.Struct(">h")
 _INT32 = struct.Struct(">i")
 _INT64 = struct.Struct(">q")
+_OFFSETS = ("high_watermark", "last_stable_offset", "log_start_offset")
+"""They stand one after the other, as far as a version has them."""
 
 
 class ReplayedEntry(NamedTuple):
@@ -39,6 +41,8 @@ class ReplayedEntry(NamedTuple):
     partition: int
     high_watermark: int
     log_start_offset: int
+    last_stable_offset: int = -1
+    """-1: not known; consumers that read committed records look at it, followers do not."""
 
 
 class TopicCount(NamedTuple):
@@ -50,12 +54,13 @@ class TopicCount(NamedTuple):
 
 
 class _Template(NamedTuple):
-    """Packs an entry without records: the partition, constant bytes, the high watermark, constant bytes, the log start
-    offset if the version has one, and constant bytes."""
+    """Packs an entry without records: the partition, constant bytes, the offsets that the version has, and constant
+    bytes."""
 
     pack: Callable[..., bytes]
-    constants: tuple[bytes, bytes, bytes]
-    has_log_start_offset: bool
+    constants: tuple[bytes, bytes]
+    offsets: int
+    """How many: the high watermark, the last stable offset from v4 on, the log start offset from v5 on."""
 
 
 @functools.cache
@@ -65,24 +70,20 @@ def _template(version: int) -> _Template:
         "partition_index": 0,
         "error_code": 0,
         "high_watermark": 0,
-        "last_stable_offset": -1,  # followers do not look at it, nor at the next but one
-        "log_start_offset": -1,
+        "last_stable_offset": 0,
+        "log_start_offset": 0,
         "aborted_transactions": None,
         "preferred_read_replica": -1,
         "records": b"",
         TAGS: [],
     }
     names = {field.name for field in entry.subcons}
-    encoded, has_log_start_offset = built(entry, values), "log_start_offset" in names
+    encoded, offsets = built(entry, values), sum(name in names for name in _OFFSETS)
     first = offset_bytes(entry, "partition_index") + _INT32.size
-    high_watermark = offset_bytes(entry, "high_watermark")
-    second = high_watermark + _INT64.size
-    third = offset_bytes(entry, "log_start_offset") if has_log_start_offset else len(encoded)
-    last = third + _INT64.size
-    constants = encoded[first:high_watermark], encoded[second:third], encoded[last:]
-    sizes = [f"{len(constant)}s" for constant in constants]
-    formats = f">i{sizes[0]}q{sizes[1]}" + (f"q{sizes[2]}" if has_log_start_offset else "")
-    return _Template(struct.Struct(formats).pack, constants, has_log_start_offset)
+    at = offset_bytes(entry, _OFFSETS[0])
+    constants = encoded[first:at], encoded[at + offsets * _INT64.size :]
+    formats = f">i{len(constants[0])}s{offsets}q{len(constants[1])}s"
+    return _Template(struct.Struct(formats).pack, constants, offsets)
 
 
 @functools.cache
@@ -144,13 +145,10 @@ def replayed_topics(version: int, entries: Sequence[ReplayedEntry]) -> tuple[int
     Consecutive entries of one topic share a block. Raises ProtocolError for a version not in
     SUPPORTED_FETCH_VERSIONS.
     """
-    pack, (first, second, last), has_log_start_offset = _template(version)
+    pack, (first, last), offsets = _template(version)
     blocks, pieces = 0, list[bytes]()
     for topic, grouped in itertools.groupby(entries, key=itemgetter(0)):
-        if has_log_start_offset:
-            encoded = [pack(partition, first, high, second, start, last) for _, partition, high, start in grouped]
-        else:
-            encoded = [pack(partition, first, high, second) for _, partition, high, _ in grouped]
+        encoded = [pack(at, first, *(high, stable, start)[:offsets], last) for _, at, high, start, stable in grouped]
         pieces += (topic_bytes(version, topic), count_bytes(version, len(encoded)), *encoded, end_of_block(version))
         blocks += 1
     return blocks, b"".join(pieces)

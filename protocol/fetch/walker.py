@@ -60,6 +60,7 @@ class ResponseEntry(NamedTuple):
     partition: int
     error_code: int
     high_watermark: int
+    last_stable_offset: int  # -1 before v4
     log_start_offset: int  # -1 before v5
     entry_at: int
     records_at: int
@@ -89,12 +90,13 @@ RESPONSE_ROWS = Rows(
         "partition_index",
         "error_code",
         "high_watermark",
+        "last_stable_offset",
         "log_start_offset",
         "entry_at",
         "records_at",
         "records_size",
     ),
-    absent={"log_start_offset": -1},
+    absent={"last_stable_offset": -1, "log_start_offset": -1},
 )
 
 

@@ -43,6 +43,7 @@ from ..relay.transport import HELD
 from ..roles import Role
 from ..throttle.decision import Answer
 from .authentication import SASL_APIS, Authentication
+from .catch_up import ConsumerDecider
 from .connection import ClientConnection
 from .session_epochs import SessionEpochs
 
@@ -127,6 +128,7 @@ class ClientFrames:
         """The last Produce of a client with a quota until all of it has gone on."""
         self._last_fetch = 0
         """Number of the last Fetch of a client with a quota among the connection's requests."""
+        self._decider = ConsumerDecider(exchange)
         self._exempt: _Exempt | None = None
         """API key, client id and user of the last request whose client has no quota, in the quotas of that
         generation."""
@@ -152,10 +154,15 @@ class ClientFrames:
         self.client.quotas_changed(now)
         self._take_part()
 
+    @property
+    def _has_session(self) -> bool:
+        """True if the client's fetch session is not the broker's: epochs differ, or partitions were left out."""
+        return self.client.epochs.answered > 0 or self._decider.has_session
+
     def _take_part(self) -> bool:
         """Take part in the connection while it authenticates, if any client has a quota, or if a session's epochs have
         to be translated on. Return whether it does for one of the latter reasons."""
-        has_quotas = self._throttle.is_needed or self.client.epochs.answered > 0
+        has_quotas = self._throttle.is_needed or self._has_session
         self._exchange.clients = self if has_quotas or self.authentication.is_open else None
         return has_quotas
 
@@ -171,15 +178,19 @@ class ClientFrames:
             client.user,
             authentication.mechanism,
             authentication.named,
+            self._decider.has_session,
         )
 
     def restore(self, state: ClientState, now: float) -> None:
         """Go on from what `state` returned in another process."""
-        muted_seconds, session_id, answered, user, mechanism, named = state
+        muted_seconds, session_id, answered, user, mechanism, named, was_decided = state
         self.client.muted_until = now + muted_seconds
         self.client.epochs = SessionEpochs(session_id, answered)
+        if was_decided:
+            self._decider.decide_by(self._throttle.lifted(now))  # it refuses the session
         self.client.authenticated(user)
         self.authentication.mechanism, self.authentication.named = mechanism, named
+        self._take_part()
 
     def request(self, window: Window, now: float) -> Step | Answer | None:
         """Charge the request at the window's start, if its client has a quota, or have it answered here."""
@@ -215,7 +226,7 @@ class ClientFrames:
         if head is None or self._exchange.correlator.is_token(head):
             return None
         entity = self.client.entity(head.client_id, traffic, now)
-        if head.api_key == API_FETCH and (entity is not None or self.client.epochs.answered):
+        if head.api_key == API_FETCH and (entity is not None or self._has_session):
             return self._fetch(window, head, total, entity, now)
         if entity is not None:
             if head.api_key == API_PRODUCE:
@@ -260,6 +271,9 @@ class ClientFrames:
         fetch = peek_consumer_fetch(head, window.buffer, window.start + LENGTH_PREFIX_BYTES, window.start + needed)
         if fetch is None:
             return None
+        if self._decider.decides(None if entity is None else entity.catch_up, fetch):
+            self.client.epochs = SessionEpochs()
+            return None
         if entity is not None and self.awaits_fetch:
             return HELD
         if entity is not None and is_held_whole:
@@ -269,8 +283,10 @@ class ClientFrames:
         self._forward(window, head, fetch, entity, now)
         return total
 
-    def _share_fetch(self, window: Window, head: RequestHead, total: int, entity: Entity, now: float) -> Step:
+    def _share_fetch(self, window: Window, head: RequestHead, total: int, entity: Entity, now: float) -> Step | None:
         """Have it charged as a Fetch, but never answer it here: it acknowledges records."""
+        if entity.catch_up is not None:
+            return None  # which of its reads are behind nobody tells
         if self.awaits_fetch:
             return HELD
         needed = min(total, SHARE_FETCH_PEEK_BYTES)
@@ -366,7 +382,7 @@ class ClientFrames:
             INT32.pack_into(window.buffer, at, max(told, throttle_time_ms))
 
     def _count_unless_reader_does(self, reason: Undecoded) -> None:
-        if self._exchange.link.throttle.is_idle:
+        if self._exchange.decider.throttle.is_idle:
             self._exchange.pass_undecoded(reason)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
 from admission.simple_rate import SimpleRate
@@ -16,13 +17,16 @@ from admission.simple_rate import SimpleRate
 from ..quotas.client_entity import ClientEntity
 from ..quotas.names import DEFAULT
 from ..quotas.sections import ClientTraffic
+from ..throttle.consumers import CatchUpThrottle
+from ..throttle.replicas import ReplicaCountLimit
 from .budgets import Unbounded, client_budget
 from .uplink import UplinkBudget
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from ..config.settings import QuotaSettings
+    from ..quotas.client_rates import ClientQuota
     from ..quotas.rules import Quotas
     from ..statistics.counters import RoleStatistics
     from .budgets import ClientBudget
@@ -53,6 +57,10 @@ class Entity:
     """The rate at which bytes passed, over KIP-73's window."""
     is_named: bool = False
     """A section of quotas.toml names it; otherwise it has a default."""
+    catch_up: CatchUpThrottle | None = None
+    """The throttle of consumers of which only reads behind the tail count; None: all bytes count, by `budget`."""
+    free_rate: SimpleRate = field(default_factory=SimpleRate)
+    """The rate of bytes read at the tail, which do not count."""
 
     @property
     def name(self) -> str:
@@ -66,6 +74,8 @@ class EntityState(NamedTuple):
     traffic: ClientTraffic
     quota_bytes_per_second: float
     rate_bytes_per_second: float
+    catch_up_only: bool
+    free_bytes_per_second: float
 
 
 class ClientDebt(NamedTuple):
@@ -106,12 +116,16 @@ class ClientThrottle:
         self.generation = 0
         """Changes whenever an entity that a connection remembers may have another budget, or none."""
         self.passed_bytes: Counter[tuple[str, ClientTraffic]] = Counter()
+        self.free_bytes: Counter[str] = Counter()
+        """By label: those of the consumers' bytes that were read at the tail, and did not count."""
+        self.remembered = ReplicaCountLimit()
+        """The limit of the partitions that are remembered for `catch_up_only`."""
         self.throttle_seconds: dict[tuple[str, ClientTraffic], float] = defaultdict(float)
         """By label: for how long connections were muted."""
         self._put_in_force(quotas, now)
 
     def _put_in_force(self, quotas: Quotas, now: float) -> None:
-        self._rates, self.enforce = quotas.clients, quotas.enforce
+        self._quotas, self._rates, self.enforce = quotas, quotas.clients, quotas.enforce
         self.uplink.change_rate(quotas.listener_bytes_per_second, now)
 
     @property
@@ -135,8 +149,11 @@ class ClientThrottle:
         self._put_in_force(quotas, now)
         self.generation += 1
         for key, entity in tuple(self._entities.items()):
-            if not self._is_of(entity):
-                self._forget(key)
+            quota = self._quota_of(entity)
+            if quota is None:
+                self._forget(key, now)
+            elif entity.catch_up is not None:
+                self._follow(entity, quota, now)  # now: a Fetch that is held is decided again
         for connection in tuple(self._connections):
             connection.quotas_changed(now)
 
@@ -160,22 +177,58 @@ class ClientThrottle:
             entity = Entity(whose, traffic, budget, label if is_named else self._label(label), is_named=is_named)
             self._entities[traffic, whose] = entity
             self._by_default[traffic] += not is_named
-            return entity
-        if entity.budget.bytes_per_second != quota.bytes_per_second:
-            entity.budget.change_rate(quota.bytes_per_second, now)
+        self._follow(entity, quota, now)
         if entity.is_named != is_named:  # a section of its own has come or gone
             self._by_default[traffic] += 1 if entity.is_named else -1
             entity.is_named, entity.label = is_named, label if is_named else self._label(label)
         return entity
 
-    def _is_of(self, entity: Entity) -> bool:
-        """Return True if the quotas in force have this entity."""
+    def _follow(self, entity: Entity, quota: ClientQuota, now: float) -> None:
+        """Let an entity have the rate of its quota, and count catching up alone if the quota says so."""
+        rate, catch_up = quota.bytes_per_second, entity.catch_up
+        if entity.budget.bytes_per_second != rate:
+            entity.budget.change_rate(rate, now)
+        if catch_up is not None and quota.catch_up_only:
+            catch_up.change(rate, self._quotas, now)
+        elif catch_up is not None:
+            catch_up.lift(now)
+            entity.catch_up = None
+        elif quota.catch_up_only:
+            entity.catch_up = self._catch_up(rate, partial(self._count_consumer, entity), now)
+
+    def _quota_of(self, entity: Entity) -> ClientQuota | None:
+        """Return the quota in force of an entity; None if it has none any more."""
         rates = self._rates.of(entity.traffic)
         if entity.is_named:
-            return not math.isinf(rates.sections.get(entity.entity, math.inf))
+            return rates.by_section(entity.entity, entity.entity)
         user, client = entity.entity
         quota = rates.of(user, client or "")
-        return quota is not None and quota.entity == entity.entity
+        return quota if quota is not None and quota.entity == entity.entity else None
+
+    def _count_consumer(self, entity: Entity, free: int, charged: int, now: float) -> None:
+        """Count bytes of a consumer of which only reads behind the tail count."""
+        self.passed_bytes[entity.label, entity.traffic] += free + charged
+        self.free_bytes[entity.label] += free
+        if charged:
+            entity.rate.record(charged, now)
+        if free:
+            entity.free_rate.record(free, now)
+
+    def _catch_up(self, rate: float, counted: Callable[[int, int, float], None], now: float) -> CatchUpThrottle:
+        return CatchUpThrottle(
+            self._settings, rate, self._quotas, now, counted=counted, remembered=self.remembered, above=self.uplink
+        )
+
+    def lifted(self, now: float) -> CatchUpThrottle:
+        """Return a throttle that bounds nothing, and refuses the fetch sessions that another process has begun."""
+        throttle = self._catch_up(math.inf, _count_nothing, now)
+        throttle.lift(now)
+        return throttle
+
+    def recount(self) -> None:
+        """Count anew how many partitions are remembered for `catch_up_only`."""
+        throttles = [each.catch_up for each in self._entities.values() if each.catch_up is not None]
+        self.remembered.count = sum(len(link.replicas) for throttle in throttles for link in throttle.links)
 
     def count(self, entity: Entity, size: int, now: float) -> None:
         """Count bytes that passed, and take them from the budget if quotas are enforced."""
@@ -207,7 +260,14 @@ class ClientThrottle:
     def states(self, now: float) -> list[EntityState]:
         """Return the entities that have shown themselves, the busiest first."""
         found = [
-            EntityState(each.name, each.traffic, each.budget.bytes_per_second, each.rate.measure(now))
+            EntityState(
+                each.name,
+                each.traffic,
+                each.budget.bytes_per_second,
+                each.rate.measure(now),
+                each.catch_up is not None,
+                each.free_rate.measure(now),
+            )
             for each in self._entities.values()
         ]
         return sorted(found, key=lambda state: (-state.rate_bytes_per_second, state.name, state.traffic.value))
@@ -223,11 +283,19 @@ class ClientThrottle:
         if self._by_default[traffic] >= MOST_ENTITIES and now - self._swept_at >= _SWEEP_SECONDS:
             self._swept_at = now
             for key, entity in tuple(self._entities.items()):
-                if not entity.is_named and not entity.budget.throttle_seconds(now):
-                    self._forget(key)
+                is_used = entity.catch_up is not None and entity.catch_up.links
+                if not (entity.is_named or is_used or entity.budget.throttle_seconds(now)):
+                    self._forget(key, now)
             self.generation += 1
         return self._by_default[traffic] < MOST_ENTITIES
 
-    def _forget(self, key: _Key) -> None:
+    def _forget(self, key: _Key, now: float) -> None:
         entity = self._entities.pop(key)
+        if entity.catch_up is not None:
+            entity.catch_up.lift(now)
         self._by_default[entity.traffic] -= not entity.is_named
+
+
+def _count_nothing(free: int, charged: int, now: float) -> None:
+    """Count nothing: no entity has these bytes."""
+    del free, charged, now

@@ -100,6 +100,7 @@ class LinkJournal:
             partition,
             error_code,
             high_watermark,
+            _,
             log_start_offset,
             entry_at,
             records_at,

@@ -26,8 +26,9 @@ def client_states(clients: ClientThrottle, now: float) -> Iterator[ClientState]:
     """Yield the quotas of clients that have shown themselves, and then the sections that bound nobody yet."""
     shown = clients.states(now)[:MOST_SHOWN]
     for state in shown:
+        free = round(state.free_bytes_per_second, 3) if state.catch_up_only else None
         yield ClientState(
-            state.traffic.value, state.name, state.quota_bytes_per_second, round(state.rate_bytes_per_second, 3)
+            state.traffic.value, state.name, state.quota_bytes_per_second, round(state.rate_bytes_per_second, 3), free
         )
     named = {(state.traffic, state.name) for state in shown}
     for traffic, name, rate in clients.sections():
@@ -45,6 +46,12 @@ def _passed_bytes(sources: Sources) -> Iterator[Sample]:
     if sources.clients is not None:
         for (entity, traffic), size in tuple(sources.clients.passed_bytes.items()):
             yield (entity, traffic.value), size
+
+
+def _free_bytes(sources: Sources) -> Iterator[Sample]:
+    if sources.clients is not None:
+        for entity, size in tuple(sources.clients.free_bytes.items()):
+            yield (entity,), size
 
 
 CLIENT_METRICS = (
@@ -67,5 +74,10 @@ CLIENT_METRICS = (
         "client_bytes_total{entity,kind}",
         "Bytes of clients with a quota: of their Produce requests (kind producer) or Fetch responses (consumer).",
         _passed_bytes,
+    ),
+    counter(
+        "client_free_bytes_total{entity}",
+        "Bytes that consumers with catch_up_only read at the tail, which do not count; part of client_bytes_total.",
+        _free_bytes,
     ),
 )

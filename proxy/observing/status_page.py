@@ -182,6 +182,7 @@ class StatusPage:
                     traffic.key: {name: _finite(rate) for name, rate in quotas.clients.of(traffic).said()}
                     for traffic in ClientTraffic
                 },
+                "catch_up_only": sorted(entity.label for entity in quotas.clients.consumer.catch_up_only),
             },
         }
 

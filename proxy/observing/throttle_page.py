@@ -77,6 +77,8 @@ class ClientState(msgspec.Struct, frozen=True):
     """The quota; None: exempt."""
     rate_bytes_per_second: float | None = None
     """The measured rate; None: no such client has connected."""
+    free_bytes_per_second: float | None = None
+    """The rate of what is read at the tail, which does not count (``catch_up_only``); None: all bytes count."""
 
 
 class RoleState(msgspec.Struct, frozen=True):

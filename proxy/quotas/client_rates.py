@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from .sections import ClientTraffic
+from .units import format_rate
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -29,6 +30,8 @@ class ClientQuota(NamedTuple):
     bytes_per_second: float
     section: ClientEntity
     """The entity of the section that says so."""
+    catch_up_only: bool = False
+    """True if what consumers read at the tail does not count."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +40,8 @@ class TrafficRates:
 
     sections: Mapping[ClientEntity, float] = field(default_factory=dict)
     """In the order in which they count: the first that matches."""
+    catch_up_only: frozenset[ClientEntity] = frozenset()
+    """The sections whose rate is for catching up alone."""
 
     @property
     def is_unlimited(self) -> bool:
@@ -44,10 +49,23 @@ class TrafficRates:
 
     def of(self, user: str | None, client_id: str) -> ClientQuota | None:
         """Return the quota of a client; None if it has none."""
-        for section, rate in self.sections.items():
+        for section in self.sections:
             if section.matches(user, client_id):
-                return None if math.isinf(rate) else ClientQuota(section.of(user, client_id), rate, section)
+                return self.by_section(section, section.of(user, client_id))
         return None
+
+    def by_section(self, section: ClientEntity, entity: ClientEntity) -> ClientQuota | None:
+        """Return the quota that a section gives an entity; None if it gives none."""
+        rate = self.sections.get(section, math.inf)
+        return None if math.isinf(rate) else ClientQuota(entity, rate, section, section in self.catch_up_only)
+
+    def in_words(self) -> dict[str, str]:
+        """Return each section's label, and its rate as people read it."""
+        catch_up_only = self.catch_up_only
+        return {
+            entity.label: format_client_rate(rate, catch_up_only=entity in catch_up_only)
+            for entity, rate in self.sections.items()
+        }
 
     def said(self) -> Iterator[tuple[str, float]]:
         """Yield each section's label and its rate, in the order in which they count."""
@@ -79,10 +97,19 @@ def client_rates(layers: Iterable[Layer], now: datetime) -> ClientRates:
 
 
 def _traffic_rates(traffic: ClientTraffic, layers: Iterable[Layer], now: datetime) -> TrafficRates:
-    found: dict[ClientEntity, float] = {}
+    found: dict[ClientEntity, Section] = {}
     for entity, section in in_order(traffic, layers, now):
-        found.setdefault(entity, section.client_rates[traffic])
-    return TrafficRates(found)
+        found.setdefault(entity, section)
+    rates = {entity: section.client_rates[traffic] for entity, section in found.items()}
+    is_consumer = traffic is ClientTraffic.CONSUMER
+    return TrafficRates(
+        rates, frozenset(entity for entity, each in found.items() if each.catch_up_only and is_consumer)
+    )
+
+
+def format_client_rate(bytes_per_second: float, *, catch_up_only: bool) -> str:
+    """Return a rate as people read it."""
+    return format_rate(bytes_per_second) + (", catch-up only" if catch_up_only else "")
 
 
 def in_order(traffic: ClientTraffic, layers: Iterable[Layer], now: datetime) -> list[tuple[ClientEntity, Section]]:

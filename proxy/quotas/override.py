@@ -31,7 +31,7 @@ from .client_entity import CLIENTS, USERS, parse_place
 from .client_rates import in_order
 from .names import DEFAULT, GLOB_WILDCARD, glob_of, specificity
 from .reading import parse_layer
-from .sections import CLIENT_KEYS, LISTENER_RATE, RATE_KEYS, REPLICAS_KEYS
+from .sections import CATCH_UP_ONLY, CLIENT_KEYS, LISTENER_RATE, RATE_KEYS, REPLICAS_KEYS, ClientTraffic
 from .units import UNLIMITED, format_rate, shown
 
 if TYPE_CHECKING:
@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 
 
 BROKER, MODE, LISTENER = "broker", "mode", "listener"
+_CLIENT_KEYS = {**CLIENT_KEYS, CATCH_UP_ONLY: ClientTraffic.CONSUMER}
+"""The keys of clients, each with the traffic whose section says it."""
 _NAMED = ("peers", "racks", "topics")
 MOST_CHANGES = 10_000
 MOST_LABEL_CHARACTERS, MOST_TEXT_CHARACTERS = 100, 500
@@ -246,8 +248,8 @@ class Said(NamedTuple):
 def said(quota_file: QuotaFile, broker_id: int, now: datetime, place: str, key: str) -> list[Said]:
     """Return what the layers say of `key` at `place` (`proxy.quotas.override`), the effective value first. What
     comes after it is hidden by it; the last one is what holds where no layer says anything."""
-    if key in CLIENT_KEYS:
-        entity, found = parse_place(place), in_order(CLIENT_KEYS[key], quota_file.layers, now)
+    if key in _CLIENT_KEYS:
+        entity, found = parse_place(place), in_order(_CLIENT_KEYS[key], quota_file.layers, now)
         sections = [section for each, section in found if entity is not None and each.counts_for(entity)]
     else:
         of_layers = (_section(layer, broker_id, now, place, key) for layer in quota_file.layers)
@@ -311,7 +313,7 @@ def _in_words(section: Section, key: str, broker_id: int) -> str:
         return format_rate(section.client_rates[CLIENT_KEYS[key]])
     if section.listener_rate is not None:
         return format_rate(section.listener_rate)
-    return str(section.enforce).lower()
+    return str(section.catch_up_only if key == CATCH_UP_ONLY else section.enforce).lower()
 
 
 def _default(place: str, key: str) -> str:
@@ -319,4 +321,6 @@ def _default(place: str, key: str) -> str:
         return UNLIMITED if place == "broker" else "no rate of its own"
     if key in CLIENT_KEYS or key == LISTENER_RATE:
         return UNLIMITED
+    if key == CATCH_UP_ONLY:
+        return "false"
     return "none" if key in REPLICAS_KEYS else "true"

@@ -16,10 +16,12 @@ from .client_entity import CLIENTS, USERS, ClientEntity
 from .names import DEFAULT, GLOB_WILDCARD, PLAIN_TEXT, TOPIC_OR_GLOB, flattened, is_broker_id, quoted
 from .priorities import parse_priorities
 from .sections import (
+    CATCH_UP_ONLY,
     CLIENT_KEYS,
     LISTENER_RATE,
     RATE_KEYS,
     UNTIL,
+    ClientTraffic,
     Draft,
     Layer,
     Of,
@@ -270,8 +272,15 @@ class _Reader:
                 draft.set(key, value, path=path)
             except InvalidValueError as error:
                 self._refuse(f"{path}.{key}", str(error))
-        until = _earlier(draft.until, found.until)
-        return Section(path, draft.rates, draft.sources, draft.replicas, until=until, client_rates=draft.client_rates)
+        if draft.catch_up_only and ClientTraffic.CONSUMER not in draft.client_rates:
+            expected = (
+                f"expected {ClientTraffic.CONSUMER.key} in the same section, the rate that it is about; found none"
+            )
+            self._refuse(f"{path}.{CATCH_UP_ONLY}", expected)
+        return Section(
+            path, draft.rates, draft.sources, draft.replicas, client_rates=draft.client_rates,
+            catch_up_only=draft.catch_up_only, until=_earlier(draft.until, found.until),
+        )  # fmt: skip
 
 
 @dataclass(slots=True)

@@ -52,9 +52,10 @@ class ClientTraffic(enum.Enum):
 
 
 CLIENT_KEYS = {traffic.key: traffic for traffic in ClientTraffic}
+CATCH_UP_ONLY = "catch_up_only"
 LISTENER_RATE = "rate"
 """The key of ``[listener]``."""
-_CLIENT_SECTION_KEYS = (*CLIENT_KEYS, UNTIL)
+_CLIENT_SECTION_KEYS = (*CLIENT_KEYS, CATCH_UP_ONLY, UNTIL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +76,8 @@ class Section:
     """Bytes per second of everything that leaves through the ingress; ``[listener]`` alone sets it."""
     client_rates: Mapping[ClientTraffic, float] = field(default_factory=dict)
     """Bytes per second; ``[clients.…]`` and ``[users.…]`` alone set them."""
+    catch_up_only: bool = False
+    """True if only what consumers read behind the tail counts against their rate, which the section sets as well."""
     until: datetime | None = None
     """The end, which in an override is no later than the override; None: it does not end."""
 
@@ -197,6 +200,7 @@ class Draft:
     sources: dict[Role, RateSource] = field(default_factory=dict)
     replicas: dict[Role, ReplicaList] = field(default_factory=dict)
     client_rates: dict[ClientTraffic, float] = field(default_factory=dict)
+    catch_up_only: bool = False
     until: datetime | None = None
     keys: set[str] = field(default_factory=set)
 
@@ -213,6 +217,10 @@ class Draft:
             self.replicas[REPLICAS_KEYS[key]] = _parse_list(value, of_broker=self.of is Of.BROKER)
         elif key in CLIENT_KEYS:
             self.client_rates[CLIENT_KEYS[key]] = parse_rate_above_0(value)
+        elif key == CATCH_UP_ONLY:
+            if not isinstance(value, bool):
+                raise InvalidValueError(f"expected true or false, found {shown(value)}")
+            self.catch_up_only = value
         else:
             self.until = parse_until(value)
 

@@ -128,8 +128,9 @@ class FetchHandler:
         """Decide a replica's Fetch, the next frame of the window: forward it, hold it, or have it answered here. If it
         differs from the last Fetch by its correlation id alone, `request` may be what was parsed from that one."""
         exchange, now, total = self._exchange, self._clock(), LENGTH_PREFIX_BYTES + len(frame)
-        exchange.fetched(request.head.api_version)
-        link, changes = exchange.link, exchange.changes.count
+        if request.replica_id >= 0:
+            exchange.fetched(request.head.api_version)
+        link, changes = exchange.decider, exchange.changes.count
         replicas = link.replicas
         before = replicas.not_remembered
         demand = yield from link.begin(frame, request, now, is_same=self._is_same)
@@ -165,7 +166,7 @@ class FetchHandler:
     @property
     def has_many_replicas(self) -> bool:
         """True if there are many replicas of which something is to be decided, or looked at again."""
-        replicas = self._exchange.link.replicas
+        replicas = self._exchange.decider.replicas
         return len(replicas.behind) + len(replicas.new) + len(replicas.changed) > work_in_steps.STEP_ITEMS
 
     def _slice(self, work: Steps[Step]) -> Step:
@@ -196,7 +197,9 @@ class FetchHandler:
         self.due = False
         if demand is None:
             return HELD
-        decision: Decision = yield from exchange.link.decide(demand, self._clock(), may_hold=exchange.service is OPEN)
+        decision: Decision = yield from exchange.decider.decide(
+            demand, self._clock(), may_hold=exchange.service is OPEN
+        )
         if not isinstance(decision, Forward):
             self.held = Held(demand, decision, changes)
             if isinstance(decision, Answer):
@@ -212,14 +215,14 @@ class FetchHandler:
         self._exchange.request = HELD_REQUEST
         if isinstance(held.decision, Hold):
             self._held_since = self._clock()
-            self._exchange.statistics.held_requests += 1
+            self._exchange.decider.throttle.statistics.held_requests += 1
         return Replace(total, b"")
 
     def _held_long_enough(self) -> None:
         if self._held_since is not None:
             seconds, self._held_since = self._clock() - self._held_since, None
-            self._exchange.statistics.held_requests -= 1
-            self._exchange.statistics.hold_seconds.observe(seconds)
+            self._exchange.decider.throttle.statistics.held_requests -= 1
+            self._exchange.decider.throttle.statistics.hold_seconds.observe(seconds)
             self._exchange.held_seconds += seconds
 
     def _kept(self, frame: bytes, request: FetchRequest) -> FetchRequest:

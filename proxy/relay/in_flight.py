@@ -133,7 +133,7 @@ class Buffers:
         self.held -= size
 
 
-ClientState: TypeAlias = tuple[float, int, int, str | None, str, str | None]
+ClientState: TypeAlias = tuple[float, int, int, str | None, str, str | None, bool]
 """The fields of `handover.messages.ClientMessage`."""
 
 
@@ -214,6 +214,8 @@ class InFlightRequests:
     held_seconds: float = 0.0
     undecoded: set[Undecoded] = field(default_factory=set)
     correlator: Correlator[_Sent] = field(default_factory=Correlator)
+    decider: Link = field(init=False)
+    """The link that decides Fetches: `link`, or that of a consumer's quota for catching up."""
     statistics: RoleStatistics = field(init=False)
     relayed: Relayed = field(init=False)
     buffers: Buffers = field(default_factory=Buffers)
@@ -230,6 +232,7 @@ class InFlightRequests:
     """The fetches in flight whose answers are to be learnt from or edited, the oldest first."""
 
     def __post_init__(self) -> None:
+        self.decider = self.link
         self.statistics = self.link.throttle.statistics
         self.relayed = self.link.relayed
 
@@ -294,6 +297,13 @@ class InFlightRequests:
         if pending is not None:
             self._fetches.append(request)
 
+    def decide_by(self, link: Link) -> None:
+        """Have another link decide; what is in flight is settled with the one that decided it."""
+        if self.decider is not self.link:
+            self.decider.close()
+        self.decider = link
+        link.relayed = self.relayed
+
     def fetched(self, api_version: int) -> None:
         """Count a replica's Fetch."""
         self.replica_fetches += 1
@@ -356,6 +366,7 @@ class InFlightRequests:
         for request in self._fetches:
             _give_back(request, now)
         self._fetches.clear()
+        self.decide_by(self.link)
         self.link.close()
         self.statistics.opaque_connections -= self.opaque is not None
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import trio
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from ..config.settings import LimitSettings
     from ..logs.log import Log
-    from ..throttle.role_throttle import RoleThrottle
+    from ..throttle.replicas import ReplicaCountLimit
     from .in_flight import Buffers, InFlightRequests
     from .transfer import Window
     from .transport import Transport
@@ -60,6 +60,15 @@ class _Tended:
     has_rested: bool = False
 
 
+class Remembering(Protocol):
+    """A throttle, or what has several: it remembers replicas, a bounded number of them."""
+
+    @property
+    def remembered(self) -> ReplicaCountLimit: ...
+
+    def recount(self) -> None: ...
+
+
 class Reaper:
     """Looks after all connections of the process: one task."""
 
@@ -67,7 +76,7 @@ class Reaper:
         self,
         limits: LimitSettings,
         buffers: Buffers,
-        throttles: Iterable[RoleThrottle],
+        throttles: Iterable[Remembering],
         log: Log,
         *,
         resident: Callable[[], int] = resident_bytes,

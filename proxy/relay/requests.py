@@ -111,7 +111,7 @@ class RequestReader:
                 found = self.decision.answer(found, LENGTH_PREFIX_BYTES + _size(window, exchange.correlator))
             if found is not None:
                 return self._noted(found)
-        if exchange.link.throttle.is_idle:
+        if exchange.decider.throttle.is_idle:
             self._untouched = None  # another session may begin meanwhile, and pass unseen
         elif exchange.correlator.state is KAFKA:
             step = self._whole_fetch(window)
@@ -137,7 +137,8 @@ class RequestReader:
 
     def _whole_fetch(self, window: Window) -> Step | None:
         """Decide a replica's Fetch if the whole of it is in the window; None for anything else."""
-        start, ledger = window.start, self._exchange.link.throttle.ledger
+        exchange, start = self._exchange, window.start
+        ledger = exchange.decider.throttle.ledger
         whole = whole_request(window.buffer, start, window.end)
         if whole is None:
             return None
@@ -159,7 +160,8 @@ class RequestReader:
                 request = decision.parse(frame)
             except ProtocolError:
                 return None
-        if request.replica_id < 0 or (version >= FIRST_VERSION_WITH_SESSIONS and self._passes_untouched(request)):
+        decides = exchange.decider.throttle.decides(request.replica_id)
+        if not decides or (version >= FIRST_VERSION_WITH_SESSIONS and self._passes_untouched(request)):
             return None
         return run_through(decision.take(frame, request, correlation_id))
 
@@ -230,13 +232,13 @@ class RequestReader:
         is_whole = end - window.start == total
         if shows_replica:
             replica_id = peek_replica_id(head, window.buffer, end)
-            if replica_id is None or replica_id < 0:
+            if replica_id is None or not exchange.decider.throttle.decides(replica_id):
                 return self._pass_on(head, total)
         if passes_unseen(exchange, head, window.buffer, end, is_whole=is_whole):
             return self._pass_on(head, total)
         session = peek_session(head, window.buffer, end)
         if total - LENGTH_PREFIX_BYTES > self._limits.max_request_bytes:
-            if session is not None and session[1] in FULL_EPOCHS:
+            if session is not None and session.is_full:
                 self._untouched = Undecoded.REQUEST_TOO_LARGE
             _not_understood(self._exchange, Undecoded.REQUEST_TOO_LARGE, session)
             return self._pass_on(head, total)
@@ -252,7 +254,7 @@ class RequestReader:
         except ProtocolError:
             _not_understood(self._exchange, Undecoded.MALFORMED_REQUEST, session)
             return self._pass_on(head, LENGTH_PREFIX_BYTES + len(frame))
-        if request.replica_id < 0:
+        if not self._exchange.decider.throttle.decides(request.replica_id):
             return self._pass_on(head, LENGTH_PREFIX_BYTES + len(frame))
         reason = self._passes_untouched(request)
         if reason is not None:
@@ -266,7 +268,7 @@ class RequestReader:
         if request.head.api_version < FIRST_VERSION_WITH_SESSIONS:
             return None
         if request.session_epoch in FULL_EPOCHS:
-            has_too_many = len(request.entries) > self._exchange.link.throttle.remembered.most_of_connection
+            has_too_many = len(request.entries) > self._exchange.decider.throttle.remembered.most_of_connection
             self._untouched = Undecoded.TOO_MANY_REPLICAS if has_too_many else None
         return self._untouched
 
@@ -291,7 +293,7 @@ def passable_requests(window: Window, exchange: InFlightRequests, room: int) -> 
         if not 0 <= version <= MAX_PLAUSIBLE_VERSION:
             break
         if api_key == API_FETCH:
-            if not exchange.link.throttle.is_idle or not _passes_unseen(exchange, version, buffer, (body_at, after)):
+            if not exchange.decider.throttle.is_idle or not _passes_unseen(exchange, version, buffer, (body_at, after)):
                 break
         elif api_key not in PLAIN_APIS:
             break
@@ -318,12 +320,12 @@ def passes_unseen(
 
     `is_whole`: the Fetch ends at `end`; from v15 on the replica id is among its last fields.
     """
-    if not exchange.link.may_pass_unseen(peek_session(head, buffer, end)):
+    if not exchange.decider.may_pass_unseen(peek_session(head, buffer, end)):
         return False
     sees_replica = is_whole or head.api_version <= LAST_VERSION_WITH_REPLICA_ID
     replica_id = find_replica_id(head, buffer, end) if sees_replica else None
     if replica_id is None or replica_id >= 0:
-        exchange.link.forget()
+        exchange.decider.forget()
     if replica_id is not None and replica_id >= 0:
         exchange.fetched(head.api_version)
     return True
@@ -352,7 +354,7 @@ def _read_on(window: Window, total: int) -> Need:
 def _not_supported(exchange: InFlightRequests) -> None:
     """Let a Fetch pass whose version is later than those known here. Its broker may have been upgraded, and may go on
     with a fetch session that is translated on this connection, which has to end."""
-    if not exchange.link.throttle.is_idle:
+    if not exchange.decider.throttle.is_idle:
         exchange.pass_undecoded(Undecoded.UNSUPPORTED_VERSION)
     _end_session(exchange, Undecoded.UNSUPPORTED_VERSION, None)
 
@@ -365,6 +367,6 @@ def _not_understood(exchange: InFlightRequests, reason: Undecoded, session: Sess
 def _end_session(exchange: InFlightRequests, reason: Undecoded, session: SessionAt | None) -> None:
     """Forget the link's session. Raises ProtocolError if a request that is not understood may belong to a fetch session
     that is being translated: to forward it would mix the follower's session up with the leader's."""
-    exchange.link.forget()
-    if exchange.link.translator.undecoded(session):
+    exchange.decider.forget()
+    if exchange.decider.translator.undecoded(session):
         raise ProtocolError(f"{reason.value}, of a fetch session that is being translated")

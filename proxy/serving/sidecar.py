@@ -102,7 +102,7 @@ class Sidecar:
         )
         self._clients = ClientThrottle(settings.quotas, quota_watch.current, now, statistics.leader)
         self._throttles = {role: self._throttle(role, statistics, now) for role in Role}
-        self._reaper = Reaper(limits, Buffers(limits.max_held_bytes), self._throttles.values(), log)
+        self._reaper = Reaper(limits, Buffers(limits.max_held_bytes), (*self._throttles.values(), self._clients), log)
         self.accept_limiter = AcceptLimiter(limits, log, memory_is_short=lambda: self._reaper.stops_accepting)
         self._served = {route.role for route in routes(settings)}
         peers = () if settings.egress is None else settings.egress.peers

@@ -25,6 +25,8 @@ from . import work_in_steps
 from .budget_claim import BudgetClaim
 from .decision import Answer, Demand, Forward, Hold
 from .link_session import LinkSession
+from .pending_fetch import PendingFetch
+from .replica import Replica
 from .replicas import Replicas
 from .request_builder import RequestBuilder
 from .work_in_steps import parts
@@ -69,14 +71,23 @@ class LinkState(NamedTuple):
 
 class Link:
     """The throttle's view of one connection. `peer`: the other broker, for people: its address until its id is known.
-    `leader`: a value that differs from leader to leader."""
+    `leader`: a value that differs from leader to leader. `replica`, `pending`: the classes of what is known of a
+    partition, and of a Fetch that goes on."""
 
-    def __init__(self, throttle: RoleThrottle, peer: str, *, leader: Hashable = None) -> None:
+    def __init__(
+        self,
+        throttle: RoleThrottle,
+        peer: str,
+        *,
+        leader: Hashable = None,
+        replica: type[Replica] = Replica,
+        pending: type[PendingFetch] = PendingFetch,
+    ) -> None:
         self.throttle = throttle
         self._peer = peer
         self._replica_id: int | None = None
         self.relayed = Relayed()
-        self.replicas = Replicas(throttle.selection, throttle.remembered)
+        self.replicas = Replicas(throttle.selection, throttle.remembered, replica)
         self._traffic = throttle.open_journal(peer, self.replicas.known)
         """The journal of this link's traffic; None: no journal is kept."""
         self.session = LinkSession(throttle, self.replicas, leader)
@@ -94,7 +105,7 @@ class Link:
         self._refresh_checked_at = -math.inf
         """The time of the last search for replicas that were left out for `REFRESH_SECONDS`."""
         self.claim = BudgetClaim(throttle, self.replicas, peer)
-        self._builder = RequestBuilder(throttle, self.replicas, self.claim, self.session, self._traffic)
+        self._builder = RequestBuilder(throttle, self.replicas, self.claim, self.session, self._traffic, pending)
         throttle.links.add(self)
 
     @property
@@ -161,9 +172,10 @@ class Link:
     ) -> Steps[Demand | Answer]:
         """Process the follower's request. `is_same`: `request` is the one before, which `frame` equals but for its
         correlation id."""
-        if self._replica_id != request.replica_id and self.throttle.role is Role.LEADER:
-            self._replica_id = request.replica_id
-            self.peer = str(request.replica_id)
+        replica_id = request.replica_id
+        if self._replica_id != replica_id and replica_id >= 0 and self.throttle.role is Role.LEADER:
+            self._replica_id = replica_id
+            self.peer = str(replica_id)
         if self.throttle.paces or self._is_timed:
             self._look_at_return(now)
         expected_at = self._builder.expected_at

@@ -141,7 +141,7 @@ class PendingFetch:
             return
         known, grants, path = self.replicas.known, self.grants, self.path
         leads, enforce = self.throttle.role is _LEADER, self.throttle.enforce
-        for topic, partition, error_code, _, _, entry_at, records_at, size in entries:
+        for topic, partition, error_code, _, _, _, entry_at, records_at, size in entries:
             key = (topic, partition)
             if size <= 0 or error_code or key not in known or key in self.observed:
                 continue
@@ -200,7 +200,7 @@ class PendingFetch:
         walked: dict[PartitionKey, BatchWalk] = {}
         beside = False
         for (
-            topic, partition, error_code, high_watermark, log_start_offset, entry_at, records_at, size,
+            topic, partition, error_code, high_watermark, _, log_start_offset, entry_at, records_at, size,
         ) in entries:  # fmt: skip
             key = (topic, partition)
             if expects is not None:

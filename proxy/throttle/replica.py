@@ -91,8 +91,9 @@ class Replica:
 
     __slots__ = (
         "_delivered", "_empty_grants", "_likely_bytes", "_moved_bytes", "_moved_messages", "_need_bytes", "_replay",
-        "_unconfirmed_bytes", "asked_in", "batches", "fetch_offset", "high_watermark", "key", "leader_asked_at",
-        "leader_epoch", "limit_bytes", "log_start_offset", "meter", "replayable", "served", "standing", "wish",
+        "_unconfirmed_bytes", "asked_in", "batches", "fetch_offset", "high_watermark", "key", "last_stable_offset",
+        "leader_asked_at", "leader_epoch", "limit_bytes", "log_start_offset", "meter", "replayable", "served",
+        "standing", "wish",
     )  # fmt: skip
 
     def __init__(self, entry: RequestEntry, now: float) -> None:
@@ -101,6 +102,8 @@ class Replica:
         self.leader_epoch = entry.current_leader_epoch
         self.limit_bytes = entry.partition_max_bytes
         self.high_watermark = UNKNOWN_OFFSET
+        self.last_stable_offset = UNKNOWN_OFFSET
+        """Of consumers alone; followers do not look at it."""
         self.log_start_offset = UNKNOWN_OFFSET
         self.standing = NEW
         self.batches = BatchSizes()
@@ -166,6 +169,10 @@ class Replica:
         return self.standing is BEHIND
 
     @property
+    def is_at_tail(self) -> bool:
+        return self.standing is IN_SYNC or self.standing is TRUNCATED
+
+    @property
     def lag(self) -> int:
         """Messages between fetch_offset and the last high watermark; 0 while that is unknown."""
         return max(self.high_watermark - self.fetch_offset, 0) if self.high_watermark != UNKNOWN_OFFSET else 0
@@ -208,12 +215,22 @@ class Replica:
         else:
             known = self.high_watermark
             self.standing = NEW if known == UNKNOWN_OFFSET else BEHIND if entry.fetch_offset < known else IN_SYNC
-            if messages and self._unconfirmed_bytes:
-                self._moved_bytes += self._unconfirmed_bytes
-                self._moved_messages += messages
-                if self._moved_bytes > MOST_WEIGHED_BYTES and self._moved_messages > 1:
-                    self._moved_bytes //= 2
-                    self._moved_messages //= 2
+            if messages:
+                self._weigh(messages)
+        self._begin(entry)
+        return gained
+
+    def _weigh(self, messages: int) -> None:
+        """Take by how many messages the offset moved on with what was delivered since the last request."""
+        if self._unconfirmed_bytes:
+            self._moved_bytes += self._unconfirmed_bytes
+            self._moved_messages += messages
+            if self._moved_bytes > MOST_WEIGHED_BYTES and self._moved_messages > 1:
+                self._moved_bytes //= 2
+                self._moved_messages //= 2
+
+    def _begin(self, entry: RequestEntry) -> None:
+        """Take the values of the request, once the replica is classified."""
         self._unconfirmed_bytes = 0
         self.fetch_offset = entry.fetch_offset
         self.leader_epoch = entry.current_leader_epoch
@@ -221,7 +238,6 @@ class Replica:
             self.limit_bytes = entry.partition_max_bytes
             self._wishes()
         self._delivered = False
-        return gained
 
     def asked_again(self) -> bool:
         """Record that the follower wants the same of this partition as before; return True if its standing has
@@ -312,13 +328,13 @@ class Replica:
 
     def replay(self) -> ReplayedEntry:
         """Return the entry that repeats the values forwarded last."""
-        replay, told = self._replay, (self.high_watermark, self.log_start_offset)
-        if replay is None or (replay.high_watermark, replay.log_start_offset) != told:
-            replay = self._replay = ReplayedEntry(*self.key, self.high_watermark, self.log_start_offset)
+        replay, told = self._replay, (self.high_watermark, self.log_start_offset, self.last_stable_offset)
+        if replay is None or replay[2:] != told:
+            replay = self._replay = ReplayedEntry(*self.key, *told)
         return replay
 
     def forget(self) -> None:
         """Drop what was forwarded: an error, a truncation or a leader change made it worthless."""
-        self.high_watermark = self.log_start_offset = UNKNOWN_OFFSET
+        self.high_watermark = self.log_start_offset = self.last_stable_offset = UNKNOWN_OFFSET
         self.replayable = False
         self.standing = NEW

@@ -68,11 +68,12 @@ class Replicas:
     """The replicas of one connection, by (topic, partition)."""
 
     __slots__ = (
-        "_asked_at", "_batch_bytes", "_chosen", "_omitted", "_remembered", "_requests", "behind", "changed",
+        "_asked_at", "_batch_bytes", "_chosen", "_omitted", "_remembered", "_replica", "_requests", "behind", "changed",
         "fetch_version", "gain", "generation", "growth", "known", "new", "not_remembered", "timings",
     )  # fmt: skip
 
-    def __init__(self, selection: Selection, remembered: ReplicaCountLimit) -> None:
+    def __init__(self, selection: Selection, remembered: ReplicaCountLimit, replica: type[Replica] = Replica) -> None:
+        self._replica = replica
         self._chosen = ListedReplicasCache(selection)
         self._remembered = remembered
         self.known: dict[PartitionKey, Replica] = {}
@@ -119,7 +120,7 @@ class Replicas:
             key = (state.topic, state.partition)
             if not self.selects(key) or not self._remembered.admits(len(self)):
                 continue
-            replica = Replica.from_state(state, now)
+            replica = self._replica.from_state(state, now)
             if state.missing_seconds is not None:
                 self._omitted[key] = (replica, now - state.missing_seconds)
                 continue
@@ -266,7 +267,7 @@ class Replicas:
             if not self._remembered.admits(len(self)):
                 self.not_remembered += 1
                 return False
-            replica = Replica(entry, now)
+            replica = self._replica(entry, now)
             replica.suppose(self._batch_bytes.get(entry.topic, 0))
         else:
             self.gain.add(replica.asked(entry, returns=True), now)

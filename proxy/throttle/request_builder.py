@@ -24,7 +24,7 @@ from .work_in_steps import parts
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from protocol.fetch.request import Asked
+    from protocol.fetch.request import Asked, FetchRequest
     from protocol.fetch.response import ReplayedEntry
     from protocol.fetch.walker import RequestEntry
     from protocol.session.requests import PartitionKey, Upstream
@@ -47,7 +47,7 @@ others only the high watermark. 0 would make a leader answer at once (1400 fetch
 class RequestBuilder:
     """Turns one link's decisions into requests to its leader, or into answers."""
 
-    __slots__ = ("_claim", "_replicas", "_session", "_throttle", "_traffic", "beside", "expected_at")
+    __slots__ = ("_claim", "_pending_fetch", "_replicas", "_session", "_throttle", "_traffic", "beside", "expected_at")
 
     def __init__(
         self,
@@ -56,8 +56,10 @@ class RequestBuilder:
         claim: BudgetClaim,
         session: LinkSession,
         traffic: LinkJournal | None,
+        pending_fetch: type[PendingFetch] = PendingFetch,
     ) -> None:
         self._throttle = throttle
+        self._pending_fetch = pending_fetch
         self._replicas = replicas
         self._claim = claim
         self._session = session
@@ -181,7 +183,7 @@ class RequestBuilder:
 
     def _pending(self, demand: Demand, granted: dict[PartitionKey, int], now: float) -> PendingFetch:
         version = demand.request.head.api_version
-        return PendingFetch(self._throttle, self._claim, self._replicas, granted, version, now, self._traffic)
+        return self._pending_fetch(self._throttle, self._claim, self._replicas, granted, version, now, self._traffic)
 
     def _replays(self, omitted: Collection[PartitionKey]) -> list[ReplayedEntry]:
         known = self._replicas.known
@@ -212,21 +214,28 @@ def without_session(demand: Demand, choice: Choice, pending: PendingFetch, max_w
     if asks.as_it_came and not left_out:
         return Forward(None, pending)
     limited = [(entry, limit_bytes) for _, entry, limit_bytes in asks.listed]
-    return Forward(None, pending, _rebuilt(demand, max_wait_ms, entries=limited))
+    return Forward(None, pending, _rebuilt(demand, pending, max_wait_ms, entries=limited))
 
 
 def in_session(demand: Demand, asks: Upstream[Asked], pending: PendingFetch, max_wait_ms: int) -> Forward:
     """Forward a request that belongs to a fetch session or opens one."""
-    if asks.as_it_came and max_wait_ms >= demand.request.max_wait_ms:
+    request = demand.request
+    if asks.as_it_came and max_wait_ms >= request.max_wait_ms and _min_bytes(request, pending) == request.min_bytes:
         return Forward(None, pending)
     asked = [entry._replace(partition_max_bytes=limit_bytes) for _, entry, limit_bytes in asks.listed]
     session = asks.session_id, asks.session_epoch
-    building = _rebuilt(demand, max_wait_ms, asked=asked, session=session, forgotten=asks.forgotten)
+    building = _rebuilt(demand, pending, max_wait_ms, asked=asked, session=session, forgotten=asks.forgotten)
     return Forward(None, pending, building)
+
+
+def _min_bytes(request: FetchRequest, pending: PendingFetch) -> int:
+    """Return for how many bytes the leader may wait. What is granted is there, but may be less than was asked for."""
+    return min(request.min_bytes, 1) if pending.grants else request.min_bytes
 
 
 def _rebuilt(
     demand: Demand,
+    pending: PendingFetch,
     max_wait_ms: int,
     *,
     entries: Sequence[tuple[RequestEntry, int]] = (),
@@ -245,4 +254,5 @@ def _rebuilt(
         builder.add_asked(listed)
         if listed is not asked:
             yield
-    return builder.build(max_wait_ms=max_wait_ms, session=session, forgotten=forgotten)
+    min_bytes = _min_bytes(demand.request, pending)
+    return builder.build(max_wait_ms=max_wait_ms, min_bytes=min_bytes, session=session, forgotten=forgotten)

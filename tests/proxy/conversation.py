@@ -92,7 +92,14 @@ def fetch_frame(
 
 
 def response_entry(
-    topic: str, partition: int, record_bytes: int = 0, *, high_watermark: int = 9, error: int = 0, log_start: int = -1
+    topic: str,
+    partition: int,
+    record_bytes: int = 0,
+    *,
+    high_watermark: int = 9,
+    error: int = 0,
+    log_start: int = -1,
+    stable: int = -1,
 ) -> ResponseEntry:
     """A leader's entry of so many record bytes, as the walker reports it."""
     return ResponseEntry(
@@ -100,6 +107,7 @@ def response_entry(
         partition,
         error,
         high_watermark,
+        stable,
         log_start,
         entry_at=0,
         records_at=ENTRY_BYTES,

@@ -50,18 +50,28 @@ def only(topic: str, bytes_per_second: float = 4 * MIB, partitions: Partitions =
     return Quotas(leader=quota, follower=quota)
 
 
-def session_frame(version: int, request: SessionRequest[Ask], *, max_wait_ms: int = 500) -> bytes:
-    """The follower's frame, as Construct builds it."""
-    head = {"api_key": API_FETCH, "api_version": version, "correlation_id": 7, "client_id": "broker-102", TAGS: []}
+def session_frame(
+    version: int,
+    request: SessionRequest[Ask],
+    *,
+    max_wait_ms: int = 500,
+    min_bytes: int = 1,
+    replica_id: int = 102,
+    isolation_level: int = 0,
+    client_id: str = "broker-102",
+) -> bytes:
+    """The follower's frame, or that of a consumer (-1), as Construct builds it."""
+    head = {"api_key": API_FETCH, "api_version": version, "correlation_id": 7, "client_id": client_id, TAGS: []}
     layout = request_layout(version)
     body: dict[str, Any] = {
-        "replica_id": 102, "max_wait_ms": max_wait_ms, "min_bytes": 1, "max_bytes": 10 * MIB, "isolation_level": 0,
+        "replica_id": replica_id, "max_wait_ms": max_wait_ms, "min_bytes": min_bytes, "max_bytes": 10 * MIB,
+        "isolation_level": isolation_level,
         "session_id": request.session_id, "session_epoch": request.session_epoch,
         "topics": _blocks(request.listed, lambda key: _partition(key[1], request.listed[key])),
         "forgotten_topics_data": _blocks(request.forgotten, itemgetter(1)),
         "rack_id": "", TAGS: [],
     }  # fmt: skip
-    if version >= FIRST_VERSION_WITH_REPLICA_STATE:
+    if version >= FIRST_VERSION_WITH_REPLICA_STATE and replica_id >= 0:
         state = {"replica_id": 102, "replica_epoch": 9, TAGS: []}
         body[TAGS] = bare(member(layout, TAGS)).encoded({"replica_state": state})
     return bytes(request_header(request_header_version(API_FETCH, version)).build(head) + layout.build(body))
@@ -226,7 +236,14 @@ def through(response: SessionResponse, pending: PendingFetch, now: float) -> Ses
     rows = [
         (
             ResponseEntry(
-                *key, read.error_code, read.high_watermark, read.log_start_offset, -ENTRY_BYTES, 0, read.records_size
+                *key,
+                read.error_code,
+                read.high_watermark,
+                -1,
+                read.log_start_offset,
+                -ENTRY_BYTES,
+                0,
+                read.records_size,
             ),
             read.payload if isinstance(read.payload, bytearray) else b"",
         )

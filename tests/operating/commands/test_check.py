@@ -179,7 +179,7 @@ def test_quotas_of_clients_are_shown_with_their_layers(config: Path, sidecar: Si
         "[clients.default]\nproducer_byte_rate = 1048576\n"
         '[clients."etl-*"]\nproducer_byte_rate = "2MiB/s"\nuntil = 2100-01-01T00:00:00Z\n'
         '[clients.free]\nconsumer_byte_rate = "unlimited"\n'
-        '[users."a.b"]\nconsumer_byte_rate = 2048\n'
+        '[users."a.b"]\nconsumer_byte_rate = 2048\ncatch_up_only = true\n'
     )
     result = sidecar("check", "--config", config)
     assert (
@@ -191,7 +191,9 @@ def test_quotas_of_clients_are_shown_with_their_layers(config: Path, sidecar: Si
     )
     assert "\n  free  consumer_byte_rate                  unlimited  (clients.free)\n" in result.output
     assert ": client etl-* producer_byte_rate 2.00 MiB/s (2097152 B/s) -> unlimited\n" in result.output
+    assert re.search(r"\n  users.a.b  consumer_byte_rate +2.00 KiB/s \(2048 B/s\), catch-up only  \(", result.output)
     report = json.loads(sidecar("check", "--config", config, "--json").output)
+    assert [each["catch_up_only"] for each in report["clients"]] == [False, False, True, False]
     assert [(each["client"], each["key"], each["quota_bytes_per_second"]) for each in report["clients"]] == [
         ("etl-*", "producer_byte_rate", 2 * 2**20),
         ("default", "producer_byte_rate", 2**20),

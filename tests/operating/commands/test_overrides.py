@@ -192,6 +192,9 @@ def test_the_newest_wins_and_the_one_below_is_said_to_be_hidden(sidecars: dict[i
         (("producer_byte_rate", "1"), "is of clients: expected --client or --user"),
         (("producer_byte_rate", "1", "--topic", "x"), "is of clients: expected --client or --user"),
         (("producer_byte_rate", "0", "--client", "x"), "expected a rate above 0"),
+        (("catch_up_only", "true", "--client", "x"), "expected consumer_byte_rate in the same section"),
+        (("catch_up_only", "yes", "--client", "x"), "expected true or false"),
+        (("catch_up_only", "true"), "is of clients"),
         ((RATE, "1", "--client", "x"), "unknown key; expected one of producer_byte_rate"),
         ((RATE, "1", "--client", "x", "--peer", "102"), "expected one of them"),
         ((RATE, "1", "--user", "x"), "users.x.leader.replication.throttled.rate: unknown key"),
@@ -219,6 +222,14 @@ def test_a_quota_of_a_client(sidecars: dict[int, OneSidecar]) -> None:
     assert "clients.etl.1-*: producer_byte_rate" in done.output
     assert call("undo", "--last", "--url", url).exit_code == 0
     assert not sidecars[101].watch.current.clients
+
+
+def test_a_rate_for_catching_up_alone(sidecars: dict[int, OneSidecar]) -> None:
+    url = sidecars[101].url
+    done = call("set", "consumer_byte_rate=4,catch_up_only=true", "--client", "mirror", "--url", url)
+    consumer = sidecars[101].watch.current.clients.consumer
+    assert (done.exit_code, consumer.in_words()) == (0, {"mirror": "4 B/s, catch-up only"}), done.output
+    assert "clients.mirror: catch_up_only\n    was  false" in done.output
 
 
 @pytest.mark.parametrize(

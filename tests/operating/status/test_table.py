@@ -87,13 +87,15 @@ def test_quotas_of_clients_are_told() -> None:
         ClientState("consumer", "default", 2.0**20),
         ClientState("consumer", "free", None),
         ClientState("consumer", "users.alice.clients.etl", 2.0**20),
+        ClientState("consumer", "mirror", 2.0**21, 2.0**20, 2.0**19),
     )
     lines = shown(msgspec.structs.replace(page(role), clients=clients))
-    assert lines[-4:] == [
+    assert lines[-5:] == [
         "broker 101, client etl-* as a producer: 1.00 MiB/s of 2.00 MiB/s",
         "broker 101, each other client id as a consumer: 1.00 MiB/s",
         "broker 101, client free as a consumer: unlimited",
         "broker 101, users.alice.clients.etl as a consumer: 1.00 MiB/s",
+        "broker 101, client mirror as a consumer: 1.00 MiB/s of 2.00 MiB/s behind the tail, 512 KiB/s at it",
     ]
     many = tuple(ClientState("producer", str(each), 1.0) for each in range(50))
     assert shown(msgspec.structs.replace(page(role), clients=many))[-1] == "broker 101: 38 more quotas of clients"

@@ -47,19 +47,22 @@ def in_two(items: list[Any]) -> tuple[list[Any], list[Any]]:
 
 def rebuilt_with(frame: bytes, granted: list[tuple[RequestEntry, int]], *, max_wait_ms: int) -> bytes:
     """Added in two parts, which makes no difference."""
-    builder = FetchRequestBuilder(frame, parse_fetch_request(frame))
+    request = parse_fetch_request(frame)
+    builder = FetchRequestBuilder(frame, request)
     for part in in_two(granted):
         builder.add_entries(part)
-    return builder.build(max_wait_ms=max_wait_ms)
+    return builder.build(max_wait_ms=max_wait_ms, min_bytes=request.min_bytes)
 
 
 def session_request(
     frame: bytes, asked: list[Asked], *, forgotten: list[Any], session_id: int, session_epoch: int, max_wait_ms: int
 ) -> bytes:
-    builder = FetchRequestBuilder(frame, parse_fetch_request(frame))
+    request = parse_fetch_request(frame)
+    builder = FetchRequestBuilder(frame, request)
     for part in in_two(asked):
         builder.add_asked(part)
-    return builder.build(max_wait_ms=max_wait_ms, session=(session_id, session_epoch), forgotten=forgotten)
+    session = (session_id, session_epoch)
+    return builder.build(max_wait_ms=max_wait_ms, min_bytes=request.min_bytes, session=session, forgotten=forgotten)
 
 
 def said_replica_id(case: Golden) -> int:

@@ -32,20 +32,22 @@ each_version = pytest.mark.parametrize("version", SUPPORTED_FETCH_VERSIONS)
 
 
 def replayed(version: int) -> st.SearchStrategy[list[ReplayedEntry]]:
-    return st.lists(st.builds(ReplayedEntry, topics_of(version), int32, int64, int64), max_size=8)
+    return st.lists(st.builds(ReplayedEntry, topics_of(version), int32, int64, int64, int64), max_size=8)
 
 
 replays = versions.flatmap(lambda version: st.tuples(st.just(version), replayed(version)))
 
 PARTITION, ERROR, HIGH_WATERMARK, LOG_START = "00000007", "0000", "0000000000000102", "0000000000000003"
-STABLE, ABORTED, PREFERRED, RECORDS = "ffffffffffffffff", "ffffffff", "ffffffff", "00000000"
+ABORTED, PREFERRED, RECORDS = "ffffffff", "ffffffff", "00000000"
+UNKNOWN_STABLE, STABLE = "ffffffffffffffff", "0000000000000101"
 
 
 @each_version
-def test_an_entry_is_as_specified(version: int) -> None:
+@pytest.mark.parametrize(("stable", "written"), [((), UNKNOWN_STABLE), ((0x101,), STABLE)])
+def test_an_entry_is_as_specified(version: int, stable: tuple[int, ...], written: str) -> None:
     """Appendix A.4 of KIP-73's reference: what followers of every age take."""
     expected = PARTITION + ERROR + HIGH_WATERMARK
-    expected += STABLE if version >= 4 else ""
+    expected += written if version >= 4 else ""
     expected += LOG_START if version >= 5 else ""
     expected += ABORTED if 4 <= version < 12 else "00" if version >= 12 else ""
     expected += PREFERRED if version >= 11 else ""
@@ -53,7 +55,7 @@ def test_an_entry_is_as_specified(version: int) -> None:
     topic: str | bytes = "t" if version < 13 else bytes(range(16))
     head = "00017400000001" if version < 12 else "027402" if version == 12 else bytes(range(16)).hex() + "02"
     end = "00" if version >= 12 else ""
-    blocks, data = replayed_topics(version, [ReplayedEntry(topic, 7, 0x102, 3)])
+    blocks, data = replayed_topics(version, [ReplayedEntry(topic, 7, 0x102, 3, *stable)])
     assert (blocks, data) == (1, bytes.fromhex(head + expected + end))
 
 
@@ -98,6 +100,9 @@ def test_what_is_replayed_is_what_is_read(made_up: tuple[int, list[ReplayedEntry
     frame = empty_fetch_response(version, 5, entries)
     rows, head = walk_whole(response_walker(version), frame, body_at(version, frame), len(frame))
     assert [(row.topic, row.partition, row.high_watermark) for row in rows] == [entry[:3] for entry in entries]
+    assert [row.last_stable_offset for row in rows] == [
+        entry.last_stable_offset if version >= 4 else -1 for entry in entries
+    ]
     assert all((row.error_code, row.records_size) == (0, 0) for row in rows)
     assert [row.log_start_offset for row in rows] == [
         entry.log_start_offset if version >= 5 else -1 for entry in entries

@@ -56,6 +56,7 @@ def responses_by_construct(version: int, body: bytes) -> list[tuple[object, ...]
             each.partition_index,
             each.error_code,
             each.high_watermark,
+            each.get("last_stable_offset", -1),
             each.get("log_start_offset", -1),
             *each.records,
         )
@@ -70,7 +71,7 @@ def test_golden_whole_equals_construct(case: Golden) -> None:
     if case.kind == "request":
         assert [row[:5] for row in rows] == requests_by_construct(case.version, case.body)
     else:
-        assert [(*row[:5], *row[6:]) for row in rows] == responses_by_construct(case.version, case.body)
+        assert [(*row[:6], *row[7:]) for row in rows] == responses_by_construct(case.version, case.body)
 
 
 @each_fetch
@@ -132,7 +133,7 @@ def test_responses_equal_construct(made_up: tuple[int, dict[str, Any]]) -> None:
     version, values = made_up
     body = response_layout(version).build(values)
     rows, head = walk_whole(response_walker(version), body, 0, len(body))
-    assert [(*row[:5], *row[6:]) for row in rows] == responses_by_construct(version, body)
+    assert [(*row[:6], *row[7:]) for row in rows] == responses_by_construct(version, body)
     fixed = [name for name in head if not name.endswith("_end")]
     assert {name: head[name] for name in fixed} == {name: values[name] for name in fixed}
     fields = item_struct(item_struct(response_layout(version), "responses"), "partitions").subcons
@@ -271,7 +272,7 @@ def test_rows_name_what_they_hold() -> None:
     assert second.entry_at == first.entry_end
     response = named("fetch-response-v5-two")
     (one, _), _ = walk_whole(response_walker(5), response.body, 0, len(response.body))
-    assert one[:5] == ("orders", 0, 0, 100, 10)
+    assert one[:6] == ("orders", 0, 0, 100, 99, 10)
     assert one.records_at - one.entry_at == 38
 
 

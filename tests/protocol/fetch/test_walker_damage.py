@@ -32,7 +32,7 @@ def by_walker(case: Golden, body: bytes) -> list[tuple[object, ...]] | ProtocolE
         rows, _ = walk_whole(case.walk, body, 0, len(body))
     except ProtocolError as error:
         return error
-    return [row[:5] for row in rows] if case.kind == "request" else [(*row[:5], *row[6:]) for row in rows]
+    return [row[:5] for row in rows] if case.kind == "request" else [(*row[:6], *row[7:]) for row in rows]
 
 
 @settings(max_examples=3000)
@@ -57,7 +57,7 @@ def test_damaged_bodies_in_pieces(case: Golden, changes: list[tuple[str, int, in
         assert isinstance(whole, ProtocolError)
         return
     if end == len(body):
-        assert [row[:5] if case.kind == "request" else (*row[:5], *row[6:]) for row in rows] == whole
+        assert [row[:5] if case.kind == "request" else (*row[:6], *row[7:]) for row in rows] == whole
     else:
         assert isinstance(whole, ProtocolError)
 

@@ -39,7 +39,8 @@ class Wire:
         builder = FetchRequestBuilder(frame, request)
         builder.add_asked(entry._replace(partition_max_bytes=limit) for _, entry, limit in upstream.listed)
         sent = upstream.session_id, upstream.session_epoch
-        self.sent = builder.build(max_wait_ms=request.max_wait_ms, session=sent, forgotten=upstream.forgotten)
+        limits = {"max_wait_ms": request.max_wait_ms, "min_bytes": request.min_bytes}
+        self.sent = builder.build(**limits, session=sent, forgotten=upstream.forgotten)
         taken.answered(0, 77)
         return parse_fetch_request(self.sent)
 

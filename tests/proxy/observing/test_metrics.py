@@ -103,6 +103,7 @@ def client_of_1000_bytes_per_second() -> ClientThrottle:
     assert entity is not None
     connection.charge(entity, 1250, 0.0)
     clients.uplink.charge_client(connection, 3000, 0.0)
+    clients.free_bytes["app"] = 30
     return clients
 
 
@@ -147,6 +148,7 @@ PREFIX = "replication_throttle_"
         (PREFIX + "client_bytes_total", {"entity": "app", "kind": "producer"}, 1250),
         (PREFIX + "listener_limit_bytes_per_second", {}, 5000.0),
         (PREFIX + "listener_client_bytes_total", {}, 3000),
+        (PREFIX + "client_free_bytes_total", {"entity": "app"}, 30),
         (PREFIX + "client_throttle_time_seconds_total", {"entity": "app", "kind": "producer"}, 1.0),
         (PREFIX + "replicas_in_need", {"role": "follower", "need": "under-replicated"}, 0),
         (PREFIX + "deadline_timestamp_seconds", {"role": "leader"}, SOON.timestamp()),

@@ -123,6 +123,12 @@ def test_the_layer_of_each_value_is_told(place: str, key: str, layers: list[str]
     ("text", "problem"),
     [
         ("[clients.a]\nproducer_byte_rate = 0", "clients.a.producer_byte_rate: expected a rate above 0"),
+        ("[clients.a]\nconsumer_byte_rate = 1\ncatch_up_only = 1", "catch_up_only: expected true or false, found 1"),
+        (
+            "[clients.a]\nproducer_byte_rate = 1\ncatch_up_only = true",
+            "clients.a.catch_up_only: expected consumer_byte_rate in the same section, the rate that it is about",
+        ),
+        ("[topics.a]\ncatch_up_only = true", "unknown key"),
         ("[clients.a]\nrequest_percentage = 5", "unknown key; expected one of producer_byte_rate, consumer_byte_rate"),
         ("[clients.a]\nconsumer_byte_rate = { auto = true }", "expected a rate like"),
         ("[clients.web.1]\nconsumer_byte_rate = 1", 'a client name with dots needs quotes: [clients."web.1"]'),
@@ -139,3 +145,43 @@ def test_what_is_refused(text: str, problem: str) -> None:
     with pytest.raises(ConfigurationError) as refused:
         parse_quotas(text.encode())
     assert problem in str(refused.value)
+
+
+CATCH_UP = """
+[clients.default]
+consumer_byte_rate = 2000
+catch_up_only = true
+[clients.etl]
+consumer_byte_rate = 1000
+[users.alice]
+producer_byte_rate = 10
+consumer_byte_rate = 10
+catch_up_only = true
+"""
+
+
+@pytest.mark.parametrize(
+    ("user", "client_id", "traffic", "is_catch_up_only"),
+    [
+        (None, "app", CONSUMER, True),
+        (None, "etl", CONSUMER, False),
+        ("alice", "etl", CONSUMER, True),
+        ("alice", "etl", PRODUCER, False),
+    ],
+)
+def test_catch_up_only_goes_with_the_rate_of_its_section(
+    user: str | None, client_id: str, traffic: ClientTraffic, *, is_catch_up_only: bool
+) -> None:
+    quota = rates(NOW, CATCH_UP).of(traffic).of(user, client_id)
+    assert quota is not None
+    assert quota.catch_up_only is is_catch_up_only
+
+
+def test_a_rate_of_an_override_is_for_all_bytes_unless_it_says_otherwise() -> None:
+    rate = ("clients.default", "consumer_byte_rate", 1)
+    for changes, expected in (([rate], False), ([rate, ("clients.default", "catch_up_only", True)], True)):
+        quota = rates(NOW, CATCH_UP, *changes).consumer.of(None, "app")
+        assert quota is not None
+        assert (quota.bytes_per_second, quota.catch_up_only) == (1, expected)
+    with pytest.raises(ConfigurationError, match="expected consumer_byte_rate in the same section"):
+        rates(NOW, CATCH_UP, ("clients.default", "catch_up_only", True))

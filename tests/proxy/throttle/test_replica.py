@@ -129,4 +129,4 @@ def test_what_is_replayed_is_what_was_forwarded_last() -> None:
     replica = known(high_watermark=150)
     assert replica.replay() is replica.replay()
     replica.answered(high_watermark=160, log_start_offset=8)
-    assert replica.replay() == ("t", 0, 160, 8)
+    assert replica.replay() == ("t", 0, 160, 8, UNKNOWN_OFFSET)

@@ -1,0 +1,49 @@
+"""Which link decides a consumer's Fetches on one connection: that of its quota, if only catching up counts.
+
+    quota with catch_up_only ──▶ a link of the entity's throttle     read whole, held or changed, as a follower's
+    any other, or none ────────▶ the role's link, which decides followers' Fetches alone
+
+A link refuses a fetch session that it has not begun, or whose throttle is lifted, and the consumer begins another one
+at once. So a session from which partitions were left out never goes on at the broker as it is. Pure.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from protocol.fetch.consumer import ConsumerFetch
+
+    from ..relay.in_flight import InFlightRequests
+    from ..throttle.consumers import CatchUpThrottle
+
+
+class ConsumerDecider:
+    """The choice for one connection."""
+
+    __slots__ = ("_exchange", "_throttle")
+
+    def __init__(self, exchange: InFlightRequests) -> None:
+        self._exchange = exchange
+        self._throttle: CatchUpThrottle | None = None
+
+    @property
+    def has_session(self) -> bool:
+        """True if the consumer's fetch session may be one that only a link can go on with, or refuse."""
+        return self._throttle is not None
+
+    def decides(self, throttle: CatchUpThrottle | None, fetch: ConsumerFetch) -> bool:
+        """Return True if the reader is to decide this Fetch, and have it do so by the right link. `throttle`: of the
+        consumer's quota; None: all bytes count, or none."""
+        before = self._throttle
+        if throttle is before or (throttle is None and not fetch.session.is_full):
+            return before is not None
+        self.decide_by(throttle, reads_committed=fetch.reads_committed)
+        return throttle is not None
+
+    def decide_by(self, throttle: CatchUpThrottle | None, *, reads_committed: bool = False) -> None:
+        """Have Fetches decided by a new link of `throttle`; None: by the role's."""
+        self._throttle, link = throttle, self._exchange.link
+        if throttle is not None:
+            link = throttle.link(link.peer, leader=link.translator.leader, reads_committed=reads_committed)
+        self._exchange.decide_by(link)
