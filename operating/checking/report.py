@@ -1,9 +1,9 @@
 """The report of ``check``, as JSON and in lines. Pure but for the store of overrides and the kept starts.
 
 Of a rate that sets itself it says above all by when catch-up is to end. A `within` counts from when the sidecar first
-read it, which the sidecar keeps where an operator may not be able to look: no time is told but one that the sidecar
-goes by; where it is not known here, that is what is said. Invariants: both forms say the same; the layer that is shown
-is the one that `proxy.quotas.effective` goes by.
+read it, which the sidecar keeps where an operator may not be able to look: no time is shown but one that the sidecar
+uses; where it is not known here, the report says so. Invariants: both forms say the same; the layer that is shown is
+the one that `proxy.quotas.effective` uses.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from proxy.quota_files.quota_file import kept_starts
 from proxy.quotas import QuotaFile, RoleQuota, advise, changes_ahead, effective, format_bytes, format_rate
 from proxy.quotas.client_rates import format_client_rate
 from proxy.quotas.names import DEFAULT
-from proxy.quotas.override import LISTENER, active, layers_of, said
+from proxy.quotas.override import LISTENER, active, layer_values, layers_of
 from proxy.quotas.priorities import DEFAULT_PRIORITIES
 from proxy.quotas.sections import LISTENER_RATE, ClientTraffic
 from proxy.roles import Role
@@ -263,7 +263,7 @@ def _override_line(override: Override) -> str:
 
 def layer_report(quota_file: QuotaFile, broker_id: int, now: datetime, place: str, key: str) -> Json:
     """Return the layer of an effective value, when it ends, and what an override hides."""
-    effective, *below = said(quota_file, broker_id, now, place, key)
+    effective, *below = layer_values(quota_file, broker_id, now, place, key)
     hides = below[0] if below and effective.layer.startswith(OVERRIDE) else None
     return {
         "layer": layer_name(effective.layer),

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from ..logs.log import Log
     from ..quota_files.reload import QuotaWatch
-    from ..quotas.override import Override, Overrides, Said, Selector
+    from ..quotas.override import LayerValue, Override, Overrides, Selector
 
 IN_FORCE_SECONDS = 1.0
 """The longest wait of an answer until both roles hold to a change; it takes a turn or two of the loop."""
@@ -153,14 +153,14 @@ class OverrideKeeper:
         if self.problem is not None:
             raise ConfigurationError(f"{self.problem}: no override can be changed until this file is moved away")
         keys = list(dict.fromkeys(keys))
-        before = [self._watch.said(*key)[0] for key in keys]
+        before = [self._watch.layer_values(*key)[0] for key in keys]
         _, overrides = await in_thread(edit, self._path, self._broker_id, change, limiter=self._threads)
         await self._watch.put_overrides(overrides)
         self._changes.notify()
         with trio.move_on_after(IN_FORCE_SECONDS):
             while not self._in_force():  # noqa: ASYNC110 - a turn or two of the loop, and nothing tells
                 await trio.sleep(LOOK_SECONDS)
-        return _effects(keys, before, [self._watch.said(*key)[0] for key in keys]), self._in_force()
+        return _effects(keys, before, [self._watch.layer_values(*key)[0] for key in keys]), self._in_force()
 
     def _tell(self, overrides: Overrides, action: str, by: str | None) -> None:
         for each in overrides:
@@ -176,7 +176,9 @@ class OverrideKeeper:
             self._record(each, action, by)
 
 
-def _effects(keys: Iterable[tuple[str, str]], before: Iterable[Said], after: Iterable[Said]) -> list[Effect]:
+def _effects(
+    keys: Iterable[tuple[str, str]], before: Iterable[LayerValue], after: Iterable[LayerValue]
+) -> list[Effect]:
     return [
         Effect(place, key, old.value, old.layer, new.value, new.layer, new.until)
         for (place, key), old, new in zip(keys, before, after, strict=True)

@@ -123,7 +123,7 @@ def _written(override: Override, watch: QuotaWatch) -> dict[str, Any]:
     """Return the override with the layers' word on each of its changes: `says` is its own, `hides` the next."""
     changes = []
     for change in override.changes:
-        layers = watch.said(change.place, change.key)
+        layers = watch.layer_values(change.place, change.key)
         at = next((n for n, each in enumerate(layers) if each.layer.startswith(f"override {override.id}:")), None)
         hidden = None if at is None else layers[at + 1]
         changes.append(

@@ -70,7 +70,7 @@ def upcoming_of(quota_file: QuotaFile, broker_id: int, now: datetime) -> Change 
     return next(changes_ahead(quota_file, broker_id, now, moments=_MOMENTS_AHEAD), None)
 
 
-def told(worked: WorkedOut) -> dict[str, object]:
+def log_fields(worked: WorkedOut) -> dict[str, object]:
     """Return the fields of a log line."""
     rates = {**_rates(worked.before, suffix="_before"), **_rates(worked.quotas)}
     return {"hash": worked.quotas.hash, "changed": sorted(worked.changes), **rates}

@@ -23,9 +23,9 @@ from ..errors import ConfigurationError
 from ..files.reading import answers
 from ..files.watching import follow, is_mounted_alone
 from ..quotas import Change, QuotaFile, Quotas, RateStarts, effective
-from ..quotas.override import layers_of, said
+from ..quotas.override import layer_values, layers_of
 from ..threads import in_thread
-from .effective_quotas import Source, WorkedOut, start_with, told, upcoming_of, work_out
+from .effective_quotas import Source, WorkedOut, log_fields, start_with, upcoming_of, work_out
 from .override_store import NOTHING_LOADED, Loaded, load
 from .quota_file import WrittenQuotas, read_quotas_file
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ..logs.log import Log
-    from ..quotas.override import Override, PlacedValue, Said
+    from ..quotas.override import LayerValue, Override, PlacedValue
 
 _MAX_SLEEP_SECONDS = 30.0
 """An `until` is of the wall clock, which may be set while the task sleeps, so it wakes at least this often."""
@@ -177,21 +177,23 @@ class QuotaWatch:
         await trio.lowlevel.checkpoint_if_cancelled()
         return self._current
 
-    def said(self, place: str, key: str) -> list[Said]:
+    def layer_values(self, place: str, key: str) -> list[LayerValue]:
         """Return what the layers say of a key now, the effective value first (`proxy.quotas.override`)."""
-        return said(self._file, self._broker_id, self._clock(), place, key)
+        return layer_values(self._file, self._broker_id, self._clock(), place, key)
 
-    def overridden(self) -> Iterator[tuple[Override, list[tuple[PlacedValue, Said, Said]]]]:
+    def overridden(self) -> Iterator[tuple[Override, list[tuple[PlacedValue, LayerValue, LayerValue]]]]:
         """Yield each override in force with those of its first changes that are effective: the change, its word, and
         what it hides."""
         now = self._clock()
         for override in self.overrides:
             if override.is_active(now):
-                said = ((each, self.said(each.place, each.key)) for each in override.changes[:MOST_CHANGES_SHOWN])
+                found = (
+                    (each, self.layer_values(each.place, each.key)) for each in override.changes[:MOST_CHANGES_SHOWN]
+                )
                 own = f"override {override.id}:"
                 yield (
                     override,
-                    [(each, layers[0], layers[1]) for each, layers in said if layers[0].layer.startswith(own)],
+                    [(each, layers[0], layers[1]) for each, layers in found if layers[0].layer.startswith(own)],
                 )
 
     async def put_overrides(self, overrides: Sequence[Override]) -> None:
@@ -292,7 +294,8 @@ class QuotaWatch:
         for override in self.overrides:
             for change in override.changes if override.is_active(now) else ():
                 was, is_now = (
-                    said(each, self._broker_id, now, change.place, change.key)[0].value for each in (before, quota_file)
+                    layer_values(each, self._broker_id, now, change.place, change.key)[0].value
+                    for each in (before, quota_file)
                 )
                 if was != is_now:
                     told = {"override": override.id, "label": override.label, "until": override.until}
@@ -313,7 +316,7 @@ class QuotaWatch:
     def _swap(self, quota_file: QuotaFile, worked: WorkedOut, reason: str, *, came_back: bool = False) -> ReloadOutcome:
         self._worked_out_at = worked.at
         if worked.changes or came_back:
-            self._log.info("quotas_reloaded", path=str(self._path), reason=reason, **told(worked))
+            self._log.info("quotas_reloaded", path=str(self._path), reason=reason, **log_fields(worked))
         self._file = quota_file
         self.starts.take(worked.start_keys, worked.at)
         if worked.quotas is not worked.before:

@@ -11,10 +11,10 @@ A place is written like a section of quotas.toml:
     listener          everything that leaves through the ingress, with the key `rate`
     mode              with the key `enforce`
 
-`said` finds the layer of an effective value, and the values that it hides. Pure; time is an argument. Invariants: the
-first that `said` returns is what `rules.effective` makes of the same layers; an `Override` that `validated` returns is
-one that `layer_of` turns into sections; undoing an override leaves every other one as it is; overrides that have ended
-are dropped at each change.
+`layer_values` finds the layer of an effective value, and the values that it hides. Pure; time is an argument.
+Invariants: the first that `layer_values` returns is what `rules.effective` makes of the same layers; an `Override` that
+`validated` returns is one that `layer_of` turns into sections; undoing an override leaves every other one as it is;
+overrides that have ended are dropped at each change.
 """
 
 from __future__ import annotations
@@ -235,8 +235,8 @@ def undone(overrides: Overrides, selector: Selector, now: datetime) -> Overrides
     return tuple(each for each in left if each.id not in gone)
 
 
-class Said(NamedTuple):
-    """One layer's word on a key at a place."""
+class LayerValue(NamedTuple):
+    """The value of a key at a place in one layer."""
 
     value: str
     """The value as people read it: ``10.00 MiB/s (10485760 B/s)``, or the listed partitions."""
@@ -245,17 +245,17 @@ class Said(NamedTuple):
     until: datetime | None = None
 
 
-def said(quota_file: QuotaFile, broker_id: int, now: datetime, place: str, key: str) -> list[Said]:
-    """Return what the layers say of `key` at `place` (`proxy.quotas.override`), the effective value first. What
-    comes after it is hidden by it; the last one is what holds where no layer says anything."""
+def layer_values(quota_file: QuotaFile, broker_id: int, now: datetime, place: str, key: str) -> list[LayerValue]:
+    """Return the values of `key` at `place` in all layers that have one, the effective value first. It hides those
+    after it; the last one is the default."""
     if key in _CLIENT_KEYS:
         entity, found = parse_place(place), in_order(_CLIENT_KEYS[key], quota_file.layers, now)
         sections = [section for each, section in found if entity is not None and each.counts_for(entity)]
     else:
         of_layers = (_section(layer, broker_id, now, place, key) for layer in quota_file.layers)
         sections = [section for section in of_layers if section is not None]
-    told = [Said(_in_words(each, key, broker_id), each.path, each.until) for each in sections]
-    return [*told, Said(_default(place, key), DEFAULT_LAYER)]
+    told = [LayerValue(_in_words(each, key, broker_id), each.path, each.until) for each in sections]
+    return [*told, LayerValue(_default(place, key), DEFAULT_LAYER)]
 
 
 def _section(layer: Layer, broker_id: int, now: datetime, place: str, key: str) -> Section | None:

@@ -143,7 +143,7 @@ class DeadlineRate:
         self._is_late = self._is_late or is_over
 
 
-def about(standing: Standing, need: Need) -> str:
+def describe(standing: Standing, need: Need) -> str:
     """Return a description without the rate."""
     by = f"{need.finish_by:%Y-%m-%d %H:%M:%S} UTC"
     late = f"too late: more than the maximum rate is needed to end by {by}"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from .auto_rate import AutoRate
 from .choice import Choice, HeldBy
-from .deadline_rate import EXACTNESS, SETTLED_SECONDS, DeadlineRate, Need, Standing, about
+from .deadline_rate import EXACTNESS, SETTLED_SECONDS, DeadlineRate, Need, Standing, describe
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -71,7 +71,7 @@ class RoleRate:
         return Choice(
             _settled(source, wanted, held),
             held_by,
-            about(need.standing, need),
+            describe(need.standing, need),
             need.finish_by,
             need.bytes_per_second,
             late=need.standing is Standing.LATE,

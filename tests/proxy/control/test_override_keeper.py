@@ -146,7 +146,10 @@ REFUSED = [
     ({"changes": []}, "changes: expected 1 to"),
     ({"changes": [{"place": "broker", "key": "leader.rate", "value": 1}]}, "unknown key"),
     ({"changes": [{"place": "broker", "key": RATE, "value": "5 apples"}]}, RATE),
-    ({"changes": [{"place": "brokers.7", "key": RATE, "value": 1}]}, "place: expected broker, mode, peers.ID"),
+    (
+        {"changes": [{"place": "brokers.7", "key": RATE, "value": 1}]},
+        "place: expected broker, mode, listener, peers.ID",
+    ),
     ({"changes": [{"place": "peers.x", "key": RATE, "value": 1}]}, "peers"),
     ({"changes": [{"place": "topics.a/b", "key": RATE, "value": 1}]}, "topics"),
     ({"changes": [{"place": "mode", "key": "enforce", "value": "no"}]}, "expected true or false"),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from proxy.errors import ConfigurationError
-from proxy.quotas.override import Override, PlacedValue, layer_of, said, validated
+from proxy.quotas.override import Override, PlacedValue, layer_of, layer_values, validated
 from proxy.quotas.reading import MOST_CLIENTS, parse_quotas
 from proxy.quotas.rules import effective
 from proxy.quotas.sections import ClientTraffic
@@ -114,7 +114,7 @@ def test_overrides_go_before_the_file(change: tuple[str, str, Any], client_id: s
     ],
 )
 def test_the_layer_of_each_value_is_told(place: str, key: str, layers: list[str]) -> None:
-    told = said(parse_quotas(FILE.encode()), 101, NOW, place, key)
+    told = layer_values(parse_quotas(FILE.encode()), 101, NOW, place, key)
     assert [each.layer for each in told] == layers
     assert told[-1].value == "unlimited"
 

@@ -13,7 +13,7 @@ from operating.commands.set import changes
 from operating.quota_words import differences
 from proxy.errors import ConfigurationError, InvalidValueError
 from proxy.quotas.advice import advise
-from proxy.quotas.override import Override, PlacedValue, Said, layer_of, said, validated
+from proxy.quotas.override import LayerValue, Override, PlacedValue, layer_of, layer_values, validated
 from proxy.quotas.reading import parse_quotas
 from proxy.quotas.rules import changes_ahead, effective
 from proxy.roles import Role
@@ -59,10 +59,10 @@ def test_the_rate_that_holds(quota_file: QuotaFile, now: datetime, rate: float) 
 
 def test_the_layers_that_say_it_and_the_change_ahead() -> None:
     quota_file = file('[listener]\nrate = "80MiB/s"', override("5MiB/s", LATER))
-    assert said(quota_file, 101, NOW, "listener", "rate") == [
-        Said("5.00 MiB/s (5242880 B/s)", "override abcd: listener", LATER),
-        Said("80.00 MiB/s (83886080 B/s)", "listener"),
-        Said("unlimited", "default"),
+    assert layer_values(quota_file, 101, NOW, "listener", "rate") == [
+        LayerValue("5.00 MiB/s (5242880 B/s)", "override abcd: listener", LATER),
+        LayerValue("80.00 MiB/s (83886080 B/s)", "listener"),
+        LayerValue("unlimited", "default"),
     ]
     change = next(changes_ahead(quota_file, 101, NOW))
     assert (change.at, differences(change.before, change.after)) == (

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from proxy.errors import ConfigurationError
 from proxy.quotas.client_entity import ClientEntity, parse_place
 from proxy.quotas.client_rates import TrafficRates, client_rates
-from proxy.quotas.override import Override, PlacedValue, layer_of, said, validated
+from proxy.quotas.override import Override, PlacedValue, layer_of, layer_values, validated
 from proxy.quotas.reading import parse_quotas
 from proxy.quotas.rules import effective
 from proxy.quotas.sections import ClientTraffic, Layer, Section
@@ -158,13 +158,13 @@ def test_the_layer_of_an_override_is_told(place: str) -> None:
     entity = parse_place(place)
     assert entity is not None
     assert effective(quota_file, 101, NOW).clients.producer.sections[entity] == 7
-    told = said(quota_file, 101, NOW, place, "producer_byte_rate")
+    told = layer_values(quota_file, 101, NOW, place, "producer_byte_rate")
     assert (told[0].value, told[0].layer.startswith("override abcd: users.")) == ("7 B/s", True)
 
 
 def test_a_default_in_an_override_hides_no_section_of_a_name() -> None:
     quota_file = replace(parse_quotas(FILE.encode()), overrides=(override("users.default.clients.default", 7),))
-    told = said(quota_file, 101, NOW, "users.alice.clients.etl", "producer_byte_rate")
+    told = layer_values(quota_file, 101, NOW, "users.alice.clients.etl", "producer_byte_rate")
     assert [each.layer for each in told[:3]] == [
         "users.alice.clients.etl",
         "users.alice",
