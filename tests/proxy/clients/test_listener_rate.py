@@ -12,6 +12,7 @@ import trio
 
 from protocol.wire.framing import with_length
 from proxy.clients.throttle import ClientThrottle
+from proxy.config.settings import Policy
 from proxy.quotas import Quotas, RoleQuota
 from proxy.roles import Role
 from proxy.statistics.counters import RoleStatistics
@@ -40,12 +41,12 @@ def clock() -> MockClock:
 class Listener:
     """The ingress of one broker, whose clients and followers have a rate together."""
 
-    def __init__(self, rate: float = RATE, *, enforce: bool = True) -> None:
+    def __init__(self, rate: float = RATE, *, enforce: bool = True, policy: Policy = Policy.STRICT) -> None:
         self.quotas = Quotas(leader=RoleQuota.of_every_topic(math.inf), listener_bytes_per_second=rate, enforce=enforce)
         statistics = RoleStatistics()
-        self.clients = ClientThrottle(settings(), self.quotas, 0.0, statistics)
+        self.clients = ClientThrottle(settings(policy), self.quotas, 0.0, statistics)
         self.throttle = RoleThrottle(
-            Role.LEADER, settings(), quotas=self.quotas, statistics=statistics, now=0.0, above=self.clients.uplink
+            Role.LEADER, settings(policy), quotas=self.quotas, statistics=statistics, now=0.0, above=self.clients.uplink
         )
 
     def change(self, rate: float) -> None:
@@ -79,8 +80,9 @@ async def test_a_consumer_without_a_quota_is_told_and_muted(clock: MockClock, ve
         assert trio.current_time() - began == pytest.approx(0.6 - BURST, abs=0.1)
 
 
-async def test_a_follower_is_never_muted_and_has_what_consumers_leave(clock: MockClock) -> None:
-    listener = Listener()
+@pytest.mark.parametrize("policy", Policy)
+async def test_a_follower_is_never_muted_and_has_what_consumers_leave(clock: MockClock, policy: Policy) -> None:
+    listener = Listener(policy=policy)
     async with listener.connected() as consumer, listener.connected() as follower, listener.connected() as behind:
         for wire, offset in ((follower, 10**6), (behind, 1)):
             await wire.exchange({T0: offset}, answer([entry(0)]))
