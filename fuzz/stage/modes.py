@@ -67,7 +67,12 @@ MODES = {
     mode.name: mode
     for mode in (
         Mode("none", "no quotas: frames pass unread", "# no quotas\n"),
-        Mode("quotas", f"everything throttled to {LOW}", f"[brokers.default]\n{_EVERYTHING}", versions=(6, 12)),
+        Mode(
+            "quotas",
+            f"everything throttled to {LOW}, consumers and followers together too",
+            f'[brokers.default]\n{_EVERYTHING}[listener]\nrate = "{LOW}"\n',
+            versions=(6, 12),
+        ),
         Mode("observe", f"{LOW}, enforce = false", f"[brokers.default]\n{_EVERYTHING}[mode]\nenforce = false\n"),
         Mode("kip73", f"{LOW}, policy kip73: answers are gathered", f"[brokers.default]\n{_EVERYTHING}", "kip73"),
         Mode("journal", "no quotas, a journal is kept", "# no quotas\n", journal=True, versions=(5, 11)),
