@@ -2,7 +2,8 @@
 
     replication in sync, and what nobody can tell   never delayed, charged
     responses to consumers                          charged; told and muted while all of this is more than the rate
-    catch-up                                        what is left, at once: the node is above the leader role's budget
+    catch-up                                        what is left, at once: the node is above the leader role's budget,
+                                                    and above those of consumers with `catch_up_only`
 
 The relay counts what it writes, however it does so (spliced, encrypted, not understood). Whenever bytes are asked for
 or charged, the counter tells what has left besides what was charged here: so the byte path does nothing for this node,

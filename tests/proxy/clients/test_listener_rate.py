@@ -10,10 +10,13 @@ from typing import TYPE_CHECKING
 import pytest
 import trio
 
+from protocol.fetch.request import parse_fetch_request
 from protocol.wire.framing import with_length
 from proxy.clients.throttle import ClientThrottle
 from proxy.config.settings import Policy
 from proxy.quotas import Quotas, RoleQuota
+from proxy.quotas.client_entity import ClientEntity
+from proxy.quotas.client_rates import NO_CLIENT_RATES, ClientRates, TrafficRates
 from proxy.roles import Role
 from proxy.statistics.counters import RoleStatistics
 from proxy.throttle.role_throttle import RoleThrottle
@@ -41,8 +44,20 @@ def clock() -> MockClock:
 class Listener:
     """The ingress of one broker, whose clients and followers have a rate together."""
 
-    def __init__(self, rate: float = RATE, *, enforce: bool = True, policy: Policy = Policy.STRICT) -> None:
-        self.quotas = Quotas(leader=RoleQuota.of_every_topic(math.inf), listener_bytes_per_second=rate, enforce=enforce)
+    def __init__(
+        self,
+        rate: float = RATE,
+        *,
+        enforce: bool = True,
+        policy: Policy = Policy.STRICT,
+        clients: ClientRates = NO_CLIENT_RATES,
+    ) -> None:
+        self.quotas = Quotas(
+            leader=RoleQuota.of_every_topic(math.inf),
+            listener_bytes_per_second=rate,
+            clients=clients,
+            enforce=enforce,
+        )
         statistics = RoleStatistics()
         self.clients = ClientThrottle(settings(policy), self.quotas, 0.0, statistics)
         self.throttle = RoleThrottle(
@@ -96,6 +111,25 @@ async def test_a_follower_is_never_muted_and_has_what_consumers_leave(clock: Moc
         await behind.asked()
         # 0.6 s of the rate less the bucket's first 0.05 s, and 0.05 s until it opens.
         assert trio.current_time() - began == pytest.approx(0.6, abs=0.12)
+
+
+async def test_a_consumer_that_catches_up_comes_last_and_is_not_muted(clock: MockClock) -> None:
+    """Its quota has `catch_up_only`: it takes turns with followers that are behind, after consumers at the tail."""
+    mirror = ClientEntity(None, "broker-102-fetcher-0")  # of every request that `Wire.ask` sends
+    rates = ClientRates(consumer=TrafficRates({mirror: 100.0 * MB}, frozenset({mirror})))
+    listener = Listener(clients=rates)
+    async with listener.connected() as consumer, listener.connected() as behind, listener.connected() as follower:
+        for wire, replica_id in ((behind, -1), (follower, 102)):
+            await wire.exchange({T0: 1}, answer([entry(0)]), replica_id=replica_id)
+        assert await fetched(consumer, int(0.6 * RATE)) > 0
+        began = trio.current_time()
+        for wire, replica_id in ((behind, -1), (follower, 102)):
+            await wire.ask({T0: 1}, max_wait_ms=5000, replica_id=replica_id)
+        for wire in (behind, follower):
+            (asked,) = parse_fetch_request(await wire.asked()).entries
+            assert asked.partition_max_bytes <= 0.05 * RATE
+        assert trio.current_time() - began == pytest.approx(0.62, abs=0.12)
+        assert len(listener.clients.uplink.turns._claims) == 4
 
 
 async def test_without_a_rate_nothing_is_looked_at_and_a_change_ends_a_mute(clock: MockClock) -> None:
