@@ -109,7 +109,7 @@ class StrictBudget(BudgetNode):
         bucket = self._bucket
         return max(bucket.piece_bytes, min(bucket.rate * claim.fetcher.absence_seconds, bucket.gate_bytes))
 
-    def take(self, claim: Claim, granted: int, now: float) -> None:
+    def reserve(self, claim: Claim, granted: int, now: float) -> None:
         del now
         self._bucket.reserve(granted, beside_burst=granted - self.turns.serve(claim, granted))
 
@@ -187,7 +187,7 @@ class Kip73Budget(BudgetNode):
         del claim, now
         return True
 
-    def take(self, claim: Claim, granted: int, now: float) -> None:
+    def reserve(self, claim: Claim, granted: int, now: float) -> None:
         """Reserve nothing, as the broker does not either."""
 
     def seconds_until_turn(self, claim: Claim, now: float) -> float:

@@ -103,7 +103,7 @@ class BudgetPath:
         total = sum(grants)
         self.fetcher.granted(total, now)
         for claim in self.trunk:
-            claim.budget.take(claim, total, now)
+            claim.budget.reserve(claim, total, now)
         if branches:
             self._take_of_branches(grants, branches, now)
         if len(self.trunk) > 1 or self._asked:
@@ -170,7 +170,7 @@ class BudgetPath:
             if branch is not None and size:
                 of_branches[branch] = of_branches.get(branch, 0) + size
         for branch, size in of_branches.items():
-            branch.budget.take(branch, size, now)
+            branch.budget.reserve(branch, size, now)
 
     def settle(self, *, reserved: int, used: int, now: float, branches: Iterable[tuple[Claim, int, int]] = ()) -> None:
         """Settle grants of `reserved` bytes that moved `used`; 0 reserved for traffic that needs no grant.

@@ -288,7 +288,7 @@ class BudgetNode(ABC):
         now may be lost."""
 
     @abstractmethod
-    def take(self, claim: Claim, granted: int, now: float) -> None:
+    def reserve(self, claim: Claim, granted: int, now: float) -> None:
         """Reserve `granted` bytes of the room, to be settled."""
 
     @abstractmethod

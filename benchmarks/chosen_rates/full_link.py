@@ -128,7 +128,7 @@ class Catching:
         self.moved_bytes += granted // MOVED_BATCH_BYTES * MOVED_BATCH_BYTES
 
     def look(self, now: float) -> None:
-        times = LatencySample({_FOLLOWER: self._timings.take(now)})
+        times = LatencySample({_FOLLOWER: self._timings.take_sample(now)})
         self._choose(self._signals.read(times, now, at_least=self._is_at_least, host=None), now)
         self._is_pressed = self._was_pressed = False
 

@@ -56,7 +56,7 @@ class Guard:
         self._around_at = now + self._allowed_seconds
         """The time at which traffic will be led around, unless an answer comes before."""
 
-    def take(self, answer: Answer | None, now: float) -> bool:
+    def process_answer(self, answer: Answer | None, now: float) -> bool:
         """Process the answer to a question; None: the question is still open. Return whether the way has changed."""
         self._around_at += max(now - self._looked_at - _MOST_COUNTED_SECONDS, 0.0)
         self._looked_at = max(now, self._looked_at)
@@ -71,7 +71,7 @@ class Guard:
         return self.way is Way.AROUND and (answer is Answer.READY or waited) and self._go(Way.THROUGH)
 
     def patience_seconds(self, now: float) -> float:
-        """Return for how long to wait for an answer before the next `take`."""
+        """Return for how long to wait for an answer before the next `process_answer`."""
         return LOOK_SECONDS if self.way is Way.AROUND else min(max(self._around_at - now, 0.0), LOOK_SECONDS)
 
     def silent_seconds(self, now: float) -> float:

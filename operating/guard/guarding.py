@@ -112,7 +112,7 @@ class Guarding:
             answered = questions.wait(guard.patience_seconds(time.monotonic()))
             answer, now = (None, time.monotonic()) if answered is None else answered
             silent = guard.silent_seconds(now)
-            news = guard.take(answer, now)
+            news = guard.process_answer(answer, now)
             if news:
                 event = "guard_sidecar_silent" if guard.way is Way.AROUND else "guard_through"
                 say(event, broker=self._broker, silent_seconds=round(silent, 2))
@@ -149,7 +149,7 @@ class Guarding:
         if now >= self._prove_at:
             self._prover.start()
             self._prove_at = now + PROVE_SECONDS
-        proof = self._prover.take()
+        proof = self._prover.take_proof()
         if proof is None:
             return False
         self._proof = proof

@@ -79,7 +79,7 @@ class Prover:
         self.pending = True
         threading.Thread(target=self._run, args=(self._number,), name="proof", daemon=True).start()
 
-    def take(self) -> Proof | None:
+    def take_proof(self) -> Proof | None:
         """Return what came of it, once."""
         while not self._proofs.empty():
             number, proof = self._proofs.get()

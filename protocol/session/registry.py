@@ -102,7 +102,7 @@ class FetchSessions(Generic[E]):
         known.used_at = now
         known.busy = True
         self._known.move_to_end(known.key)
-        known.session.take(request)
+        known.session.merge_request(request)
         # While a long request is taken the session may be ended by others.
         if self.is_current(known):
             self._count(known, len(known.session.partitions))

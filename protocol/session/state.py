@@ -1,6 +1,6 @@
 """One fetch session, translated: the follower's at one end, at the other the leader's, which the sidecar owns.
 
-    follower's request ─▶ take ─▶ forward ─▶ what goes to the leader     the epochs of both ends move on
+    follower's request ─▶ merge_request ─▶ forward ─▶ what goes to the leader     the epochs of both ends move on
                                └▶ skip                                   only the follower's does
 
 Both ends have the same session id; their epochs differ as soon as one request was answered here. Kept are the
@@ -95,7 +95,7 @@ class FetchSession(Generic[E]):
             self.partitions, self._absent, self._lowered, self._unsent, self._unforgotten,
         )  # fmt: skip
 
-    def take(self, request: SessionRequest[E]) -> None:
+    def merge_request(self, request: SessionRequest[E]) -> None:
         """Merge what the follower lists and forgets, in the leader's order: what is both is forgotten."""
         partitions = self.partitions
         added = {key for key in request.listed if key not in partitions and key not in self._unforgotten}

@@ -71,7 +71,7 @@ class SessionTranslator(Generic[E]):
         request: SessionRequest[E] = SessionRequest(session.version, {}, session.session_id, session.follower_epoch)
         return Translation(self._sessions, self, request, known=known, now=now)
 
-    def take(self, request: SessionRequest[E], now: float) -> Translation[E] | LocalAnswer:
+    def translate(self, request: SessionRequest[E], now: float) -> Translation[E] | LocalAnswer:
         """Process the follower's next request: to be decided, perhaps after a while, or to be answered with an
         error."""
         sessions = self._sessions
@@ -92,7 +92,7 @@ class SessionTranslator(Generic[E]):
         return LocalAnswer(FETCH_SESSION_ID_NOT_FOUND, NO_SESSION_ID)
 
     def may_relay(self, session_id: int, session_epoch: int) -> bool:
-        """Return True if a request may pass unseen, as long as nothing can be throttled; `take` it if not.
+        """Return True if a request may pass unseen, as long as nothing can be throttled; `translate` it if not.
 
         Not if its session is translated, or was until it ended here; nor if the connection begins in the middle of a
         session: the process before this one may have translated that.

@@ -141,7 +141,7 @@ class HandOver:
             await self._decided.wait()
         return self._draining.begun.is_set()
 
-    async def take(self, hold: Hold, go_on: GoOn) -> None:
+    async def take_connections(self, hold: Hold, go_on: GoOn) -> None:
         """Take every connection of the process before this one, until that process is gone. `hold` runs a connection
         like one that was accepted from its source, and closes it if that fails.
 

@@ -187,7 +187,7 @@ class Writer:
         if missing:
             segment.write(self._encoded(event(Kind.DROPPED, batch.tick, lines=missing)))
         for block in batch.blocks:
-            for traffic in block.take(self._rest):
+            for traffic in block.traffic_lines(self._rest):
                 segment.write(encode_traffic(self._origin, traffic, batch.first_time, self._rest))
         for line in batch.events:
             segment.write(self._encoded(line))

@@ -1,8 +1,8 @@
 """The blocks that a ledger hands out: fifteen seconds of sums, and how the journal's lines are read from them.
 
 A block is handed out with its sums as they are, in a time that does not depend on the number of partitions. To sort
-them takes 5 µs for each, half a second for 100 000, and is done where the block is taken apart (`Block.take`), in a
-thread of its own and with pauses. Pure; knows no file and no clock.
+them takes 5 µs for each, half a second for 100 000, and is done in `Block.traffic_lines`, in a thread
+of its own and with pauses. Pure; knows no file and no clock.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ class Sums:
 
 
 class Block:
-    """The seconds from `tick` on, `count` of them; `take` empties it."""
+    """The seconds from `tick` on, `count` of them; `traffic_lines` empties it."""
 
     def __init__(self, tick: int, count: int, sums: dict[TrafficKey, Sums], links: dict[LinkKey, LinkSums]) -> None:
         self.tick = tick
@@ -145,7 +145,7 @@ class Block:
         """How many links have news, each a line of the journal."""
         return len(self._links)
 
-    def take(self, pause: Callable[[], object] = no_pause) -> Iterator[Traffic]:
+    def traffic_lines(self, pause: Callable[[], object] = no_pause) -> Iterator[Traffic]:
         """Yield each link's traffic, once. `pause` is called after every few partitions. The sums are freed one by one:
         to free all of them together would keep other threads waiting."""
         replicas: dict[LinkKey, list[ReplicaTraffic]] = {link: [] for link in self._links}

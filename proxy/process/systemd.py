@@ -128,7 +128,7 @@ class PassedSockets:
             passed._listening[address] = sock
         return passed
 
-    def take(self, address: Address) -> socket.socket | None:
+    def take_socket(self, address: Address) -> socket.socket | None:
         """Return the socket that listens there; None if none does."""
         return self._listening.pop(address, None)
 

@@ -122,7 +122,7 @@ class QuotaWatch:
         """The wall clock when it was last read; one that shows less now has been set back."""
         self._current = effective(quota_file, broker_id, self._worked_out_at)
         self.starts = RateStarts(starts)
-        self.starts.take(quota_file.start_keys(self._worked_out_at), self._worked_out_at)
+        self.starts.follow(quota_file.start_keys(self._worked_out_at), self._worked_out_at)
         self._upcoming = upcoming_of(quota_file, broker_id, self._worked_out_at)
         self._observer: Callable[[ReloadOutcome], None] = lambda _: None
         self.source = Source.FILE
@@ -318,7 +318,7 @@ class QuotaWatch:
         if worked.changes or came_back:
             self._log.info("quotas_reloaded", path=str(self._path), reason=reason, **log_fields(worked))
         self._file = quota_file
-        self.starts.take(worked.start_keys, worked.at)
+        self.starts.follow(worked.start_keys, worked.at)
         if worked.quotas is not worked.before:
             self._current, self._upcoming = worked.quotas, worked.upcoming
             self._changes.notify()

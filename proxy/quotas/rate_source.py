@@ -104,7 +104,7 @@ class RateStarts:
         self.kept = dict(kept)
         """Seconds since 1970 by the source's `start_key`."""
 
-    def take(self, keys: Iterable[str], now: datetime) -> None:
+    def follow(self, keys: Iterable[str], now: datetime) -> None:
         """Put a file with these `start_keys` in force from `now` on."""
         moment = now.timestamp()
         self.kept = {key: min(self.kept.get(key, moment), moment) for key in keys}

@@ -233,7 +233,7 @@ class RateController:
         )
 
     def _readings(self, steered: _SteeredRole, now: float) -> list[Reading]:
-        times = steered.throttle.timings.take(steered.throttle.links, now)
+        times = steered.throttle.timings.take_sample(steered.throttle.links, now)
         at_least = _is_at_least(steered.throttle)
         return steered.signals.read(times, now, at_least=at_least, host=self._host.reading)
 

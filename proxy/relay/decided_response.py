@@ -221,7 +221,7 @@ class DecidedResponseReader:
         self._go(rows, window, window.end)
         self._passed += seen
         if self._buffer.active:
-            return self._buffer.take(window, walk, (passed, passed + seen), rows)
+            return self._buffer.keep_piece(window, walk, (passed, passed + seen), rows)
         self._to_splice = unseen - seen if unseen - seen >= LEAST_SPLICED_BYTES else 0
         changes = [additions.edit_head(window)] if additions.owed and not passed else []
         changes += additions.due(walk, passed + seen)

@@ -195,7 +195,9 @@ class ResponseBuffer:
         self._exchange.buffers.release(self._reserved)
         self._reserved, self.active = 0, False
 
-    def take(self, window: Window, walk: FrameWalk, piece: tuple[int, int], rows: Sequence[ResponseEntry]) -> Replace:
+    def keep_piece(
+        self, window: Window, walk: FrameWalk, piece: tuple[int, int], rows: Sequence[ResponseEntry]
+    ) -> Replace:
         """Keep a piece of the frame, without the records that are over quota; with the last piece everything kept goes
         on. `rows` are the entries in the piece.
 

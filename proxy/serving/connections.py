@@ -89,7 +89,7 @@ class Connections:
                             kept = partial(self._supervisor.keep, Task.ACCEPT, run)
                             accepting.start_soon(self._handover.accept, kept)
                         accepting.start_soon(
-                            self._handover.take,
+                            self._handover.take_connections,
                             partial(self._accept_limiter.hold, handlers),
                             partial(go_on, throttles=self._throttles, relayed=relayed),
                         )

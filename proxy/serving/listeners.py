@@ -75,7 +75,7 @@ def _is_encrypted(settings: Settings, role: Role) -> bool:
 
 def taken(inherited: Inherited | None, passed: PassedSockets, key: str, address: Address) -> socket.socket | None:
     """Return the socket that already listens there, of the process before this one or of systemd."""
-    of_systemd = passed.take(address)
+    of_systemd = passed.take_socket(address)
     of_process = None if inherited is None else inherited.take_listener(key, address)
     if of_process is None or of_systemd is None:
         return of_process or of_systemd

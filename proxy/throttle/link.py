@@ -185,7 +185,7 @@ class Link:
             yield from self._tell_asked(self._traffic, request, now)
         translation, partitions = None, len(request.entries)
         if request.head.api_version >= FIRST_VERSION_WITH_SESSIONS:
-            taken = yield from self.session.take(frame, request, now)
+            taken = yield from self.session.process_request(frame, request, now)
             if isinstance(taken, Answer):
                 return taken
             translation, partitions = taken, len(taken.partitions)

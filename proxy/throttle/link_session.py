@@ -53,7 +53,7 @@ class LinkSession:
         if state is not None:
             self.sent = self.translator.resume(FetchSession.from_state(state), now)
 
-    def take(self, frame: bytes, request: FetchRequest, now: float) -> Steps[Translation[Asked] | Answer]:
+    def process_request(self, frame: bytes, request: FetchRequest, now: float) -> Steps[Translation[Asked] | Answer]:
         """Process the follower's request, and pass it to the link's replicas; or answer that its session is over."""
         listed = {}
         for part in parts(request.entries):
@@ -62,7 +62,7 @@ class LinkSession:
             if part is not request.entries:
                 yield
         version = request.head.api_version
-        taken = self.translator.take(
+        taken = self.translator.translate(
             SessionRequest(version, listed, request.session_id, request.session_epoch, request.forgotten), now
         )
         if isinstance(taken, LocalAnswer):
@@ -70,7 +70,7 @@ class LinkSession:
         replicas = self._replicas
         if len(taken.partitions) > self._throttle.remembered.most_of_connection:
             # The session has grown beyond what is remembered of a connection. The follower's next request is a full
-            # one, and a full request of so many partitions is not given to `take`: it passes untouched.
+            # one, and a full request of so many partitions is not processed: it passes untouched.
             return self._refuse(frame, request, taken)
         if taken.request.is_full:
             replicas.reselect()

@@ -111,7 +111,7 @@ class PeerLatencies:
         self._pauses.clear()
         return found
 
-    def take(self, now: float) -> PeerLatencySample:
+    def take_sample(self, now: float) -> PeerLatencySample:
         """Return what was measured since the last call."""
         if self._taken is not None and now > self._taken[0]:
             self._throughputs.append((self.carried_bytes - self._taken[1]) / (now - self._taken[0]))
@@ -244,9 +244,9 @@ class RoleLatencies:
         pressing = found.get(self._pressing)
         return {} if pressing is None else {self._pressing: pressing}
 
-    def take(self, links: Iterable[TimedLink], now: float) -> LatencySample:
+    def take_sample(self, links: Iterable[TimedLink], now: float) -> LatencySample:
         """Return what was measured since the last call, and find out which of the connections count from now on."""
-        found = {broker: timings.take(now) for broker, timings in self.brokers.items()}
+        found = {broker: timings.take_sample(now) for broker, timings in self.brokers.items()}
         fell_behind = False
         for link in links:
             replicas = link.replicas

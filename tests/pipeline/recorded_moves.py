@@ -71,5 +71,5 @@ def lines(fetches: list[Fetched], *, source: int, destination: int, role: str, s
         blocks += ledger.take_finished(one.at)
     blocks += ledger.cut(fetches[-1].at + 0.01)
     origin, first = Origin(broker, f"{role}-{broker}"), FIRST + skew_seconds
-    told = (encode_traffic(origin, traffic, first) for block in blocks for traffic in block.take())
+    told = (encode_traffic(origin, traffic, first) for block in blocks for traffic in block.traffic_lines())
     return b"".join(told).decode().splitlines()

@@ -69,7 +69,7 @@ def watched(
             now, taken = waits_until, None
         if now >= stands_still:
             now, stands_still = now + 60.0, math.inf
-        if guard.take(taken, now):
+        if guard.process_answer(taken, now):
             found.append(Change(now, guard.way))
     return found
 

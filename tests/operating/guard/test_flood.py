@@ -114,7 +114,7 @@ def test_a_flood_of_connections_does_not_make_the_guard_act(flooded: Flooded) ->
     while not flooded.is_over:
         answer = ask_ready(flooded.directory)
         assert answer is Answer.READY
-        guard.take(answer, time.monotonic())
+        guard.process_answer(answer, time.monotonic())
         asked += 1
         time.sleep(LOOK_SECONDS / 10)
     scanned, served = flooded.connections()

@@ -92,9 +92,9 @@ def test_what_began_before_the_rules_changed_proves_nothing() -> None:
     first.set()
     found = None
     while found is None:
-        found = prover.take()
+        found = prover.take_proof()
     assert found == proofs[1]
-    assert prover.take() is None
+    assert prover.take_proof() is None
 
 
 def test_whom_to_dial() -> None:

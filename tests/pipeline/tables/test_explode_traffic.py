@@ -78,8 +78,8 @@ def test_whatever_the_ledger_was_told_comes_out_again(spark: SparkSession) -> No
         size = numbers.choice((0, numbers.randrange(1, 10_000_000)))
         ledger.fetched(key, Position(0, 9, 0), record_bytes=size, wire_bytes=size + 18 if size else 0, now=now)
         told[key.topic, key.partition, int(now)] += size
-        blocks += (traffic for block in ledger.take_finished(now) for traffic in block.take())
-    blocks += (traffic for block in ledger.cut(now) for traffic in block.take())
+        blocks += (traffic for block in ledger.take_finished(now) for traffic in block.traffic_lines())
+    blocks += (traffic for block in ledger.cut(now) for traffic in block.traffic_lines())
     lines = lines_of(spark, blocks).cache()
     rows = replica_seconds(lines).collect()
     assert len(rows) == len(told)

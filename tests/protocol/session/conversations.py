@@ -85,7 +85,7 @@ class Conversation:
         return self.decides(chosen)
 
     def takes(self, line: str, *, version: int = 11) -> Translation[Entry] | LocalAnswer:
-        taken = self.translator.take(request(line, version), self.now)
+        taken = self.translator.translate(request(line, version), self.now)
         self.translation = taken if isinstance(taken, Translation) else None
         return taken
 

@@ -143,7 +143,7 @@ def wide(partitions: int) -> SessionRequest[Entry]:
 )
 def test_a_request_that_stays_as_it_was_may_go_on_as_it_came(line: str, chosen: Choice, untouched: bool) -> None:
     session = FetchSession(77, request("(0, 0) A@0 B@0 C@5"), Choice())
-    session.take(request(line))
+    session.merge_request(request(line))
     assert session.forward(request(line), chosen).as_it_came is untouched
 
 
@@ -176,7 +176,7 @@ def steps_of_a_fetch(partitions: int) -> int:
     before = sys.gettrace()
     sys.settrace(count)
     try:
-        session.take(asked)
+        session.merge_request(asked)
         session.forward(asked, chosen)
     finally:
         sys.settrace(before)

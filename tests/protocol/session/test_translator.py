@@ -216,11 +216,11 @@ def test_another_version_ends_the_session_since_entries_are_kept_as_they_were_en
 def test_topic_ids_are_keys_as_good_as_names() -> None:
     translator = SessionTranslator(FetchSessions[Entry](), "101")
     old, new = (b"\1" * 16, 0), (b"\2" * 16, 0)
-    opening = translator.take(SessionRequest(13, {old: Entry(0)}, 0, 0), 0.0)
+    opening = translator.translate(SessionRequest(13, {old: Entry(0)}, 0, 0), 0.0)
     assert isinstance(opening, Translation)
     opening.decide(choice())
     opening.answered(0, 77)
-    replaced = translator.take(SessionRequest(13, {new: Entry(0)}, 77, 1, [old]), 0.0)
+    replaced = translator.translate(SessionRequest(13, {new: Entry(0)}, 77, 1, [old]), 0.0)
     assert isinstance(replaced, Translation)
     upstream = replaced.decide(choice())
     assert not isinstance(upstream, LocalAnswer)

@@ -32,7 +32,7 @@ class Wire:
         }
         version = request.head.api_version
         session = SessionRequest(version, listed, request.session_id, request.session_epoch, request.forgotten)
-        taken = self.translator.take(session, 0.0)
+        taken = self.translator.translate(session, 0.0)
         assert isinstance(taken, Translation)
         upstream = taken.decide(chosen)
         assert isinstance(upstream, Upstream)

@@ -201,7 +201,7 @@ class World:
 
     def _translate(self, place: int, request: SessionRequest[Ask], fault: Fault | None) -> SessionResponse | None:
         sidecar = self.sidecars[place]
-        taken = sidecar.translator.take(request, self.now)
+        taken = sidecar.translator.translate(request, self.now)
         if isinstance(taken, LocalAnswer):
             return SessionResponse(taken.session_id, error_code=taken.error_code)
         choice = sidecar.chosen(request)

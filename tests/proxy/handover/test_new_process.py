@@ -101,7 +101,7 @@ class New:
         self.path = path
 
     async def take(self) -> None:
-        await self.handover.take(lambda *_: None, never)
+        await self.handover.take_connections(lambda *_: None, never)
 
 
 async def offered(new: New, old: OldProcess, nursery: trio.Nursery) -> None:
@@ -391,7 +391,7 @@ async def test_why_no_more_connections_came_is_said(nursery: trio.Nursery) -> No
             held.append(source)
             close()
 
-        await new.handover.take(hold, never)
+        await new.handover.take_connections(hold, never)
     assert held == ["127.0.0.1"]
     failed = [line["error"] for line in new.log.lines if line["event"] == "handover_failed"]
     assert failed[-1] == "the process before this one ended before it had handed everything over"

@@ -28,7 +28,7 @@ def fetched(ledger: Ledger, key: TrafficKey, now: float, *, records: int = 0, at
 
 
 def taken(blocks: list[Block]) -> list[Traffic]:
-    return [traffic for block in blocks for traffic in block.take()]
+    return [traffic for block in blocks for traffic in block.traffic_lines()]
 
 
 def said(blocks: list[Traffic], key: TrafficKey = BEHIND) -> list[int]:
@@ -208,7 +208,7 @@ def test_many_replicas_come_in_the_order_of_their_names() -> None:
     for topic, partition in reversed(names):
         fetched(ledger, BEHIND._replace(topic=topic, partition=partition), 0.5, records=1)
 
-    (traffic,) = (each for block in ledger.cut(1.0) for each in block.take(lambda: pauses.update(["pause"])))
+    (traffic,) = (each for block in ledger.cut(1.0) for each in block.traffic_lines(lambda: pauses.update(["pause"])))
     assert [(replica.topic, replica.partition) for replica in traffic.replicas] == sorted(names)
     assert pauses["pause"] >= 2 * 9000 // 64
 

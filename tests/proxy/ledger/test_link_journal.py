@@ -26,7 +26,9 @@ def told(of: Conversation) -> list[Traffic]:
     """Blocks of one partition each, what was in sync first."""
     assert of.throttle.ledger is not None
     blocks = of.throttle.ledger.cut(of.now + 1)
-    return sorted((traffic for block in blocks for traffic in block.take()), key=lambda block: not block.link.in_sync)
+    return sorted(
+        (traffic for block in blocks for traffic in block.traffic_lines()), key=lambda block: not block.link.in_sync
+    )
 
 
 def test_first_contact_counts_as_in_sync_and_what_follows_as_behind() -> None:

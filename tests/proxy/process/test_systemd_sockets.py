@@ -67,17 +67,17 @@ def test_each_socket_is_found_by_its_address_and_once(stack: ExitStack) -> None:
     environ = environment(2)
     passed = PassedSockets.of(environ, first=passed_on(stack, one, other))
     assert environ == {}
-    found = passed.take(Address(*other.getsockname()))
+    found = passed.take_socket(Address(*other.getsockname()))
     assert found is not None
     with found:
         assert found.getsockname() == other.getsockname()
         assert not os.get_inheritable(found.fileno())
-        assert passed.take(Address(*other.getsockname())) is None
+        assert passed.take_socket(Address(*other.getsockname())) is None
     with pytest.raises(
         ConfigurationError, match=f"listens on 127.0.0.1:{one.getsockname()[1]}, which no setting names"
     ):
         passed.require_none_left()
-    last = passed.take(Address(*one.getsockname()))
+    last = passed.take_socket(Address(*one.getsockname()))
     assert last is not None
     last.close()
     passed.require_none_left()

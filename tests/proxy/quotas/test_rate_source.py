@@ -130,14 +130,14 @@ def test_a_start_outlives_whatever_else_of_the_file_changes() -> None:
         return f'{before}[brokers.101]\n{KEY} = {{ within = "2h", max = {most} }}'.encode()
 
     starts = RateStarts({})
-    starts.take(parse_quotas(file(5)).start_keys(NOW), NOW)
+    starts.follow(parse_quotas(file(5)).start_keys(NOW), NOW)
     later = NOW + timedelta(hours=1)
     changed = parse_quotas(file(6, "[mode]\nenforce = false\n"))
-    starts.take(changed.start_keys(later), later)
+    starts.follow(changed.start_keys(later), later)
     (found,) = [source for section in changed.sections() for source in section.sources.values()]
     assert starts.of(found, later) == NOW
     restarted = RateStarts(starts.kept)
-    restarted.take(changed.start_keys(later), later + timedelta(hours=1))
+    restarted.follow(changed.start_keys(later), later + timedelta(hours=1))
     assert restarted.of(found, later) == NOW
 
 
@@ -146,10 +146,10 @@ def test_a_start_is_of_one_within_and_goes_with_it() -> None:
     later = NOW + timedelta(hours=1)
     for at, span in ((NOW, "2h"), (later, "3h")):
         quota_file = parse_quotas(f'[brokers.101]\n{KEY} = {{ within = "{span}", max = 5 }}'.encode())
-        starts.take(quota_file.start_keys(at), at)
+        starts.follow(quota_file.start_keys(at), at)
     (found,) = [source for section in quota_file.sections() for source in section.sources.values()]
     assert starts.of(found, later) == later
-    starts.take(parse_quotas(b"# none").start_keys(later), later)
+    starts.follow(parse_quotas(b"# none").start_keys(later), later)
     assert starts.kept == {}
 
 
@@ -158,10 +158,10 @@ def test_a_start_that_is_to_come_was_by_a_clock_that_has_been_set_back() -> None
     quota_file = parse_quotas(f'[brokers.101]\n{KEY} = {{ within = "2h", max = 5 }}'.encode())
     (found,) = [source for section in quota_file.sections() for source in section.sources.values()]
     starts, ahead, later = RateStarts({}), NOW + timedelta(days=365), NOW + timedelta(minutes=1)
-    starts.take(quota_file.start_keys(ahead), ahead)
+    starts.follow(quota_file.start_keys(ahead), ahead)
     restarted = RateStarts(starts.kept)
     assert [starts.of(found, NOW), starts.of(found, later)] == [NOW, NOW]
-    restarted.take(quota_file.start_keys(NOW), NOW)
+    restarted.follow(quota_file.start_keys(NOW), NOW)
     assert restarted.of(found, later) == NOW
 
 
@@ -170,9 +170,9 @@ def test_each_role_has_a_start_of_its_own() -> None:
     starts, later = RateStarts({}), NOW + timedelta(days=1)
     leader = f'[brokers.101]\n{KEY} = {{ within = "2h", max = 5 }}\n'
     follower = 'follower.replication.throttled.rate = { within = "2h", max = 5 }\n'
-    starts.take(parse_quotas(leader.encode()).start_keys(NOW), NOW)
+    starts.follow(parse_quotas(leader.encode()).start_keys(NOW), NOW)
     both = parse_quotas((leader + follower).encode())
-    starts.take(both.start_keys(later), later)
+    starts.follow(both.start_keys(later), later)
     sources = both.base.brokers[101].sources
     assert [starts.of(sources[role], later) for role in (Role.LEADER, Role.FOLLOWER)] == [NOW, later]
 
@@ -185,10 +185,10 @@ def test_what_is_said_again_after_it_has_ended_counts_from_then() -> None:
         parse_quotas(said.format(rate=rate, until=f"{at + timedelta(hours=12):%Y-%m-%dT%H:%M:%SZ}").encode())
         for at in (NOW, again)
     )
-    starts.take(first.start_keys(NOW), NOW)
+    starts.follow(first.start_keys(NOW), NOW)
     ended = NOW + timedelta(hours=12)
-    starts.take(first.start_keys(ended), ended)  # the clock alone makes it so
-    starts.take(second.start_keys(again), again)
+    starts.follow(first.start_keys(ended), ended)  # the clock alone makes it so
+    starts.follow(second.start_keys(again), again)
     (found,) = [source for section in second.sections() for source in section.sources.values()]
     assert starts.of(found, again) == again
 

@@ -100,7 +100,7 @@ class Rig:
         timings, now = self.follower.replicas.timings, trio.current_time()
         timings.proven_seconds, timings.proven_at = 1000, now
         if not self.throttles[Role.LEADER].timings.brokers:
-            self.throttles[Role.LEADER].timings.take([self.follower], now)
+            self.throttles[Role.LEADER].timings.take_sample([self.follower], now)
         for seconds in pauses:
             self.throttles[Role.LEADER].timings.came_back(self.follower, seconds, 0, now)
 

@@ -38,7 +38,7 @@ def timed(conversation: Conversation) -> Conversation:
 def taken(conversation: Conversation) -> PeerLatencySample:
     counted_as = conversation.link.replicas.timings.counted_as
     assert counted_as is not None
-    return counted_as.take(0.0)
+    return counted_as.take_sample(0.0)
 
 
 @dataclass(eq=False)
@@ -70,7 +70,7 @@ class TimedRole:
         self.now += 1
         for each in self.connections:
             each.replicas.timings.records_go_on(self.now, in_sync=True)
-        return self.timings.take(self.connections, self.now)
+        return self.timings.take_sample(self.connections, self.now)
 
     def pauses(self) -> dict[str, float | None]:
         return {broker: times.pause_seconds for broker, times in self.look().brokers.items()}
@@ -92,10 +92,10 @@ def test_followers_count_by_their_slower_half() -> None:
     timings = PeerLatencies()
     for number in range(100):
         timings.came_back(0.0005 if number < 70 else 0.005)
-    assert timings.take(0.0) == PeerLatencySample(0.005)
+    assert timings.take_sample(0.0) == PeerLatencySample(0.005)
     for seconds in (0.001, 0.9, 0.001, 0.001):
         timings.came_back(seconds)
-    assert timings.take(0.0) == PeerLatencySample(0.001)
+    assert timings.take_sample(0.0) == PeerLatencySample(0.001)
 
 
 def test_no_more_is_kept_than_a_second_needs() -> None:
@@ -108,7 +108,7 @@ def test_no_more_is_kept_than_a_second_needs() -> None:
         timings.answered(9.0)
         timings.came_back(9.0)
     timings.answered(1.0)
-    assert timings.take(0.0) == PeerLatencySample(9.0, 9.0)
+    assert timings.take_sample(0.0) == PeerLatencySample(9.0, 9.0)
 
 
 ATTACKERS = 8
@@ -137,7 +137,7 @@ def test_who_has_brought_a_brokers_records_for_half_as_long_speaks_for_it_too() 
     role = TimedRole(elder, second, newer)
     role.connections.append(idle)
     idle.replicas.timings.proven_at = -100.0
-    role.timings.take(role.connections, role.now)
+    role.timings.take_sample(role.connections, role.now)
     for connection, seconds in ((elder, 0.001), (second, 0.002), (newer, 0.5)):
         role.timings.came_back(connection, seconds, 0, 0.0)
     role.timings.came_back(second, 0.002, 0, 0.0)

@@ -99,7 +99,7 @@ def test_the_journal_tells_of_so_many_and_counts_the_rest(monkeypatch: pytest.Mo
     conversation.offsets = made_up(5)
     conversation.meet()
     assert of.ledger.dropped == 2
-    assert sum(len(traffic.replicas) for block in of.ledger.cut(1.0) for traffic in block.take()) == 3
+    assert sum(len(traffic.replicas) for block in of.ledger.cut(1.0) for traffic in block.traffic_lines()) == 3
 
 
 def test_a_ledger_sums_up_so_many_and_counts_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -110,7 +110,7 @@ def test_a_ledger_sums_up_so_many_and_counts_the_rest(monkeypatch: pytest.Monkey
         key = TrafficKey("leader", "102", "t", partition, throttled=True, in_sync=False)
         ledger.fetched(key, Position(1, 2, 0), record_bytes=10, wire_bytes=20, now=0.0)
     assert ledger.dropped == 2
-    (traffic,) = (traffic for block in ledger.cut(1.0) for traffic in block.take())
+    (traffic,) = (traffic for block in ledger.cut(1.0) for traffic in block.traffic_lines())
     assert [replica.partition for replica in traffic.replicas] == [0, 1, 2]
     assert len(ledger._known) == 2
 
