@@ -1,7 +1,7 @@
 """One fetch session, translated: the follower's at one end, at the other the leader's, which the sidecar owns.
 
     follower's request ─▶ merge_request ─▶ forward ─▶ what goes to the leader     the epochs of both ends move on
-                               └▶ skip                                   only the follower's does
+                                        └▶ skip                                   only the follower's does
 
 Both ends have the same session id; their epochs differ as soon as one request was answered here. Kept are the
 follower's entries, and where the leader's session differs from them, which is in few partitions or none:
