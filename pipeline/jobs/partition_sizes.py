@@ -18,7 +18,7 @@ from ..tables.schema import REPLICA_DAYS
 from .link_ends import END, REPLICA, linked, own_broker
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame
 
     from ..tables import Tables
 
@@ -47,14 +47,18 @@ def _of_ends(traffic: DataFrame) -> DataFrame:
 
 def by_day(rows: DataFrame) -> DataFrame:
     """Return one row per end of a replica and day of it (`schema.REPLICA_DAYS`), from seconds of ends."""
-    known = F.when(F.col("last_watermark").isNotNull(), F.col("time"))
-    blocks = _grown(rows).groupBy("broker", *END, "day", "block").agg(
+    watermark = F.when(F.col("high_watermark") >= 0, F.col("high_watermark"))
+    dated = rows.withColumns(
+        {
+            "day": F.floor(F.col("time") / DAY_SECONDS),
+            "log_messages": watermark - F.greatest("log_start_offset", F.lit(0)),
+        }
+    )
+    blocks = dated.groupBy("broker", *END, "day", "block").agg(
         F.min("time").alias("first"), F.max("time").alias("last"), F.count("*").alias("seconds"),
         F.sum("bytes").alias("bytes"), F.min_by("fetch_offset_before", "time").alias("since"),
         F.max_by("fetch_offset_reached", "time").alias("until"), F.max("log_start_offset").alias("log_start"),
-        F.max_by("log_messages", "time").alias("log_messages"), F.sum("grown").alias("grown"),
-        F.min_by("last_watermark", known).alias("first_watermark"), F.min(known).alias("first_known"),
-        F.max_by("last_watermark", known).alias("last_watermark"), F.max(known).alias("last_known"),
+        F.max_by("log_messages", "time").alias("log_messages"),
     )  # fmt: skip
     # If a replica began anew within a block, or the log's start passed it, nobody knows which offsets its bytes were.
     told = (F.col("until") >= F.col("since")) & (F.col("log_start") <= F.col("since"))
@@ -62,41 +66,19 @@ def by_day(rows: DataFrame) -> DataFrame:
         F.min("first").alias("first"), F.max("last").alias("last"), F.sum("seconds").alias("seconds"),
         F.sum("bytes").alias("bytes"), F.sum(F.when(told, F.col("bytes")).otherwise(0)).alias("told_bytes"),
         F.sum(F.when(told, F.col("until") - F.col("since")).otherwise(0)).alias("messages"),
-        F.max_by("log_messages", "last").alias("log_messages"), F.sum("grown").alias("grown"),
-        F.min_by("first_watermark", "first_known").alias("first_watermark"),
-        F.max_by("last_watermark", "last_known").alias("last_watermark"),
+        F.max_by("log_messages", "last").alias("log_messages"),
     )  # fmt: skip
     return days.select("day", "broker", *REPLICA_DAYS.names)
 
 
-def _grown(rows: DataFrame) -> DataFrame:
-    """Add `grown`, the messages by which the log grew since the last second of the day with a known high watermark."""
-    before = Window.partitionBy(*END, "day").orderBy("time").rowsBetween(Window.unboundedPreceding, -1)
-    watermark = F.when(F.col("high_watermark") >= 0, F.col("high_watermark"))
-    dated = rows.withColumn("day", F.floor(F.col("time") / DAY_SECONDS)).withColumn("last_watermark", watermark)
-    return dated.withColumns(
-        {
-            "grown": _growth("last_watermark", F.last("last_watermark", ignorenulls=True).over(before)),
-            "log_messages": watermark - F.greatest("log_start_offset", F.lit(0)),
-        }
-    )
-
-
-def _growth(name: str, before: Column) -> Column:
-    return F.coalesce(F.greatest(F.col(name) - before, F.lit(0)), F.lit(0))
-
-
 def whole(days: DataFrame) -> DataFrame:
     """Return one row per replica, by the end that saw more of it (as `link_ends.one_end` has it), from what `by_day`
-    says of all its days: `first` and `last` second, `log_messages` at the last, `bytes`, the `messages` that
-    `told_bytes` of them were brought for, and by how many messages the log has `grown` while it was seen."""
-    before = Window.partitionBy(*END).orderBy("first").rowsBetween(Window.unboundedPreceding, -1)
-    over_night = _growth("first_watermark", F.last("last_watermark", ignorenulls=True).over(before))
-    ends = days.withColumn("over_night", over_night).groupBy(*END).agg(
+    says of all its days: `first` and `last` second, `log_messages` at the last, `bytes`, and the `messages` that
+    `told_bytes` of them were brought for."""
+    ends = days.groupBy(*END).agg(
         F.min("first").alias("first"), F.max("last").alias("last"), F.sum("seconds").alias("seconds"),
         F.sum("bytes").alias("bytes"), F.sum("told_bytes").alias("told_bytes"), F.sum("messages").alias("messages"),
         F.max_by("log_messages", "last").alias("log_messages"),
-        F.sum(F.col("grown") + F.col("over_night")).alias("grown"),
     )  # fmt: skip
     seen = F.struct("bytes", "seconds", (F.col("role") == "follower").alias("follows"))
     most = F.max("seen").over(Window.partitionBy(*REPLICA))

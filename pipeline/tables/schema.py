@@ -135,8 +135,7 @@ REPLICA_DAYS = StructType(
         *_texts("source", "destination", "topic"),
         *_numbers("partition"),
         *_texts("role"),
-        *_numbers("first", "last", "seconds", "bytes", "told_bytes", "messages", "log_messages", "grown"),
-        *_numbers("first_watermark", "last_watermark"),
+        *_numbers("first", "last", "seconds", "bytes", "told_bytes", "messages", "log_messages"),
     ]
 )
 """Summary: one row per end of a replica and day (`partition_sizes`): the seconds with news of it, its log at the last,

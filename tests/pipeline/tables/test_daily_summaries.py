@@ -117,7 +117,6 @@ def worked_out(tables: Tables, *, scope: Scope = EVERYTHING) -> list[list[tuple[
 
 def replicas_at_once(rows: DataFrame) -> DataFrame:
     """As `sizes.whole`, over all seconds of each replica in their order."""
-    in_order = Window.partitionBy(*REPLICA).orderBy("time").rowsBetween(Window.unboundedPreceding, -1)
     cut = (F.floor(F.col("time") / DAY_SECONDS), F.floor((F.col("time") - FIRST - BLOCKS_BEGIN) / LINE_SECONDS))
     block = Window.partitionBy(*REPLICA, *cut).orderBy("time")
     block = block.rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
@@ -128,13 +127,12 @@ def replicas_at_once(rows: DataFrame) -> DataFrame:
         {
             "told": (brought >= 0) & (F.max("log_start_offset").over(block) <= since),
             "messages": F.when(F.col("time") == F.max("time").over(block), brought),
-            "grown": F.greatest(known - F.last(known, ignorenulls=True).over(in_order), F.lit(0)),
         }
     )
     return seconds.groupBy(*REPLICA).agg(
         F.min("time"), F.max("time"), F.sum("bytes"),
         *(F.coalesce(F.sum(F.when(F.col("told"), F.col(name))), F.lit(0)) for name in ("bytes", "messages")),
-        F.max_by(known - F.greatest("log_start_offset", F.lit(0)), "time"), F.coalesce(F.sum("grown"), F.lit(0)),
+        F.max_by(known - F.greatest("log_start_offset", F.lit(0)), "time"),
     )  # fmt: skip
 
 
