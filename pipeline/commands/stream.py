@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,23 +14,21 @@ from ..terminal import printable
 from .options import put_out, session, spark_options, tell
 
 if TYPE_CHECKING:
-    from pyspark.sql.streaming.query import StreamingQuery
+    from collections.abc import Callable
 
 LOOK_SECONDS = 5
 
 
 @click.command("stream", short_help="Progress, ETA and stalls from the live journals.")
 @click.argument("source", metavar="JOURNALS")
-@click.option("--into", "target", required=True, metavar="TABLES", help="Tables, and what was offered.")
+@click.option("--into", "target", required=True, metavar="TABLES", help="Where the tables are, or will be.")
 @click.option("--textfile", type=click.Path(path_type=Path), help="For node_exporter's textfile collector.")
 @click.option("--once", is_flag=True, help="Stop when what is there now is done.")
-@click.option("--files-at-once", type=click.IntRange(1), default=100, show_default=True)
 @spark_options
 def command(
     source: str,
     target: str,
     textfile: Path | None,
-    files_at_once: int,
     spark_settings: tuple[str | None, tuple[str, ...]],
     *,
     once: bool,
@@ -48,30 +47,23 @@ def command(
         raise InputError(f"--textfile: {textfile}: expected its folder to be there, found none")
     with session("stream", spark_settings) as spark:
         live = stream.Live(spark, source, target, tell=tell)
-        query = live.start(once=once, files_at_once=files_at_once)
-        try:
-            complete = watch(query, live, textfile)
-        finally:
-            query.stop()
-    if once and not complete:
+        complete = watch(live, textfile, once=once)
+    if not complete:
         click.get_current_context().exit(1)
 
 
-def watch(query: StreamingQuery, live: stream.Live, textfile: Path | None) -> bool:
-    """Tell each batch until the query ends; return whether no journal file was incomplete and the text file, if one is
-    wanted, was written at the end."""
-    complete, ended, written = True, False, True
-    while not ended:
-        ended = bool(query.awaitTermination(LOOK_SECONDS))
-        live.look_again()
-        news = live.news()
-        for outcome in news:
-            complete = complete and outcome.is_complete
-            for trouble in outcome.troubles:
-                click.echo(printable(trouble))
-        if news or ended:
-            written = _show(live, textfile)
-    return complete and written
+def watch(live: stream.Live, textfile: Path | None, *, once: bool, sleep: Callable[[float], None] = time.sleep) -> bool:
+    """Look again and again, and show what the tables say after each look that took something. `once`: look once, and
+    return whether nothing is missing of what it took, and the text file, if one is wanted, was written."""
+    while True:
+        outcome = live.look()
+        for trouble in outcome.troubles:
+            click.echo(printable(trouble))
+        if once:
+            return _show(live, textfile) and outcome.is_complete
+        if outcome.files:
+            _show(live, textfile)
+        sleep(LOOK_SECONDS)
 
 
 def _show(live: stream.Live, textfile: Path | None) -> bool:
@@ -84,7 +76,7 @@ def _show(live: stream.Live, textfile: Path | None) -> bool:
         try:
             stream.write_textfile(textfile, text)
         except OSError as error:
-            # The next batch tries again: a full disk beside them is no reason to end what fills the tables.
+            # The next look tries again: a full disk beside them is no reason to end what fills the tables.
             tell(f"{textfile}: cannot be written: {error.strerror}")
             return False
         tell(f"written to {textfile}")

@@ -7,7 +7,9 @@ the reason; nothing else is set aside. Invariant: the tables depend on the set o
 from __future__ import annotations
 
 import time
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import unquote
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F
@@ -23,13 +25,16 @@ from .parse_lines import AHEAD_SECONDS, LATEST_SECONDS, may_be_understood
 from .read_files import read_files
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from pyspark.sql import DataFrame, SparkSession
 
     from ..tables.storage import Storage
 
 FILES_NAMED = "journal-*.gz"
+CLOSED_FILES = "journal-*[0-9].{ndjson,txt}.gz"
+"""Those of them that are closed: the names of the others end in `.open.ndjson.gz`."""
+WHOLE_STAGES = "spark.sql.codegen.wholeStage"
 
 
 class Outcome(NamedTuple):
@@ -50,22 +55,35 @@ class Outcome(NamedTuple):
         return not self.quarantined and self.files.keys() <= {"whole", "open"}
 
 
-def find_files(spark: SparkSession, storage: Storage, sources: Sequence[str]) -> DataFrame:
+def find_files(spark: SparkSession, storage: Storage, sources: Sequence[str], *, named: str = FILES_NAMED) -> DataFrame:
     """Return `source`, `path`, `size_bytes` and `modified` of every journal file below `sources`, each of which is a
     path, or a pattern if no file has that very name.
 
     Raises InputError if a source is not there or may not be listed.
     """
     patterns = [pattern for source in sources for pattern in _patterns(storage, source)]
-    reader = spark.read.format("binaryFile").option("pathGlobFilter", FILES_NAMED).option("recursiveFileLookup", "true")
+    reader = spark.read.format("binaryFile").option("pathGlobFilter", named).option("recursiveFileLookup", "true")
     # Each file is looked at again when it is accounted for: one that is still open may have been closed by then, which
     # is another name, and `journal.keep` removes the oldest.
     reader = reader.option("ignoreMissingFiles", "true")
     try:
-        files = reader.load(patterns)
-        return listed(files).unionByName(_empty(files, storage))
+        with _compiled_less(spark):
+            files = reader.load(patterns)
+            return _listed(files).unionByName(_empty(files, storage))
     except AnalysisException as error:
         raise InputError(f"{', '.join(sources)}: {str(error).splitlines()[0]}") from error
+
+
+@contextmanager
+def _compiled_less(spark: SparkSession) -> Iterator[None]:
+    """Have Spark generate no code for whole stages within the block: where little is new, to compile it takes longer
+    than all that it has to do."""
+    before = str(spark.conf.get(WHOLE_STAGES))
+    spark.conf.set(WHOLE_STAGES, "false")
+    try:
+        yield
+    finally:
+        spark.conf.set(WHOLE_STAGES, before)
 
 
 def _patterns(storage: Storage, source: str) -> list[str]:
@@ -85,7 +103,7 @@ def _empty(files: DataFrame, storage: Storage) -> DataFrame:
     # Java's array, of which each element is a call: they are looked at only if there is something to find.
     if len(named) != files.count():
         known = {row.path for row in files.select("path").collect()}
-        missing = sorted({path.replace(":///", ":/", 1) for path in named} - known)
+        missing = sorted({unquote(path).replace(":///", ":/", 1) for path in named} - known)
     rows = [(path.rpartition("/")[2], path) for path in missing if storage.size(path) == 0]
     found = spark.createDataFrame(rows, "source string, path string")
     return found.select(
@@ -93,7 +111,7 @@ def _empty(files: DataFrame, storage: Storage) -> DataFrame:
     )
 
 
-def listed(files: DataFrame) -> DataFrame:
+def _listed(files: DataFrame) -> DataFrame:
     """Return files as Spark lists them, in the names of the files table."""
     return files.select(
         F.regexp_extract("path", r"([^/]+)$", 1).alias("source"),
@@ -134,7 +152,8 @@ def ingest_files(
     again."""
     seconds = int(time.time() if now is None else now)
     tables = tables.require_layout().now()
-    files = to_read(found, tables.table("files"), _understood(tables, seconds))
+    with _compiled_less(tables.spark):
+        files = to_read(found, tables.table("files"), _understood(tables, seconds))
     copies = checked_copies(tables.spark, files.copies, taken=seconds)
     if copies is not None:
         add_accounts(tables, copies)

@@ -1,146 +1,64 @@
 """The live journals as their files are closed: into the tables of `ingest`, by its own code, and what they say now.
 
-Spark's Structured Streaming lists the files and remembers which it has offered (a sidecar closes one every
-`journal.rotate_every`: set it to some ten seconds to watch live). Each batch is an ingest of its files. A file that
-could not be read, or was still being copied, is offered again with the next batch, or after a while without one.
+A sidecar closes a file every `journal.rotate_every`: set it to some ten seconds to watch live. A look lists the files
+and ingests those that are new, or have changed since the last look: one that was still being copied, say. A file that
+could not be read is tried again with every look.
 
 Invariant: the tables are those that one `ingest` of all these files makes, in whatever order and however late the files
-come, even if the stream is killed between two batches.
+come, even if the process is killed.
 """
 
 from __future__ import annotations
 
-import json
 import os
-import threading
 from typing import TYPE_CHECKING
-from urllib.parse import unquote
 
 from pyspark.sql import Row, Window
 from pyspark.sql import functions as F
 
-from ..errors import InputError
 from ..jobs import lag
 from ..jobs.quotas import ROLE
 from ..jobs.rates import LEVELS, per_second
 from ..tables import Tables
-from ..tables.storage import literal
-from .ingest import Outcome, ingest_files, listed
+from .ingest import CLOSED_FILES, Outcome, find_files, ingest_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from pathlib import Path
 
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming.query import StreamingQuery
 
 TREND_SECONDS = lag.TREND_SECONDS
 SEEN_SECONDS = TREND_SECONDS + 2 * lag.HELD_SECONDS
 """How far back the present state depends on rows: the trend's seconds, and before them the lag that is carried into
 them."""
-CLOSED_FILES = "journal-*[0-9].{ndjson,txt}.gz"
-"""Files that are closed. Those still being written do not match, because a stream is offered each file only once."""
-MAX_FILE_AGE = "365000d"
-"""A thousand years. By itself Spark passes over, without a word and for good, each file that is a week older than the
-newest it has seen: files that come late, and all there are once a single one has a modification time of the future."""
-CHECKPOINT = "_checkpoint"
 PREFIX = "replication_pipeline_"
-_FILES = "path string, modificationTime timestamp, length long, content binary"
 _FOUND = "source string, path string, size_bytes long, modified timestamp"
-_UNSETTLED = ("unread", "torn")
-"""States of a file that may change soon: its file system failed, or it is still being copied."""
 
 
 class Live:
-    """Tables that follow live journals.
-
-    Raises InputError if there is no such source, or an earlier version's stream wrote to the target.
-    """
+    """Tables that follow live journals."""
 
     def __init__(
         self, spark: SparkSession, source: str, target: str, *, tell: Callable[[str], None] = lambda _: None
     ) -> None:
-        self._spark, self._tell = spark, tell
-        self.tables = Tables(spark, target).require_layout()
-        storage = self.tables.storage
-        if storage.exists(storage.under("checkpoint")):
-            raise InputError(
-                f"{target}: an earlier version's stream wrote here, only sums of seconds: choose another directory"
-            )
-        found = storage.matching(source)
-        if len(found) != 1:
-            raise InputError(f"{source}: expected one directory, found {len(found)}")
-        self._source = literal(found[0])
-        self._news: list[Outcome] = []
-        self._lock = threading.Lock()
+        self._spark, self._source, self._tell = spark, source, tell
+        self.tables = Tables(spark, target)
+        self._seen: set[Row] = set()
+        """Files that need no second look as long as they stay as they are."""
 
-    def start(self, *, once: bool, files_at_once: int = 100, every: str = "5 seconds") -> StreamingQuery:
-        """Begin, or go on where the checkpoint says; `once`: stop when what is there is done."""
-        reader = self._spark.readStream.format("binaryFile").schema(_FILES).option("pathGlobFilter", CLOSED_FILES)
-        reader = reader.option("recursiveFileLookup", "true").option("maxFileAge", MAX_FILE_AGE)
-        files = reader.option("maxFilesPerTrigger", files_at_once)
-        writer = (
-            listed(files.load(self._source))
-            .writeStream.foreachBatch(self._take)
-            .option("checkpointLocation", self.tables.storage.under(CHECKPOINT))
-            .queryName("pipeline stream")
-        )
-        trigger = writer.trigger(availableNow=True) if once else writer.trigger(processingTime=every)
-        return trigger.start()
-
-    def look_again(self) -> None:
-        """Take what could not be read before, or has changed since; costs little if there is nothing like that."""
-        again = self._again()
-        if again:
-            self._take_rows(again)
-
-    def news(self) -> list[Outcome]:
-        """Return the outcomes since the last call."""
-        with self._lock:
-            found, self._news = self._news, []
-        return found
-
-    def _take(self, batch: DataFrame, _: int) -> None:
-        rows = batch.collect()
-        self._take_rows([*rows, *self._passed_over({row.path for row in rows}), *self._again()])
-
-    def _passed_over(self, told: set[str]) -> list[Row]:
-        """Return the files of this batch that were empty, as a power cut or a copy that has just begun leaves them.
-
-        Spark notes them as offered and makes no row of them, so that nobody would ever hear of them.
-        """
-        storage = self.tables.storage
-        log = storage.under(CHECKPOINT, "sources", "0")
-        numbers = {name: int(name.partition(".")[0]) for name in storage.names(log) if name[:1].isdecimal()}
-        newest = max(numbers, key=lambda name: numbers[name])
-        # The first line is the format's version. A file that was compacted has the batches before, too.
-        lines = [row.value for row in self._spark.read.text(literal(f"{log}/{newest}")).collect()]
-        offered = [json.loads(line) for line in lines if line.startswith("{")]
-        own = [one["path"] for one in offered if one["batchId"] == numbers[newest]]
-        paths = {unquote(path).replace(":///", ":/", 1) for path in own}
-        sizes = {path: storage.size(path) for path in sorted(paths - told)}
-        return [
-            Row(source=path.rpartition("/")[2], path=path, size_bytes=size, modified=None)
-            for path, size in sizes.items()
-            if size is not None
-        ]
-
-    def _take_rows(self, rows: list[Row]) -> None:
-        files = [(row.source, row.path, row.size_bytes, row.modified) for row in rows]
-        outcome = ingest_files(self._spark.createDataFrame(files, _FOUND), self.tables, tell=self._tell)
-        with self._lock:
-            self.tables = self.tables.now()
-            self._news.append(outcome)
-
-    def _again(self) -> list[Row]:
-        """Return the files that were not settled and are still there; of torn ones those that have changed."""
-        unsettled = self.tables.files.where(F.col("state").isin(list(_UNSETTLED)))
-        found = []
-        for row in unsettled.select("source", "path", "size_bytes", "modified", "state").collect():
-            size = self.tables.storage.size(row.path)
-            if size is not None and (row.state == "unread" or size != row.size_bytes):
-                found.append(Row(**{**row.asDict(), "size_bytes": size}))
-        return found
+    def look(self) -> Outcome:
+        """Take the files that are new or have changed. Raises InputError."""
+        found = find_files(self._spark, self.tables.storage, [self._source], named=CLOSED_FILES)
+        listed = set(found.collect())
+        fresh = sorted(listed - self._seen, key=lambda row: row.path)
+        if not fresh:
+            return Outcome({}, 0, 0, 0)
+        outcome = ingest_files(self._spark.createDataFrame(fresh, _FOUND), self.tables, tell=self._tell)
+        self.tables = self.tables.now()
+        if "unread" not in outcome.files:
+            self._seen = listed
+        return outcome
 
 
 def state(link_seconds: DataFrame, traffic: DataFrame, events: DataFrame) -> DataFrame:

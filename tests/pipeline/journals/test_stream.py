@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import os
 import shutil
-import threading
-import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 from pyspark.testing import assertDataFrameEqual
 
 from pipeline.commands.stream import watch
-from pipeline.errors import InputError
 from pipeline.journals.ingest import ingest
 from pipeline.journals.stream import Live, exposition, state, write_textfile
 from pipeline.tables import Tables
@@ -60,7 +57,7 @@ def watched(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Wa
 
     def batch() -> None:
         live = Live(spark, str(journal), str(target))
-        complete.append(watch(live.start(once=True), live, None))
+        complete.append(watch(live, None, once=True))
 
     batch()
     write_file(journal, broker=102, number=1, lines=lines(0, 100, 102, peer="101", role="follower"))
@@ -72,7 +69,7 @@ def watched(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Wa
     batch()
     being_copied.write_bytes(whole)
     live = Live(spark, str(journal), str(target))
-    complete.append(watch(live.start(once=True), live, folder / "pipeline.prom"))
+    complete.append(watch(live, folder / "pipeline.prom", once=True))
     for path in journal.glob("*.open.*"):
         path.unlink()
     ingest(spark, [str(journal)], str(write))
@@ -121,55 +118,57 @@ def test_no_file_is_passed_over_for_its_modification_time(
         path = write_file(journal, broker=broker, lines=lines(0, 5, broker))
         os.utime(path, (at, at))
         live = Live(spark, str(journal), str(tmp_path / "tables"))
-        assert watch(live.start(once=True), live, None)
+        assert watch(live, None, once=True)
     assert {row.broker for row in live.tables.seconds.collect()} == {101, 102}
 
 
 def test_an_empty_file_is_torn_until_it_is_filled(spark: SparkSession, tmp_path: Path) -> None:
-    """As a power cut leaves it, or a copy that has just begun. Spark offers it once, and says nothing of it."""
+    """As a power cut leaves it, or a copy that has just begun, and the stream need not be started anew."""
     journal = tmp_path / "journal of +1%"
     write_file(journal, broker=101, lines=lines(0, 5))
     filled = write_file(journal, broker=102, lines=lines(0, 5, 102))
     whole = filled.read_bytes()
     filled.write_bytes(b"")
     live = Live(spark, str(journal), str(tmp_path / "tables"))
-    assert not watch(live.start(once=True), live, None)
-    states = {row.source.split("-")[1]: row.state for row in live.tables.files.collect()}
-    assert states == {"101": "whole", "102": "torn"}
+    assert live.look().files == {"whole": 1, "torn": 1}
     filled.write_bytes(whole)
-    live = Live(spark, str(journal), str(tmp_path / "tables"))
-    assert watch(live.start(once=True), live, None)
+    assert live.look().files == {"whole": 1}
     assert {row.broker for row in live.tables.seconds.collect()} == {101, 102}
 
 
+def test_a_bad_file_is_read_once_until_it_changes(spark: SparkSession, tmp_path: Path) -> None:
+    """Looked at every five seconds, its account would grow for ever."""
+    bad = write_file(tmp_path / "journal", lines=lines(0, 5))
+    whole = bad.read_bytes()
+    bad.write_bytes(whole[:-9] + bytes([whole[-9] ^ 1]) + whole[-8:])
+    live = Live(spark, str(tmp_path / "journal"), str(tmp_path / "tables"))
+    assert [live.look().files for _ in range(2)] == [{"corrupt": 1}, {}]
+    bad.write_bytes(whole)
+    assert live.look().files == {"whole": 1}
+
+
 def test_without_an_end_it_begins_on_a_fresh_target_and_takes_what_comes(spark: SparkSession, tmp_path: Path) -> None:
-    journal = tmp_path / "journal"
+    journal, said = tmp_path / "journal", tmp_path / "pipeline.prom"
     journal.mkdir()
-    live = Live(spark, str(journal), str(tmp_path / "tables"))
-    query = live.start(once=False, every="1 second")
-    watching = threading.Thread(target=watch, args=(query, live, tmp_path / "pipeline.prom"))
-    watching.start()
-    try:
-        write_file(tmp_path / "made", lines=lines(0, 100))
-        (tmp_path / "made").rename(journal / "101")
-        deadline = time.monotonic() + 200
-        while not (tmp_path / "pipeline.prom").exists():
-            assert time.monotonic() < deadline
-            assert query.isActive, query.exception()
-            time.sleep(0.2)
-    finally:
-        query.stop()
-        watching.join()
-    text = (tmp_path / "pipeline.prom").read_text()
+
+    class Ended(Exception):
+        """The test ends the loop where it pauses."""
+
+    pauses = []
+
+    def pause(_: float) -> None:
+        pauses.append(said.exists())
+        if len(pauses) == 1:
+            write_file(journal, lines=lines(0, 100))
+        if len(pauses) == 3:
+            raise Ended
+
+    with pytest.raises(Ended):
+        watch(Live(spark, str(journal), str(tmp_path / "tables")), said, once=False, sleep=pause)
+    assert pauses == [False, True, True]
+    text = said.read_text()
     assert f'replication_pipeline_lag_messages{{broker="101",role="leader"}} {2 * (3000 - 990)}' in text
     assert 'replication_pipeline_eta_seconds{broker="101",role="leader"} 201' in text
-    assert query.exception() is None
-
-
-def test_what_an_earlier_version_wrote_is_refused(spark: SparkSession, tmp_path: Path) -> None:
-    (tmp_path / "live" / "checkpoint").mkdir(parents=True)
-    with pytest.raises(InputError, match="an earlier version's stream wrote here"):
-        Live(spark, str(tmp_path), str(tmp_path / "live"))
 
 
 def test_a_stall_is_seen(spark: SparkSession) -> None:
