@@ -126,13 +126,15 @@ def answer(found: Starved, units: Units) -> Answer:
         f" moved {units.size(first.others_bytes)} through the same quota"
     )
     more = f"; so did {counted(found.replicas - 1, 'more replica')}" if found.replicas > 1 else ""
-    evidence = tuple(
-        f"{_name(row)}: {counted(row.minutes, 'minute')} from {moment(row.first)}, others"
-        f" {units.size(row.others_bytes)}"
-        for row in found.rows
-    )
+    evidence = tuple(stood_still(row, units) for row in found.rows)
     doubts.append("a quota that is worth less than a batch of each replica a minute cannot serve all of them in one")
     return Answer(QUESTION, Verdict.BAD, f"{sentence}{more}.", float(first.minutes), "min", evidence, tuple(doubts))
+
+
+def stood_still(row: Row, units: Units) -> str:
+    """Return who stood still, for how long, and what others got."""
+    others = units.size(row.others_bytes)
+    return f"{_name(row)}: {counted(row.minutes, 'minute')} from {moment(row.first)}, others {others}"
 
 
 def _name(row: Row) -> str:

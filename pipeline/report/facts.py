@@ -69,6 +69,8 @@ class Facts:
     worst_replicas: tuple[Row, ...]
     """The replicas that were behind for longest, the ones that still are first: REPLICA, `began`, `seconds`,
     `finished`, `bytes`, `lacks` (bytes at the end; None: not known)."""
+    starved: tuple[Row, ...]
+    """The replicas that stood still for longest (`who_was_starved.Starved.rows`)."""
     outliers: tuple[Outlier, ...]
     """The worst of them; if there are none, the busiest broker."""
     all_outliers: int
@@ -162,6 +164,7 @@ def _facts(tables: Tables, whole: Row, held: CachedFrames) -> Facts:
         links=link_grid(behind, roles.columns),
         left={(one.source, one.destination): one for one in finish.links},
         worst_replicas=_worst(behind),
+        starved=starved.rows,
         outliers=told(tables, by_bucket, progress, shown),
         all_outliers=len(matters),
         recorded=scaled,

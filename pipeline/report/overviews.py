@@ -27,7 +27,7 @@ BAR_HEIGHT = 0.34
 """The height of a row's bar, below its words."""
 MOVE_TITLES = {
     "pair": "from → to", "ended": "moves", "bytes": "bytes", "began": "began", "took": "time",
-    "pace": "of it at a quota's pace",
+    "pace": "held by a quota",
 }  # fmt: skip
 DURATIONS = [
     *(1, 2, 5, 10, 20, 30), *(60 * each for each in (1, 2, 5, 10, 20, 30)), *(3600 * each for each in (1, 2, 5, 10)),

@@ -10,6 +10,7 @@ import html
 from typing import TYPE_CHECKING
 
 from ..questions.answer import counted, moment, replica
+from ..questions.who_was_starved import stood_still
 from ..units import duration
 from .drawing import figure, library
 from .facts import MOST_PAIRS
@@ -65,15 +66,16 @@ def render(facts: Facts) -> str:
 def _answer(answer: Answer) -> str:
     items = [*answer.evidence, *(f"but: {text}" for text in answer.uncertainty)]
     told = "".join(f"<li>{_text(item)}</li>" for item in items)
-    more = f"<details><summary>told from</summary><ul>{told}</ul></details>" if items else ""
-    return f'<div class="answer {answer.verdict.name.lower()}"><b>{_text(answer.sentence)}</b>{more}</div>'
+    more = f"<details><summary>evidence</summary><ul>{told}</ul></details>" if items else ""
+    asked = f'<div class="quiet">{_text(answer.question.replace("-", " ").capitalize())}?</div>'
+    return f'<div class="answer {answer.verdict.name.lower()}">{asked}<b>{_text(answer.sentence)}</b>{more}</div>'
 
 
 def _grid(facts: Facts) -> str:
     grid = facts.grid
     if not grid.rows:
         return ""
-    left_out = f" The {len(grid.rows)} that matter most of {grid.all_rows}." if grid.all_rows > len(grid.rows) else ""
+    left_out = f" The {len(grid.rows)} of {grid.all_rows} that matter most." if grid.all_rows > len(grid.rows) else ""
     squares = f"A square is {duration(grid.columns.seconds_per_column)}; pointed at, it says what it is."
     return (
         f'<h2>Who, and when</h2><p class="quiet">{squares}{left_out}</p><h3>How much of its quota each used</h3>'
@@ -88,7 +90,7 @@ def _links(links: LinkGrid) -> str:
         return ""
     left_out = ""
     if links.all_rows > len(links.rows):
-        left_out = f'<p class="quiet">The {len(links.rows)} that were behind most of {links.all_rows}.</p>'
+        left_out = f'<p class="quiet">The {len(links.rows)} of {links.all_rows} that were behind most.</p>'
     return (
         f"<h3>Which links were behind</h3>{left_out}"
         + _legend(("--lag", f"{links.most:.3g} replicas behind, the most"))
@@ -134,6 +136,7 @@ def _outlier(one: Outlier, facts: Facts) -> str:
         f"{counted(row.seconds, 'second')} without getting nearer as {row.role}, from {moment(row.first)}: {row.cause}"
         for row in one.stalls
     ]
+    told += [f"without a byte: {stood_still(row, facts.units)}" for row in facts.starved if row.broker == one.broker]
     told += [f"{_left(side.end, facts.units)} behind at the end as {side.role}" for side in one.sides if side.end]
     items = "".join(f"<li>{_text(item)}</li>" for item in told)
     spec = outlier_plot(one, facts.units, facts.seconds_per_point)
@@ -154,7 +157,7 @@ def _moves(facts: Facts) -> str:
         return ""
     shown = sorted(pairs[:MOST_PAIRS], key=lambda pair: (pair.began, pair.source, pair.destination))
     left_out = (
-        f'<p class="quiet">The {MOST_PAIRS} that ended last of {len(pairs)}.</p>' if len(pairs) > MOST_PAIRS else ""
+        f'<p class="quiet">The {MOST_PAIRS} of {len(pairs)} that ended last.</p>' if len(pairs) > MOST_PAIRS else ""
     )
     rows = [
         (f"{pair.source} → {pair.destination}", pair.moves, pair.moves - pair.unfinished, facts.units.size(pair.bytes),
@@ -162,7 +165,7 @@ def _moves(facts: Facts) -> str:
          duration(pair.ended - pair.began), f"{pair.share_held:.0%}")
         for pair in shown
     ]  # fmt: skip
-    names = ("from → to", "moves", "ended", "bytes", "done", "to go", "time", "of it at a quota's pace")
+    names = ("from → to", "moves", "ended", "bytes", "done", "to go", "time", "held by a quota")
     legend = _legend(("--bar", "share of the moves that ended"), ("--grid", "not ended"))
     plot = figure(moves_plot(shown, facts.units), "When each pair of brokers had something to move", left=0)
     return f"<h2>What moved</h2>{left_out}{legend}<figure>{plot}</figure>{table(names, rows)}{_replicas(facts)}"
@@ -210,7 +213,7 @@ def _what_if(facts: Facts) -> str:
     return (
         '<h2>What if</h2><p class="quiet">The same demand under other quotas, shared by turns: the strict policy in the'
         f" long run.</p>{legend}<figure>{figure(curve_plot(facts.curve, facts.units), CURVE)}</figure>"
-        f"<h3>How far off it is: what would have been said of what was recorded</h3><ul>{items}</ul>"
+        f"<h3>How exact this is, by what was recorded</h3><ul>{items}</ul>"
     )
 
 
@@ -221,7 +224,7 @@ def _error(found: BackTest, what: str) -> str:
     if errors is None:
         return f"{what}: nothing could be held against it{more}"
     worst = f"the worst {errors.worst.error:+.0%} ({errors.worst.what})"
-    return f"{what}: off by {errors.median:.0%} in the middle of {counted(errors.tests, 'test')}, {worst}{more}"
+    return f"{what}: median error {errors.median:.0%} in {counted(errors.tests, 'test')}, {worst}{more}"
 
 
 def _sources(facts: Facts) -> str:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 from PIL import Image
+from pyspark.sql import Row
 
 from pipeline.journals import generate
 from pipeline.journals.generate import Cluster
@@ -112,6 +113,15 @@ def test_what_was_injected_is_on_the_page(facts: Facts, page: Path) -> None:
     assert still.count('class="broken"') == sum(cell.broken for cell in facts.grid.cells.values()) > 0
     assert facts.curve is not None
     assert [seconds for _, seconds in facts.curve.points] == sorted((s for _, s in facts.curve.points), reverse=True)
+
+
+def test_a_broker_whose_replicas_were_starved_says_so_beside_its_plot(facts: Facts) -> None:
+    row = Row(broker=103, role="leader", peer="101", topic="orders", partition=7, minutes=6, first=FIRST_SECOND,
+              others_bytes=8_000_000)  # fmt: skip
+    text = html.unescape(without_library(render(replace(facts, starved=(row,)))))
+    _, _, own = text.partition("<h3>Broker 103</h3>")
+    told = "without a byte: orders-7 from 103 to 101 (by broker 103's quota as leader): 6 minutes from"
+    assert told in own.partition("</ul>")[0]
 
 
 def test_scripts_have_all_of_it_as_json(facts: Facts) -> None:
