@@ -29,10 +29,10 @@ from pipeline.tables.scope import moment_text
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
-ROWS = (1_000_000, 5_000_000, 10_000_000)
+ROWS = (100_000, 1_000_000, 10_000_000)
 """A row is a second of a partition, at one end."""
 PARTITIONS_PER_BROKER = 10
-SECONDS = 5000
+SECONDS = 2500
 """The seconds of traffic, at every size: there are more brokers, not more hours."""
 ROWS_PER_BROKER = 2 * PARTITIONS_PER_BROKER * SECONDS
 MB = 1_000_000

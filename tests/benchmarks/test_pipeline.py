@@ -30,8 +30,8 @@ def homework(tmp_path: Path) -> Path:
     [
         (["--rows", "1e6"], "expected an empty folder, or one that this benchmark made, found others' files in"),
         (["--rows", "1e6", "--kept"], "expected a folder that a run with --keep left, found"),
-        (["--rows", "1e6", "12345"], "expected a multiple of 100000 rows, found 12345"),
-        (["--rows", "0"], "expected a multiple of 100000 rows, found 0"),
+        (["--rows", "1e6", "12345"], "expected a multiple of 50000 rows, found 12345"),
+        (["--rows", "0"], "expected a multiple of 50000 rows, found 0"),
         (["--rows", "1e6", "5e6", "--keep"], "expected one --rows"),
     ],
 )

@@ -2,7 +2,7 @@
 
 Real processes, each with a JVM of its own, and files that come late, twice, cut off, while they are still open, over a
 file system whose reads fail now and then. What the tables have in the end, and what they have at any moment before, is
-held against sums of the lines in plain Python.
+held against sums of the lines in plain Python. And beside compactions.
 """
 
 from __future__ import annotations
@@ -21,8 +21,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
+from delta.tables import DeltaTable
 from pyspark.sql import functions as F
 
+from pipeline.journals.ingest import ingest
 from pipeline.tables import Tables
 from tests.pipeline.journal_files import FIRST, traffic_line, write_file
 from tests.pipeline.journals.flaky import SCHEME
@@ -60,6 +62,18 @@ while not last:
     left.update({"journal-101": 1, "journal-102": 1, "102-20261121T084000Z-000003": 0 if last else 1_000_000})
     status = main([job, source, "--into", tables, *once, "--master", "local[2]"])
     print(job, "exit status", status, flush=True)
+"""
+COMPACTOR = """
+import sys
+from pathlib import Path
+from pipeline.cli import main
+from tests.pipeline.sessions import session_in
+
+place, tables, *files = Path(sys.argv[1]), *sys.argv[2:]
+session_in(place)
+for file in files:
+    assert main(["ingest", file, "--into", tables, "--master", "local[2]"]) == 0
+    assert main(["compact", tables, "--master", "local[2]"]) == 0
 """
 KILLS = 6
 LONGEST_SECONDS = 8.0
@@ -211,3 +225,34 @@ def test_nothing_is_lost_or_twice_and_nobody_sees_half(spark: SparkSession, tmp_
     assert {row.state: row["count"] for row in found.files.groupBy("state").count().collect()} == {"whole": len(files)}
     opened = found.events.where("kind = 'file_opened'").groupBy("file").count().collect()
     assert {row.file: row["count"] for row in opened} == {path.name: 1 for path in files}
+
+
+def test_a_reader_beside_compactions_sees_each_line_once(spark: SparkSession, tmp_path: Path) -> None:
+    """In a process of its own, an ingest of one file after the other, and after each all files put together. What was
+    opened before the first of them still says the same after the last."""
+    told = Told(Counter(), Counter(), {})
+    (first, second, *files) = [path for broker in BROKERS for path in journal(tmp_path, broker, told)]
+    place, tables = tmp_path / "compactor", tmp_path / "tables"
+    place.mkdir()
+    for path in (first, second):
+        ingest(spark, [str(path)], str(tables))
+    opened = Tables(spark, str(tables)).table("lines").select("broker", "tick")
+    before = sorted(opened.collect())
+    command = [sys.executable, "-c", COMPACTOR, str(place), str(tables), *map(str, files)]
+    compactor = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL)
+    reads = []
+    try:
+        while compactor.poll() is None:
+            there = lines_there(spark, tables)
+            assert there.items() <= told.by_line.items()
+            assert len(there) >= (reads[-1] if reads else len(before))
+            reads.append(len(there))
+    finally:
+        compactor.kill()
+        compactor.wait()
+    assert compactor.returncode == 0
+    assert lines_there(spark, tables) == told.by_line
+    assert sorted(opened.collect()) == before
+    done = DeltaTable.forPath(spark, str(tables / "lines")).history().where("operation = 'OPTIMIZE'").collect()
+    assert len(done) == len(files)
+    assert len(set(reads)) > len(files) // 2

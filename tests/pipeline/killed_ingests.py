@@ -1,6 +1,6 @@
 """Ingests that are killed with SIGKILL at random moments, or run two at once, and what the tables have in the end.
 
-    python -m benchmarks.killed_ingests FOLDER [--kills 30] [--pairs 0] [--seed 20] [--into URI] [--conf KEY=VALUE]...
+    python -m tests.pipeline.killed_ingests FOLDER [--kills 30] [--pairs 0] [--into URI] [--conf KEY=VALUE]...
 
 Each ingest is a process of its own and is given one journal file more than the one before. It is killed, with its JVM,
 at a random moment between the first word that it prints and the least time that a whole one took. Then one ingest runs
@@ -84,7 +84,7 @@ def run(
             os.killpg(process.pid, signal.SIGKILL)
             killed += 1
         process.communicate()
-        print(f"kill {kill}: status {process.returncode}", file=sys.stderr, flush=True)
+        sys.stderr.write(f"kill {kill}: status {process.returncode}\n")
     process, _ = start(folder, into, conf)
     process.communicate()
     if process.returncode:
@@ -102,7 +102,7 @@ def run_pairs(folder: Path, into: str, *, first: int, pairs: int, conf: Sequence
             _, said = process.communicate()
             if process.returncode:
                 raise SystemExit(f"one of two ends with {process.returncode}: {said.decode()[-2000:]}")
-        print(f"pair {number}: both ended with 0", file=sys.stderr, flush=True)
+        sys.stderr.write(f"pair {number}: both ended with 0\n")
     return told
 
 
@@ -129,8 +129,8 @@ def main() -> int:
     told |= run_pairs(given.folder / "journal", into, first=given.kills + 1, pairs=given.pairs, conf=given.conf)
     expected = Counter({(broker, time, size): 1 for (broker, time), size in told.items()})
     found = lines_of(into, given.conf)
-    print(f"{killed} of {given.kills} ingests killed before their end")
-    print(f"lines: {len(told)} written, {found.total()} there")
+    sys.stdout.write(f"{killed} of {given.kills} ingests killed before their end\n")
+    sys.stdout.write(f"lines: {len(told)} written, {found.total()} there\n")
     return 0 if found == expected else 1
 
 
