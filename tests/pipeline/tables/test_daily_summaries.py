@@ -80,6 +80,7 @@ def tables(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Ite
     delta.append(found.path("events"), quotas(spark, [(0, 20_000.0)]))
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(module.VIEWS, "traffic", lambda lines: lines)
+        patch.setitem(module.SCHEMAS, "lines", TRAFFIC)
         yield found
 
 
