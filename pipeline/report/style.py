@@ -7,7 +7,7 @@ STYLE = """
   --leader: #0b68cb; --follower: #b4530a; --limit: #8e1f6b; --leader-band: #0b68cb33; --follower-band: #b4530a33;
   --bar: #7d8590; --share: #0b68cb; --lag: #b4530a; --good: #18794e; --bad: #c62a2f; --unknown: #60646c; }
 @media (prefers-color-scheme: dark) { :root { --paper: #111315; --ink: #edeef0; --muted: #a3a8ae; --grid: #34383d;
-  --card: #1b1e21; --leader: #6cb1ff; --follower: #ffa057; --limit: #f09ad0; --leader-band: #6cb1ff33;
+  --card: #181b1e; --leader: #6cb1ff; --follower: #ffa057; --limit: #f09ad0; --leader-band: #6cb1ff33;
   --follower-band: #ffa05733; --bar: #8b949e; --share: #6cb1ff; --lag: #ffa057; --good: #4cc38a; --bad: #ff8589;
   --unknown: #a3a8ae; } }
 * { box-sizing: border-box; } body { margin: 0 auto; max-width: 62rem; padding: 1.2rem; background: var(--paper);
