@@ -52,7 +52,7 @@ def differences(before: Quotas, after: Quotas) -> list[str]:
         old, new = before.of(role), after.of(role)
         if old.bytes_per_second != new.bytes_per_second or old.source != new.source:
             told.append(f"{role.value} {old.rate_in_words()} -> {new.rate_in_words()}")
-        for entity in dict(old.finer.said()) | dict(new.finer.said()):
+        for entity in dict(old.finer.entries()) | dict(new.finer.entries()):
             before_, after_ = old.finer.in_words(entity), new.finer.in_words(entity)
             if before_ != after_:
                 told.append(f"{role.value} {entity} {before_} -> {after_}")

@@ -136,7 +136,7 @@ def _role(quota: RoleQuota, settings: QuotaSettings, moments: Moments) -> Json:
     if quota.finer:
         role["finer"] = [
             {"kind": entity.kind, "name": entity.name, "quota_bytes_per_second": None if math.isinf(rate) else rate}
-            for entity, rate in quota.finer.said()
+            for entity, rate in quota.finer.entries()
         ]
     if quota.source is not None:
         role["rate_source"] = source_report(quota.source, moments)
@@ -158,7 +158,7 @@ def _layers(quota_file: QuotaFile, role: Role, quota: RoleQuota, broker_id: int,
     layer = partial(layer_report, quota_file, broker_id, now)
     globs = dict(quota.globs)
     places = {name: f"topics.{name}" if name != "*" or name in globs else "broker" for name in quota.lists()}
-    finer = [f"{entity.kind}s.{entity.name}" for entity, _ in quota.finer.said()]
+    finer = [f"{entity.kind}s.{entity.name}" for entity, _ in quota.finer.entries()]
     return {
         "rate": layer("broker", rate),
         "replicas": {name: layer(place, replicas) for name, place in places.items()},

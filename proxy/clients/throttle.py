@@ -254,7 +254,7 @@ class ClientThrottle:
     def sections(self) -> Iterator[tuple[ClientTraffic, str, float]]:
         """Yield what quotas.toml and overrides say: traffic, label of the section, bytes per second."""
         for traffic in ClientTraffic:
-            for name, rate in self._rates.of(traffic).said():
+            for name, rate in self._rates.of(traffic).entries():
                 yield traffic, name, rate
 
     def states(self, now: float) -> list[EntityState]:

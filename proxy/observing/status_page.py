@@ -179,7 +179,7 @@ class StatusPage:
                 },
                 "listener_bytes_per_second": _finite(quotas.listener_bytes_per_second),
                 "clients": {
-                    traffic.key: {name: _finite(rate) for name, rate in quotas.clients.of(traffic).said()}
+                    traffic.key: {name: _finite(rate) for name, rate in quotas.clients.of(traffic).entries()}
                     for traffic in ClientTraffic
                 },
                 "catch_up_only": sorted(entity.label for entity in quotas.clients.consumer.catch_up_only),
@@ -300,7 +300,7 @@ def _change(change: Change) -> Generator[None, None, ChangeState]:
 
 
 def _bound_changes(before: FinerRates, after: FinerRates) -> Iterator[BoundChangeState]:
-    for entity in dict(before.said()) | dict(after.said()):
+    for entity in dict(before.entries()) | dict(after.entries()):
         old, new = before.in_words(entity), after.in_words(entity)
         if old != new:
             yield BoundChangeState(*entity, old, new)

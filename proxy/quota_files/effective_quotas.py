@@ -88,7 +88,7 @@ def _differences(before: Quotas, now: Quotas) -> dict[str, tuple[object, object]
 def _facts(quotas: Quotas) -> dict[str, object]:
     listed = {f"{role.value}_replicas": quotas.of(role).listed() for role in Role}
     sources = {f"{role.value}_rate_source": _source(quotas, role) for role in Role}
-    clients: dict[str, object] = {traffic.key: dict(quotas.clients.of(traffic).said()) for traffic in ClientTraffic}
+    clients: dict[str, object] = {traffic.key: dict(quotas.clients.of(traffic).entries()) for traffic in ClientTraffic}
     clients[CATCH_UP_ONLY] = sorted(entity.label for entity in quotas.clients.consumer.catch_up_only)
     listener = {"listener_bytes_per_second": quotas.listener_bytes_per_second}
     return {

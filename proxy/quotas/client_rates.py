@@ -67,7 +67,7 @@ class TrafficRates:
             for entity, rate in self.sections.items()
         }
 
-    def said(self) -> Iterator[tuple[str, float]]:
+    def entries(self) -> Iterator[tuple[str, float]]:
         """Yield each section's label and its rate, in the order in which they count."""
         return ((entity.label, rate) for entity, rate in self.sections.items())
 

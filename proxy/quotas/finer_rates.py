@@ -54,9 +54,9 @@ class FinerRates:
 
     def bounds(self) -> Iterator[tuple[Entity, float]]:
         """Return what is bounded, and by how many bytes per second."""
-        return ((entity, rate) for entity, rate in self.said() if not math.isinf(rate))
+        return ((entity, rate) for entity, rate in self.entries() if not math.isinf(rate))
 
-    def said(self) -> Iterator[tuple[Entity, float]]:
+    def entries(self) -> Iterator[tuple[Entity, float]]:
         """Yield the same, and with `math.inf` the topics and globs that say ``unlimited``, which keep a glob's rate
         away."""
         of_kinds = (

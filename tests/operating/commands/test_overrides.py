@@ -216,7 +216,7 @@ def test_a_quota_of_a_client(sidecars: dict[int, OneSidecar]) -> None:
     url = sidecars[101].url
     done = call("set", "producer_byte_rate=3,consumer_byte_rate=4", "--client", "etl.1-*", "--url", url)
     clients = sidecars[101].watch.current.clients
-    assert (done.exit_code, dict(clients.producer.said()), dict(clients.consumer.said())) == (
+    assert (done.exit_code, dict(clients.producer.entries()), dict(clients.consumer.entries())) == (
         0, {"etl.1-*": 3.0}, {"etl.1-*": 4.0},
     )  # fmt: skip
     assert "clients.etl.1-*: producer_byte_rate" in done.output
@@ -243,7 +243,7 @@ def test_a_rate_for_catching_up_alone(sidecars: dict[int, OneSidecar]) -> None:
 def test_a_quota_of_a_user(sidecars: dict[int, OneSidecar], options: tuple[str, ...], place: str) -> None:
     url = sidecars[101].url
     done = call("set", "producer_byte_rate", "3", *options, "--url", url)
-    said = dict(sidecars[101].watch.current.clients.producer.said())
+    said = dict(sidecars[101].watch.current.clients.producer.entries())
     assert (done.exit_code, said) == (0, {place: 3.0}), done.output
     assert f"{place}: producer_byte_rate" in done.output
 
