@@ -160,3 +160,27 @@ def test_another_gate_changes_what_opens_it_and_nothing_else() -> None:
     assert (subject.available(1.0), subject.gate_bytes) == (tokens, pytest.approx(4 * MIB * 0.02))
     subject.change_gate(0.001, 1.0)
     assert subject.gate_bytes == LEAST_GATE_BYTES
+
+
+@pytest.mark.parametrize(
+    ("used", "left"),
+    [
+        (0.5, 0.25),  # it would have been full all the time
+        (1.25, 0.0),  # a quarter of a second's worth more than came in
+        (1.5, -0.25),
+        (10.0, -0.5),  # what is never held back causes no more debt than this
+    ],
+)
+def test_what_was_used_evenly_does_not_count_as_used_now(used: float, left: float) -> None:
+    """A second after a full bucket of 1 MB/s was looked at last; its burst is 0.25 s."""
+    rate = 1e6
+    subject = TokenBucket(rate=rate, gate_seconds=0.25, burst_seconds=0.25, now=0.0)
+    subject.charge_evenly(used * rate, 1.0, most_debt_seconds=0.5)
+    assert subject.available(1.0) == pytest.approx(left * rate)
+
+
+def test_what_was_used_evenly_forgives_no_debt_of_others() -> None:
+    subject = TokenBucket(rate=1e6, gate_seconds=0.25, burst_seconds=0.25, now=0.0)
+    subject.settle(reserved=0, used=3e6, now=0.0)
+    subject.charge_evenly(5e6, 1.0, most_debt_seconds=0.5)
+    assert subject.available(1.0) == pytest.approx(-1.75e6)
