@@ -26,7 +26,7 @@ from lab.clients.quota_client import QuotaClient, set_client_quotas
 from lab.cluster.cluster import cluster
 from lab.cluster.plan import ClusterPlan
 from lab.errors import LabError
-from lab.load.live_producer import LiveProducer
+from lab.load.live_producer import LIVE, LiveProducer
 from lab.moves.scenes import topic
 from lab.sidecars.sidecars import SidecarPlan
 
@@ -46,7 +46,7 @@ QUOTAS = f"[clients.default]\nproducer_byte_rate = {RATE}\nconsumer_byte_rate = 
 OVERRIDES = {"offsets.topic.num.partitions": "2", "transaction.state.log.num.partitions": "2"}
 SIDECAR, OWN = "sidecar", "broker"
 OTHERS = "others"
-ROUNDS, ROUND_SECONDS = 5, 5.0
+ROUNDS, ROUND_SECONDS = 4, 4.0
 
 
 class Case(NamedTuple):
@@ -93,7 +93,7 @@ async def measure_others() -> None:
         ingress = running.addresses.ingress(BROKER)
         greedy = ImpatientProducer(ingress, name, "greedy")
         for turn in range(2 * ROUNDS + 2):
-            other = LiveProducer(ingress, name, 1, interval_seconds=0.004)
+            other = LiveProducer(ingress, name, 1, interval_seconds=0.004, shape=running.shape(LIVE))
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(other.run)
                 if turn % 2:
