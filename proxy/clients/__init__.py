@@ -5,8 +5,9 @@ one *entity* (`quotas.client_entity`: a user, a client id or both, or a glob of 
 share its *budget* (`budgets`). A connection whose entity is over quota is told so by `throttle_time_ms` and *muted*:
 nothing is read from it for that time (`connection`). Its user is the one that the broker has accepted
 (`authentication`). In a fetch session, requests that are answered here make the client's epoch run ahead of the
-broker's (`session_epochs`). `throttle` knows the quotas in force and which connections they are for. `uplink` bounds
-all clients and all followers together.
+broker's (`session_epochs`). Where only reads behind the tail count, a link decides a consumer's Fetches as it does a
+follower's, and nothing is muted (`catch_up`). `throttle` knows the quotas in force and which connections they are
+for. `uplink` bounds all clients and all followers together.
 
 No I/O; time is an argument. `frames` reads the frames of a relayed connection, and is the one place where it meets all
 this: `relay` knows it as `in_flight.ClientQuotas`.
