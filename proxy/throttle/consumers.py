@@ -134,7 +134,6 @@ class ConsumerFetch(PendingFetch):
             free = 0
             for replica, size, entry_at, records_at in brought:
                 if self._is_free(replica):
-                    self.replicas.changed[replica.key] = None
                     replica.delivered(size, now)
                     free += size + records_at - entry_at
             self.throttle.count_free(free, now)

@@ -11,13 +11,15 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from lab.embedded.session_handler import FetchSessionHandler
+from protocol.fetch.request import parse_fetch_request
 from protocol.fetch.walker import RequestEntry
 from proxy.config.settings import Policy
 from proxy.quotas import Quotas
 from proxy.throttle.consumers import CatchUpThrottle, CommittedPartition, ConsumedPartition
-from proxy.throttle.decision import Forward
+from proxy.throttle.decision import Demand, Forward
 from proxy.throttle.replica import Standing
-from tests.proxy.conversation import LIMIT, MIB, settings
+from proxy.throttle.work_in_steps import run_through
+from tests.proxy.conversation import LIMIT, MIB, fetch_frame, pass_answer, response_entry, settings
 from tests.proxy.session_conversation import LEADER, MESSAGE_BYTES, SessionConversation, SessionLeader, topic_of
 
 if TYPE_CHECKING:
@@ -165,6 +167,19 @@ def test_committed_reads_end_at_the_last_stable_offset() -> None:
     it.asked(requested(10))
     assert it.standing is BEHIND
     assert it.lag == 990
+
+
+def test_a_stable_offset_that_moves_alone_classifies_the_partition_anew() -> None:
+    link = catch_up().link("peer", leader=LEADER, reads_committed=True)
+    frame = fetch_frame({("t", 0): 10}, version=6, replica_id=-1)
+    for stable, is_news in ((10, True), (10, False), (500, True)):
+        demand = run_through(link.begin(frame, parse_fetch_request(frame), 0.0, is_same=True))
+        assert isinstance(demand, Demand)
+        decision = run_through(link.decide(demand, 0.0))
+        assert isinstance(decision, Forward)
+        assert decision.pending is not None
+        pass_answer(decision.pending, [(response_entry("t", 0, high_watermark=10**6, stable=stable), b"")], 0.0)
+        assert (("t", 0) in link.replicas.changed) is is_news
 
 
 seen = st.tuples(
