@@ -1,0 +1,263 @@
+"""Quotas of users: whom Kafka's own quotas bound, and two users under a quota of the sidecar beside the broker's."""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import pytest
+import trio
+
+from lab.brokers.jars import java_command, kafka_jars
+from lab.brokers.releases import release
+from lab.brokers.security import PASSWORD, USER, Security
+from lab.cluster.cluster import cluster
+from lab.cluster.plan import ClusterPlan
+from lab.host.addresses import KAFKA_PORT, SECURED_PORT, hosts_file
+from lab.moves.scenes import topic
+from lab.sidecars.sidecars import SidecarPlan
+from proxy.quotas.client_entity import ANONYMOUS, ClientEntity
+from proxy.quotas.client_rates import client_rates
+from proxy.quotas.sections import ClientTraffic, Layer, Section
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Mapping
+
+    from lab.cluster.cluster import Cluster
+
+PROGRAM = Path(__file__).parent / "clients" / "Users.java"
+BROKER, OTHER = 101, 102
+KAFKA = "4.1.0"
+PLAIN, SCRAM = "PLAIN", "SCRAM-SHA-512"
+RATE = 2_000_000
+RECORDS = 50
+"""Of 100 kB, for each of two client ids of a user: five seconds of its quota."""
+BATCH_BYTES = 200_000
+"""The most that a producer sends at once; a consumer is sent a second of its quota at most."""
+BURST_SECONDS, NATIVE_BURST_SECONDS = 0.25, 10
+QUOTAS = f"""
+[users.alice]
+producer_byte_rate = {RATE}
+consumer_byte_rate = {RATE}
+[users.default]
+producer_byte_rate = "unlimited"
+consumer_byte_rate = "unlimited"
+[clients.default]
+producer_byte_rate = 1000
+consumer_byte_rate = 1000
+"""
+"""What client ids have counts for no user here."""
+SMALL, LARGE = 5_000.0, 1e9
+RECORD_BYTES, FEW_BYTES = 100_000, 1000
+"""One record is far over the small quota, in the ten seconds that a broker looks at; a few bytes are not."""
+
+
+class Case(NamedTuple):
+    """Quotas of the broker by entity. One record is sent as `first`, perhaps a few bytes as `then`."""
+
+    quotas: Mapping[ClientEntity, float]
+    first: tuple[str, str] = ("{}", "{}")
+    then: tuple[str, str] | None = None
+    shares: bool = False
+    """The second one is told a throttle time because of the first one's bytes."""
+
+
+E, PRODUCER = ClientEntity, ClientTraffic.PRODUCER
+CASES = {
+    "default user's client id before client id": Case({E("default", "{}"): SMALL, E(None, "{}"): LARGE}),
+    "client id after default user's client id": Case({E("default", "{}"): LARGE, E(None, "{}"): SMALL}),
+    "default user before client id": Case({E("default", None): SMALL, E(None, "{}"): LARGE}),
+    "user's default client before user": Case({E("{}", "default"): SMALL, E("{}", None): LARGE}),
+    "user before default user's client id": Case({E("{}", None): SMALL, E("default", "{}"): LARGE}),
+    "default client of default users before them": Case({E("default", "default"): LARGE, E("default", None): SMALL}),
+    "each default user by itself": Case({E("default", None): SMALL}, then=("{}-b", "{}")),
+    "a user's client ids together": Case({E("default", None): SMALL}, then=("{}", "{}-b"), shares=True),
+    "each default client by itself": Case({E(None, "default"): SMALL}, then=("{}", "{}-b")),
+    "a client id's users together": Case({E(None, "default"): SMALL}, then=("{}-b", "{}"), shares=True),
+    "each default pair by itself": Case({E("default", "default"): SMALL}, then=("{}", "{}-b")),
+    "who is not authenticated": Case({E("ANONYMOUS", None): SMALL, E(None, "{}"): LARGE}, first=("-", "{}")),
+    "who is not authenticated is a default user": Case({E("default", None): SMALL}, first=("-", "{}")),
+}
+NAMES = [f"n{number}" for number in range(len(CASES))]
+USERS = ["alice", "bob", *(f"{name}{more}" for name in NAMES for more in ("", "-b"))]
+
+
+def plain_module() -> str:
+    known = " ".join(f'user_{user}="secret"' for user in USERS)
+    return (
+        f'org.apache.kafka.common.security.plain.PlainLoginModule required username="{USER}" password="{PASSWORD}"'
+        f' user_{USER}="{PASSWORD}" {known};'
+    )
+
+
+PROPERTIES = {
+    "sasl.enabled.mechanisms": f"{PLAIN},{SCRAM}",
+    "listener.name.sasl_plaintext.plain.sasl.jaas.config": plain_module(),
+    "listener.name.sasl_plaintext.scram-sha-512.sasl.jaas.config": (
+        "org.apache.kafka.common.security.scram.ScramLoginModule required;"
+    ),
+}
+
+
+@asynccontextmanager
+async def brokers() -> AsyncIterator[Cluster]:
+    plan = ClusterPlan(
+        brokers=(BROKER, OTHER), release=release(protocol="4.1"), security=Security.SASL_PLAINTEXT,
+        broker_overrides=PROPERTIES, sidecars=SidecarPlan(quotas=QUOTAS),
+    )  # fmt: skip
+    async with cluster(plan) as running:
+        yield running
+
+
+async def said(running: Cluster, name: str, commands: list[str], *, native: bool) -> list[list[list[str]]]:
+    """The answers of `Users.java` to each of the commands. `native`: it meets the broker itself."""
+    address_of = running.addresses.direct if native else running.addresses.ingress
+    known = [(running.addresses.name(broker), address_of(broker)) for broker in (BROKER, OTHER)]
+    hosts = hosts_file(running.home / f"hosts-{'direct' if native else 'ingress'}", known)
+    options = [f"-Djdk.net.hosts.file={hosts}", "-Xmx128m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
+    where = running.addresses.name(BROKER)
+    done = await trio.run_process(
+        [
+            java_command(), *options, "-cp", f"{kafka_jars(KAFKA)}/*", str(PROGRAM),
+            f"{where}:{KAFKA_PORT}", f"{where}:{SECURED_PORT}", name,
+        ],
+        stdin="\n".join(commands).encode(), capture_stdout=True, capture_stderr=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr.decode()[-4000:]
+    answers: list[list[list[str]]] = [[]]
+    for line in done.stdout.decode().splitlines():
+        if line == "done":
+            answers.append([])
+        else:
+            answers[-1].append(line.split())
+    assert not [event for answer in answers for event in answer if event[0] == "failed"]
+    return answers[:-1]
+
+
+def told_ms(answer: list[list[str]]) -> int:
+    return next(int(event[1]) for event in answer if event[0] == "told")
+
+
+def carried(answers: list[list[list[str]]], kind: str) -> list[tuple[float, int]]:
+    found = [(int(event[1]) / 1000, int(event[2])) for answer in answers for event in answer if event[0] == kind]
+    return sorted(found)
+
+
+def rate(moved: list[tuple[float, int]]) -> float:
+    """Bytes per second after the first record."""
+    return sum(size for _, size in moved[1:]) / (moved[-1][0] - moved[0][0])
+
+
+def worst_second(moved: list[tuple[float, int]]) -> float:
+    return max(sum(size for at, size in moved if began <= at < began + 1) for began, _ in moved)
+
+
+def written(parts: tuple[str | None, str | None], name: str) -> list[str]:
+    return ["-" if part is None else part.format(name) for part in parts]
+
+
+def senders(case: Case, name: str) -> list[list[str]]:
+    return [written(sender, name) for sender in (case.first, case.then) if sender is not None]
+
+
+def commands_of(case: Case, name: str) -> list[str]:
+    given = [(*written(entity, name), rate) for entity, rate in case.quotas.items()]
+    sizes = (RECORD_BYTES, FEW_BYTES)
+    return [
+        *(f"quota {user} {client} {rate}" for user, client, rate in given),
+        *(
+            f"send {user} PLAIN {client} 1 {size}"
+            for (user, client), size in zip(senders(case, name), sizes, strict=False)
+        ),
+        *(f"quota {user} {client} 0" for user, client, _ in given),
+    ]
+
+
+@pytest.mark.system
+@pytest.mark.timeout(300)
+async def test_the_order_is_that_of_a_broker() -> None:
+    """The quota that a real broker goes by is the one that the sidecar finds, and shared by the same connections."""
+    async with brokers() as running, topic(running, {0: [BROKER]}) as name:
+        commands = [commands_of(case, each) for case, each in zip(CASES.values(), NAMES, strict=True)]
+        answers = await said(running, name, [line for lines in commands for line in lines], native=True)
+    found, expected = {}, {}
+    for (words, case), each, lines in zip(CASES.items(), NAMES, commands, strict=True):
+        mine, answers = answers[: len(lines)], answers[len(lines) :]
+        found[words] = [told_ms(answer) > 0 for answer, line in zip(mine, lines, strict=True) if "send" in line]
+        expected[words] = bounded_here(case, each)
+    assert found == expected
+
+
+def bounded_here(case: Case, name: str) -> list[bool]:
+    """Whether each sender is over its quota, by the quota and the entity that the sidecar finds."""
+    sections = {
+        ClientEntity(*(part and part.format(name) for part in entity)): Section("", client_rates={PRODUCER: rate})
+        for entity, rate in case.quotas.items()
+    }
+    rates = client_rates([Layer(clients=sections)], datetime.now(UTC)).producer
+    first, *then = [rates.of(ANONYMOUS if user == "-" else user, client) for user, client in senders(case, name)]
+    assert first is not None
+    return [first.bytes_per_second == SMALL, *(each is not None and each.entity == first.entity for each in then)]
+
+
+class Moved(NamedTuple):
+    """What two client ids of alice and one of bob moved: (seconds, bytes) of each record."""
+
+    sent: list[tuple[float, int]]
+    read: list[tuple[float, int]]
+    exempt: list[tuple[float, int]]
+    told_ms: tuple[int, ...]
+    """The longest throttle time of each producer and consumer of alice."""
+
+    def figures(self) -> dict[str, object]:
+        return {
+            "sent_bytes_per_second": round(rate(self.sent)),
+            "read_bytes_per_second": round(rate(self.read)),
+            "worst_second_sent": worst_second(self.sent),
+            "worst_second_read": worst_second(self.read),
+            "exempt_bytes_per_second": round(rate(self.exempt)),
+            "told_ms": self.told_ms,
+        }
+
+
+async def moved_by_users(running: Cluster, name: str, *, native: bool) -> Moved:
+    count = RECORDS
+    if native:  # ten seconds of the quota pass at once, and then the broker throttles
+        await said(running, name, [f"quota alice - {RATE}"], native=True)
+        count += NATIVE_BURST_SECONDS * RATE // RECORD_BYTES // 2
+    answers: list[list[list[str]]] = []
+
+    async def run(mechanism: str, client: str) -> None:
+        sender = f"alice {mechanism} {client} {count}"
+        answers.extend(await said(running, name, [f"send {sender} {RECORD_BYTES}", f"read {sender}"], native=native))
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(run, PLAIN, "one")
+        nursery.start_soon(run, SCRAM, "two")
+    exempt = await said(running, name, [f"send bob {SCRAM} one {2 * count} {RECORD_BYTES}"], native=native)
+    told = tuple(told_ms(answer) for answer in answers)
+    return Moved(carried(answers, "acked"), carried(answers, "read"), carried(exempt, "acked"), told)
+
+
+@pytest.mark.system
+@pytest.mark.timeout(300)
+async def test_two_users_beside_the_brokers_own_quota(record: Callable[..., None]) -> None:
+    """Both client ids of a user share its quota, by PLAIN as by SCRAM; another user is exempt, as its section says."""
+    async with brokers() as running, topic(running, {0: [BROKER]}) as name:
+        await said(running, name, ["scram alice", "scram bob"], native=True)
+        ours = await moved_by_users(running, name, native=False)
+        metrics = running.sidecars[BROKER].metrics()["replication_throttle_client_bytes_total"]
+        native = await moved_by_users(running, name, native=True)
+    record("user_quotas", kafka=KAFKA, ours=ours.figures(), native=native.figures())
+    assert {labels.split('"')[1] for labels in metrics} == {"users.alice"}
+    for mine, theirs, at_once in ((ours.sent, native.sent, BATCH_BYTES), (ours.read, native.read, RATE)):
+        size, span = sum(size for _, size in mine), mine[-1][0] - mine[0][0]
+        # What the two connections moved last is waited for by nobody.
+        assert 0.9 * RATE * span <= size <= 1.05 * RATE * (span + BURST_SECONDS) + 2 * at_once
+        assert worst_second(mine) <= (1 + BURST_SECONDS) * RATE + 2 * at_once
+        assert worst_second(mine) < worst_second(theirs)
+    assert min(ours.told_ms) > 0
+    assert max(native.told_ms) > 0
+    assert min(rate(ours.exempt), rate(native.exempt)) > 3 * RATE
