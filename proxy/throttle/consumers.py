@@ -186,9 +186,12 @@ class CatchUpThrottle(RoleThrottle):
         return replica_id < 0
 
     def link(self, peer: str, *, leader: Hashable, reads_committed: bool = False) -> Link:
-        """Return a link for one connection of a consumer."""
+        """Return a link for one connection of a consumer. What is behind is never asked for all at once: the tail
+        would wait while the broker looks into hundreds of logs for one answer."""
         partition = CommittedPartition if reads_committed else ConsumedPartition
-        return Link(self, peer, leader=leader, replica=partition, pending=ConsumerFetch)
+        link = Link(self, peer, leader=leader, replica=partition, pending=ConsumerFetch)
+        link.refresh_no_lag()
+        return link
 
     def account(self, path: BudgetPath, now: float, in_sync: int, catching_up: int, **paid: Any) -> None:
         """Count bytes that are not free: all of them are of partitions behind, or new."""

@@ -152,6 +152,10 @@ class Link:
         self.claim.leave()
         self.translator.close()
 
+    def refresh_no_lag(self) -> None:
+        """Leave replicas out until their turn comes, however long that takes: nobody is shown their lag."""
+        self._refresh_checked_at = math.inf
+
     def may_pass_unseen(self, session: SessionAt | None) -> bool:
         """True if a Fetch may pass unread.
 

@@ -247,6 +247,19 @@ def test_what_is_read_at_the_tail_is_free_and_what_is_behind_keeps_to_the_rate()
     assert it.throttle.rate.measure(it.now) < 1.1 * MIB
 
 
+def test_what_waits_for_its_turn_is_not_asked_for_all_at_once() -> None:
+    """As it is for followers, whose lag is shown: the tail would wait while the broker looks into 100 logs."""
+    it = consumer(dict.fromkeys(range(100), (0, 10000)) | {100: (0, 0)}, rate=100 * KB)
+    for _ in range(3):
+        it.fetch()
+    asked = len(it.leader.asked)
+    while it.now < 20:
+        it.leader.ends[topic_of(12), 100] += 1
+        it.fetch(max_wait_ms=50)
+        it.now += 0.05
+    assert max(len(request.listed) for request in it.leader.asked[asked:]) < 20
+
+
 def test_a_fetch_of_which_all_is_behind_waits_as_one_without_news_does() -> None:
     it = consumer({0: (0, 100_000)})
     for _ in range(20):
