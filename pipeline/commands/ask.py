@@ -16,6 +16,7 @@ from .quantities import DURATION, MOMENT, SOME_TIME, Moment, Number
 
 if TYPE_CHECKING:
     from ..questions.answer import Answer
+    from .options import SparkSettings
 
 
 @click.command("ask", short_help="A question by its name: will-it-finish, was-it-kept, what-rate …")
@@ -36,7 +37,7 @@ def command(
     finish_in: float | None,
     price: float | None,
     wanted: ScopeOptions,
-    spark_settings: tuple[str | None, tuple[str, ...]],
+    spark_settings: SparkSettings,
     *,
     as_json: bool,
 ) -> None:

@@ -6,14 +6,14 @@ import click
 
 from ..journals.ingest import ingest
 from ..terminal import printable
-from .options import session, spark_options, tell
+from .options import SparkSettings, session, spark_options, tell
 
 
 @click.command("ingest", short_help="Journals to tables; run it as often as you like.")
 @click.argument("sources", nargs=-1, required=True)
 @click.option("--into", "target", required=True, metavar="TABLES", help="Where the tables are, or will be.")
 @spark_options
-def command(sources: tuple[str, ...], target: str, spark_settings: tuple[str | None, tuple[str, ...]]) -> None:
+def command(sources: tuple[str, ...], target: str, spark_settings: SparkSettings) -> None:
     """Read the sidecars' journals below SOURCES into Delta Lake tables by date.
 
     Each line is taken once, however often and in whatever order it is fed; files that were read whole are not read

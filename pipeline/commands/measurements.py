@@ -26,8 +26,8 @@ from .quantities import Number
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-SparkSettings = tuple[str | None, tuple[str, ...]]
-Output = tuple[str | None, str]
+    from .options import Output, SparkSettings
+
 PER = ("broker", "role")
 MOST_DOUBTS = 20
 RATE_HISTORY_SECONDS = 3600

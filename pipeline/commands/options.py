@@ -31,6 +31,10 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
+SparkSettings = tuple[str | None, tuple[str, ...]]
+"""--master and every --conf."""
+Output = tuple[str | None, str]
+"""--out and --format."""
 SHOWN_ROWS = 40
 MOST_BROKERS = 20
 FORMATS = ("parquet", "csv", "json")
@@ -86,7 +90,7 @@ def scope_options(command: Callable[..., None]) -> Callable[..., None]:
 
 
 @contextmanager
-def session(app: str, spark_settings: tuple[str | None, tuple[str, ...]]) -> Iterator[SparkSession]:
+def session(app: str, spark_settings: SparkSettings) -> Iterator[SparkSession]:
     """Open the session, and close it if it was not there before. Raises InputError for a --conf that is none, and if
     Spark's JVM ends within the block."""
     master, conf = spark_settings

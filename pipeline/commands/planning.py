@@ -36,8 +36,8 @@ from .quantities import RATE, SOME_RATE, Number
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-SparkSettings = tuple[str | None, tuple[str, ...]]
-Output = tuple[str | None, str]
+    from .options import Output, SparkSettings
+
 WORTH_TELLING_SECONDS = 30.0
 LINE_RATE = 125_000_000.0
 MODELS = ("exact", "fluid")

@@ -18,6 +18,8 @@ from .options import ScopeOptions, scope_options, session, spark_options, tables
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from .options import SparkSettings
+
 
 @click.command("report", short_help="One self-contained HTML page.")
 @click.argument("path", metavar="TABLES")
@@ -31,7 +33,7 @@ def command(
     out: str,
     json_out: str | None,
     wanted: ScopeOptions,
-    spark_settings: tuple[str | None, tuple[str, ...]],
+    spark_settings: SparkSettings,
     *,
     check: bool,
 ) -> None:

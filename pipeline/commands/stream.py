@@ -16,6 +16,8 @@ from .options import put_out, session, spark_options, tell
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from .options import SparkSettings
+
 LOOK_SECONDS = 5
 
 
@@ -29,7 +31,7 @@ def command(
     source: str,
     target: str,
     textfile: Path | None,
-    spark_settings: tuple[str | None, tuple[str, ...]],
+    spark_settings: SparkSettings,
     *,
     once: bool,
 ) -> None:

@@ -8,7 +8,7 @@ from ..jobs import lag, partition_sizes, times_behind
 from ..questions import who_was_starved
 from ..tables import Tables, daily_summaries
 from ..tables.maintenance import Compacted, compact
-from .options import put_out, session, spark_options, tell
+from .options import SparkSettings, put_out, session, spark_options, tell
 
 SUMMARIES = (times_behind.SUMMARY, lag.SUMMARY, who_was_starved.SUMMARY, partition_sizes.SUMMARY)
 
@@ -16,7 +16,7 @@ SUMMARIES = (times_behind.SUMMARY, lag.SUMMARY, who_was_starved.SUMMARY, partiti
 @click.command("compact", short_help="Small files put together, old ones removed.")
 @click.argument("path", metavar="TABLES")
 @spark_options
-def compact_command(path: str, spark_settings: tuple[str | None, tuple[str, ...]]) -> None:
+def compact_command(path: str, spark_settings: SparkSettings) -> None:
     """Put small files together (Delta's OPTIMIZE), and remove those that no reader needs any more (VACUUM).
 
     `ingest` and `stream` put small files together by themselves where there are fifty; this does not wait for that. No
@@ -35,7 +35,7 @@ def compact_command(path: str, spark_settings: tuple[str | None, tuple[str, ...]
 @click.command("summarise", short_help="Work out once what jobs need of whole days.")
 @click.argument("path", metavar="TABLES")
 @spark_options
-def summarise_command(path: str, spark_settings: tuple[str | None, tuple[str, ...]]) -> None:
+def summarise_command(path: str, spark_settings: SparkSettings) -> None:
     """Keep what `lag`, `moves`, `replay --model fluid`, `ask` and `report` need of each day of each broker.
 
     Answers stay the same, with it or without: a day that has got more lines since counts as not kept, and is read from
