@@ -7,7 +7,6 @@ the reason; nothing else is set aside. Invariant: the tables depend on the set o
 from __future__ import annotations
 
 import time
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote
 
@@ -25,7 +24,7 @@ from .parse_lines import AHEAD_SECONDS, LATEST_SECONDS, may_be_understood
 from .read_files import read_files
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
     from pyspark.sql import DataFrame, SparkSession
 
@@ -34,7 +33,6 @@ if TYPE_CHECKING:
 FILES_NAMED = "journal-*.gz"
 CLOSED_FILES = "journal-*[0-9].{ndjson,txt}.gz"
 """Those of them that are closed: the names of the others end in `.open.ndjson.gz`."""
-WHOLE_STAGES = "spark.sql.codegen.wholeStage"
 
 
 class Outcome(NamedTuple):
@@ -67,23 +65,10 @@ def find_files(spark: SparkSession, storage: Storage, sources: Sequence[str], *,
     # is another name, and `journal.keep` removes the oldest.
     reader = reader.option("ignoreMissingFiles", "true")
     try:
-        with _compiled_less(spark):
-            files = reader.load(patterns)
-            return _listed(files).unionByName(_empty(files, storage))
+        files = reader.load(patterns)
+        return _listed(files).unionByName(_empty(files, storage))
     except AnalysisException as error:
         raise InputError(f"{', '.join(sources)}: {str(error).splitlines()[0]}") from error
-
-
-@contextmanager
-def _compiled_less(spark: SparkSession) -> Iterator[None]:
-    """Have Spark generate no code for whole stages within the block: where little is new, to compile it takes longer
-    than all that it has to do."""
-    before = str(spark.conf.get(WHOLE_STAGES))
-    spark.conf.set(WHOLE_STAGES, "false")
-    try:
-        yield
-    finally:
-        spark.conf.set(WHOLE_STAGES, before)
 
 
 def _patterns(storage: Storage, source: str) -> list[str]:
@@ -152,8 +137,7 @@ def ingest_files(
     again."""
     seconds = int(time.time() if now is None else now)
     tables = tables.require_layout().now()
-    with _compiled_less(tables.spark):
-        files = to_read(found, tables.table("files"), _understood(tables, seconds))
+    files = to_read(found, tables.table("files"), _understood(tables, seconds))
     copies = checked_copies(tables.spark, files.copies, taken=seconds)
     if copies is not None:
         add_accounts(tables, copies)
