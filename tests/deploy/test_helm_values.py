@@ -37,9 +37,10 @@ def test_the_readme_has_every_value_and_its_default() -> None:
 
 
 def good_quotas() -> list[str]:
-    """Every quotas.toml that docs/quotas.md shows, and the examples'."""
+    """Every quotas.toml that the documents show, and the examples'."""
     root = CHART.parents[1]
-    shown = re.findall(r"```toml\n(.*?)```", (root / "docs" / "quotas.md").read_text("utf-8"), re.DOTALL)
+    pages = "".join((root / "docs" / page).read_text("utf-8") for page in ("quotas.md", "client-quotas.md"))
+    shown = re.findall(r"```toml\n(.*?)```", pages, re.DOTALL)
     texts = [*shown, (root / "examples" / "quotas.toml").read_text("utf-8")]
     for text in texts:
         parse_quotas(text.encode())
@@ -97,6 +98,11 @@ def test_quotas_that_a_sidecar_takes_are_rendered(number: int) -> None:
             "quotas.initial: brokers.default.leader.replication.throttled.rates: unknown key",
         ),
         ({"quotas": {"initial": "[mode]\nenforced = false\n"}}, "quotas.initial: mode.enforced: unknown key"),
+        ({"quotas": {"initial": "[listener]\nbyte_rate = 1\n"}}, "quotas.initial: listener.byte_rate: unknown key"),
+        (
+            {"quotas": {"initial": "[users.alice.clients.etl]\nconsumer_byte_rate = '5mb'\n"}},
+            "quotas.initial: users.alice.clients.etl.consumer_byte_rate: expected bytes per second",
+        ),
         (
             {"quotas": {"initial": "[brokers.1]\nleader.replication.throttled.rate = 50MiB/s\n"}},
             "quotas.initial: brokers.1.leader.replication.throttled.rate: expected bytes per second",

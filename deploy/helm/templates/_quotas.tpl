@@ -2,9 +2,9 @@
 keys that no section has, rates that are none. Helm 3 reads no TOML. What stands in lists and texts of several lines is passed over. */}}
 {{- define "throttle.check-quotas" -}}
 {{- $role := "(leader|follower)\\.replication\\.throttled" }}
-{{- $sections := printf "(brokers|topics)\\.(.+\\.)?(%s\\.(rate(\\.(finish_by|within|timezone|auto|min|max))?|replicas)|until)|(peers|racks)\\.(.+\\.)?(%s\\.rate|until)|mode\\.(enforce|until)" $role $role }}
+{{- $sections := printf "(brokers|topics)\\.(.+\\.)?(%s\\.(rate(\\.(finish_by|within|timezone|auto|min|max))?|replicas)|until)|(peers|racks)\\.(.+\\.)?(%s\\.rate|until)|(clients|users)\\.(.+\\.)?((producer|consumer)_byte_rate|catch_up_only|until)|listener\\.(rate|until)|mode\\.(enforce|until)" $role $role }}
 {{- $known := printf "^(%s|priorities\\.(order|min\\.insync\\.replicas|default\\.replication\\.factor))$" $sections }}
-{{- $tables := "^((brokers|topics|peers|racks|mode)(\\..+)?|priorities(\\..+)?)$" }}
+{{- $tables := "^((brokers|clients|listener|mode|peers|racks|topics|users)(\\..+)?|priorities(\\..+)?)$" }}
 {{- $rate := "^(\"unlimited\"|'unlimited'|[0-9][0-9_]*|[\"'][0-9]+(\\.[0-9]+)? *(|B|[kK]B|KiB|MB|MiB|GB|GiB|TB|TiB)(/s)?[\"']|\\{.*)\\s*(#.*)?$" }}
 {{- $text := regexReplaceAll "(?s)\"\"\".*?\"\"\"|'''.*?'''" .Values.quotas.initial "\"\"" }}
 {{- $text = regexReplaceAll "=\\s*\\[[^\\]]*\\]" $text "= []" }}
@@ -15,7 +15,7 @@ keys that no section has, rates that are none. Helm 3 reads no TOML. What stands
 {{- else if regexMatch "^\\[.*\\]\\s*(#.*)?$" $line }}
 {{- $table = regexReplaceAll "^\\[+\\s*([^#]*?)\\s*\\]+\\s*(#.*)?$" $line "${1}" | replace "\"" "" | replace "'" "" }}
 {{- if not (regexMatch $tables $table) }}
-{{- fail (printf "quotas.initial: [%s]: unknown table; expected brokers, peers, racks, topics, mode or priorities" $table) }}
+{{- fail (printf "quotas.initial: [%s]: unknown table; expected brokers, clients, listener, mode, peers, priorities, racks, topics or users" $table) }}
 {{- end }}
 {{- else if regexMatch "^[A-Za-z0-9_.\"'*? -]+=\\s*\\S" $line }}
 {{- $key := regexFind "^[^=]+" $line | replace "\"" "" | replace "'" "" | nospace }}
@@ -24,7 +24,7 @@ keys that no section has, rates that are none. Helm 3 reads no TOML. What stands
 {{- if not (or (regexMatch $known $path) (and (hasPrefix "{" $value) (regexMatch $tables $path))) }}
 {{- fail (printf "quotas.initial: %s: unknown key (docs/quotas.md)" $path) }}
 {{- end }}
-{{- if and (hasSuffix ".throttled.rate" $path) (not (regexMatch $rate $value)) }}
+{{- if and (regexMatch "\\.throttled\\.rate$|_byte_rate$|^listener\\.rate$" $path) (not (regexMatch $rate $value)) }}
 {{- fail (printf "quotas.initial: %s: expected bytes per second as an integer or text like \"50MiB/s\", or \"unlimited\", found %s" $path $value) }}
 {{- end }}
 {{- else }}
