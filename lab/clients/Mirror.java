@@ -13,19 +13,21 @@ import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
 
 /**
- * A consumer that reads one partition at its tail, and resumes many others after an outage, all on one connection, as a mirror does.
+ * A consumer that reads one partition at its tail, and resumes many others after an outage, all on one connection, as a mirror does. Beside
+ * it another consumer reads the tail alone: it waits for the same broker and the same garbage collections, but for no quota.
  *
  * Arguments: bootstrap.servers, topic, client.id, partitions that are behind, records in each, bytes of a record, seconds at the tail
  * alone. Partition 0 is read at the tail: a producer writes to it every 5 ms. Every line on standard output is an event:
  *
  *     alone NS             a record of the tail, from when it was sent until it came, before the others resume
  *     beside NS            the same while they catch up
+ *     onlooker NS          the same, by the consumer that reads nothing else
  *     behind MS BYTES      what one poll brought of the others, at this time
  *     wrong WHAT           a record was lost or came twice
  *     done
  */
 public final class Mirror {
-    static volatile boolean stops;
+    static volatile boolean stops, resumed;
 
     public static void main(String[] args) throws Exception {
         String topic = args[1];
@@ -49,15 +51,32 @@ public final class Mirror {
                     try { Thread.sleep(5); } catch (InterruptedException error) { return; }
                 }
             });
+            Thread onlooker = new Thread(() -> lookOn(common, topic));
             live.start();
+            onlooker.start();
             try {
                 consume(common, topic, args[2], behind, (long) behind * count, Integer.parseInt(args[6]));
             } finally {
                 stops = true;
                 live.join();
+                onlooker.join();
             }
         }
         System.out.println("done");
+    }
+
+    static void lookOn(Properties common, String topic) {
+        Properties reads = new Properties();
+        reads.putAll(common);
+        reads.putAll(Map.of("client.id", "onlooker", "enable.auto.commit", "false"));
+        try (KafkaConsumer<byte[], byte[]> consumer = new KafkaConsumer<>(reads, new ByteArrayDeserializer(), new ByteArrayDeserializer())) {
+            TopicPartition tail = new TopicPartition(topic, 0);
+            consumer.assign(List.of(tail));
+            consumer.seekToEnd(List.of(tail));
+            while (!stops)
+                for (ConsumerRecord<byte[], byte[]> record : consumer.poll(Duration.ofMillis(100)))
+                    if (resumed) System.out.println("onlooker " + (System.nanoTime() - Long.parseLong(new String(record.value()))));
+        }
     }
 
     static void consume(Properties common, String topic, String who, int behind, long expected, int seconds) {
@@ -76,7 +95,6 @@ public final class Mirror {
             consumer.seekToEnd(List.of(tail));
             Map<Integer, Long> next = new HashMap<>();
             long read = 0, began = System.nanoTime(), settles = began + 1_000_000_000L, resumes = settles + seconds * 1_000_000_000L;
-            boolean resumed = false;
             while (read < expected) {
                 if (!resumed && System.nanoTime() > resumes) {
                     consumer.resume(others);

@@ -166,7 +166,9 @@ class PlainSocket:
             while sent < len(data):
                 sent += self.sock.send(data[sent : sent + most], socket.MSG_EOR)
         except BlockingIOError:
-            pass
+            # What was spliced before (SPLICE_F_MORE) waits for these bytes, and they for the room that it takes, until
+            # the kernel gives up after 200 ms. To set the option again sends it.
+            self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return sent
 
     def finish_sending(self) -> None:

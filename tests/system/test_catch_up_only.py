@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 BROKER, OTHER = 101, 102
 RATE = 4_000_000
-PARTITIONS, RECORDS, RECORD_BYTES = 200, 15, 10_000
+PARTITIONS, RECORDS, RECORD_BYTES = 200, 40, 10_000
 RESPONSE_BYTES = 2**20
 """`max.partition.fetch.bytes`: what a response brings at most of the first partition of a grant."""
 QUOTAS = f"""
@@ -45,6 +45,8 @@ class Mirrored(NamedTuple):
     """Seconds from the producer to the consumer of each record at the tail, before the others resume."""
     beside: list[float]
     """The same while they catch up."""
+    onlooker: list[float]
+    """The same by a consumer of the tail alone, without a quota: the broker's pauses are its own, too."""
     behind: list[tuple[float, int]]
     """When each poll brought bytes of the others, in seconds, and how many."""
     wrong: list[str]
@@ -71,7 +73,14 @@ async def mirrored(running: Cluster, client_id: str) -> Mirrored:
     names = [(running.addresses.name(broker), running.addresses.ingress(broker)) for broker in (BROKER, OTHER)]
     hosts = hosts_file(running.home / f"hosts-of-{client_id}", names)
     async with topic(running, {partition: [BROKER] for partition in range(PARTITIONS + 1)}) as name:
-        java = [java_command(), f"-Djdk.net.hosts.file={hosts}", "-Xmx512m", "-XX:+UseSerialGC"]
+        java = [
+            java_command(),
+            f"-Djdk.net.hosts.file={hosts}",
+            "-Xms1g",
+            "-Xmn900m",
+            "-XX:MetaspaceSize=128m",
+            "-XX:+UseSerialGC",
+        ]
         sizes = map(str, (PARTITIONS, RECORDS, RECORD_BYTES, 3))
         servers = ",".join(f"{name}:{KAFKA_PORT}" for name, _ in names)
         done = await trio.run_process(
@@ -82,8 +91,7 @@ async def mirrored(running: Cluster, client_id: str) -> Mirrored:
     events = [line.split() for line in done.stdout.decode().splitlines()]
     assert events[-1] == ["done"]
     return Mirrored(
-        [int(event[1]) / 1e9 for event in events if event[0] == "alone"],
-        [int(event[1]) / 1e9 for event in events if event[0] == "beside"],
+        *([int(event[1]) / 1e9 for event in events if event[0] == who] for who in ("alone", "beside", "onlooker")),
         [(int(event[1]) / 1000, int(event[2])) for event in events if event[0] == "behind"],
         [" ".join(event) for event in events if event[0] == "wrong"],
     )
@@ -110,7 +118,8 @@ async def test_a_mirror_that_resumes_keeps_to_its_rate_and_its_tail_waits_for_no
     figures = {
         client_id: {
             "alone_ms": quantiles(each.alone), "beside_ms": quantiles(each.beside),
-            "worst_second": each.worst_second(), "bytes_per_second": round(each.bytes_per_second),
+            "onlooker_ms": quantiles(each.onlooker), "worst_second": each.worst_second(),
+            "bytes_per_second": round(each.bytes_per_second),
         }
         for client_id, each in found.items()
     }  # fmt: skip
@@ -119,7 +128,8 @@ async def test_a_mirror_that_resumes_keeps_to_its_rate_and_its_tail_waits_for_no
     assert mirror.wrong == muted.wrong == []
     assert mirror.worst_second() <= 1.25 * RATE + RESPONSE_BYTES
     assert mirror.bytes_per_second > 0.8 * RATE
-    assert p99(mirror.beside) - p99(mirror.alone) <= 0.05  # 5 ms are wanted; brokers and clients share two cores here
+    # The broker's collections of garbage take up to 125 ms here, for the mirror as for whoever looks on.
+    assert p99(mirror.beside) - p99(mirror.onlooker) <= 0.05  # 5 ms are wanted
     assert p99(muted.beside) > 10 * p99(mirror.beside)
     counted = shared_listener.sidecars[BROKER].metrics()
     free = sum(counted["replication_throttle_client_free_bytes_total"].values())

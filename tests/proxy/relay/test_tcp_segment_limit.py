@@ -2,20 +2,37 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
+import mmap
+import os
 import socket
 import struct
 import threading
 from contextlib import closing
+from typing import TYPE_CHECKING
 
 import pytest
 
 from proxy.relay.transfer import Transfer, Window
-from proxy.relay.transport import PIPE_BYTES, SEGMENT_BYTES, SPARED, PlainSocket, bound_segments, needs_short_packets
+from proxy.relay.transport import (
+    PIPE_BYTES,
+    SEGMENT_BYTES,
+    SPARED,
+    Pipe,
+    PlainSocket,
+    bound_segments,
+    needs_short_packets,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 KAFKAS, WIDE = 64 * 1024, 256 * 1024
 """replica.socket.receive.buffer.bytes, and a buffer whose window scales beyond 128 KiB."""
 SIZE = 40 * PIPE_BYTES
 FOREVER = 1e12
+PIECES, PIECE_BYTES, ROUNDS = 60, (500, 1000, 1500, 3000), 60
 
 
 def dialled(listener: socket.socket, receive_buffer: int | None) -> tuple[socket.socket, socket.socket]:
@@ -73,6 +90,37 @@ def test_no_packet_to_a_small_window_is_longer_and_all_arrives(splices: bool) ->
             segment_bytes = accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG)
             assert segment_bytes > 2 * SEGMENT_BYTES
             assert len(data) / _packets(accepted) <= segment_bytes - segment_bytes // SPARED
+
+
+def test_a_packet_whose_last_byte_finds_no_room_is_sent_without_it(tmp_path: Path) -> None:
+    """Of the pieces of pages that a broker sends from its log the kernel joins 17. The last byte of a packet then needs
+    a buffer of its own, for which there is no room while the others wait for it."""
+    log = tmp_path / "log"
+    log.write_bytes(bytes(PIECES * 2 * mmap.PAGESIZE))
+    with socket.create_server(("127.0.0.1", 0)) as listener, log.open("rb") as file:
+        feeder, source = dialled(listener, None)
+        peer, accepted = dialled(listener, KAFKAS)
+        pipe, reads, sink = Pipe(), PlainSocket(source), PlainSocket(accepted)
+        with feeder, peer, closing(pipe), closing(reads), closing(sink):
+            peer.settimeout(0)
+            for piece_bytes in sorted(PIECE_BYTES * ROUNDS):  # segments grow meanwhile
+                for number in range(PIECES):
+                    os.sendfile(feeder.fileno(), file.fileno(), 2 * number * mmap.PAGESIZE + 100, piece_bytes)
+                left = PIECES * piece_bytes
+                while left or pipe.holds:
+                    reads.readable = True
+                    left -= max(pipe.fill(reads, left), 0) if left else 0
+                    pipe.drain(sink)
+                    with contextlib.suppress(BlockingIOError):
+                        while peer.recv(1 << 20):
+                            pass
+                    assert _unsent(accepted) == 0, "nothing is in flight, and the kernel keeps bytes"
+
+
+def _unsent(sock: socket.socket) -> int:
+    """Return how many bytes the kernel has not sent yet (SIOCOUTQNSD of linux/sockios.h)."""
+    (size,) = struct.unpack("i", fcntl.ioctl(sock.fileno(), 0x894B, bytes(4)))
+    return int(size)
 
 
 def _read(peer: socket.socket, size: int, came: bytearray) -> None:
