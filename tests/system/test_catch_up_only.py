@@ -90,11 +90,14 @@ async def mirrored(running: Cluster, client_id: str) -> Mirrored:
     assert done.returncode == 0, done.stderr.decode()[-4000:]
     events = [line.split() for line in done.stdout.decode().splitlines()]
     assert events[-1] == ["done"]
+    alone, beside, onlooker = (
+        [int(event[1]) / 1e9 for event in events if event[0] == who] for who in ("alone", "beside", "onlooker")
+    )
     return Mirrored(
-        *([int(event[1]) / 1e9 for event in events if event[0] == who] for who in ("alone", "beside", "onlooker")),
+        alone, beside, onlooker,
         [(int(event[1]) / 1000, int(event[2])) for event in events if event[0] == "behind"],
         [" ".join(event) for event in events if event[0] == "wrong"],
-    )
+    )  # fmt: skip
 
 
 @pytest.fixture(scope="module")
