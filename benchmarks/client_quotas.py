@@ -22,6 +22,7 @@ import trio
 
 from lab.brokers.releases import release
 from lab.clients.impatient_producer import ImpatientProducer
+from lab.clients.program import ingresses
 from lab.clients.quota_client import QuotaClient, set_client_quotas
 from lab.cluster.cluster import cluster
 from lab.cluster.plan import ClusterPlan
@@ -31,6 +32,7 @@ from lab.moves.scenes import topic
 from lab.sidecars.sidecars import SidecarPlan
 
 from .document_part import DocumentPart
+from .results import BUILD, keep, kept
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -38,7 +40,7 @@ if TYPE_CHECKING:
     from lab.clients.quota_client import Flow, Outcome
     from lab.cluster.cluster import Cluster
 
-RESULTS = Path(__file__).parents[1] / "build" / "client_quotas.jsonl"
+RESULTS = BUILD / "client_quotas.jsonl"
 PART = DocumentPart("client quotas")
 BROKERS = BROKER, OTHER = 101, 102
 RATE = 1_000_000
@@ -76,8 +78,7 @@ async def measure(case: Case) -> None:
         own: dict[str | None, float | None] = dict.fromkeys(case.client.client_ids("own-"), float(RATE))
         await trio.to_thread.run_sync(set_client_quotas, running.addresses.direct(BROKER), own)
         async with trio.open_nursery() as nursery:
-            ingresses = {broker: running.addresses.ingress(broker) for broker in BROKERS}
-            nursery.start_soon(_run, running, case, SIDECAR, ingresses)
+            nursery.start_soon(_run, running, case, SIDECAR, ingresses(running))
             brokers = {broker: running.addresses.direct(broker) for broker in BROKERS}
             nursery.start_soon(_run, running, case, OWN, brokers)
 
@@ -108,9 +109,7 @@ async def measure_others() -> None:
 
 
 def _keep(row: dict[str, Any]) -> None:
-    RESULTS.parent.mkdir(exist_ok=True)
-    with RESULTS.open("a", encoding="utf-8") as lines:
-        lines.write(json.dumps(row) + "\n")
+    keep(RESULTS, row)
     click.echo(json.dumps(row), err=True)
 
 
@@ -190,9 +189,7 @@ def main(names: tuple[str, ...], *, run: bool, write: Path | None) -> None:
             trio.run(measure_others)
     except* LabError as errors:
         raise click.ClickException(str(errors.exceptions[0])) from errors
-    if not RESULTS.exists():
-        raise click.ClickException(f"{RESULTS}: no results: run it without --no-run first")
-    text = table([json.loads(line) for line in RESULTS.read_text("utf-8").splitlines()])
+    text = table(kept(RESULTS, "run it without --no-run first"))
     click.echo(text)
     if write is not None:
         PART.write(write, text)

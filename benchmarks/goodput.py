@@ -11,7 +11,6 @@ batches.
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -28,13 +27,14 @@ from lab.sidecars.sidecars import SidecarPlan
 from lab.wire.records import Shape
 
 from .document_part import DocumentPart
+from .results import BUILD, keep, kept
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lab.moves.move import How, Side
 
-RESULTS = Path(__file__).parents[1] / "build" / "goodput.jsonl"
+RESULTS = BUILD / "goodput.jsonl"
 PART = DocumentPart("goodput")
 BROKERS = (101, 102)
 TOTAL_BYTES = 24 * MIB
@@ -86,7 +86,6 @@ CASES = (
 
 async def measure(ways: Sequence[Way], cases: Sequence[Batches], *, sidecars: bool) -> None:
     """Move every case each way, and keep what came of it. Raises LabError."""
-    RESULTS.parent.mkdir(exist_ok=True)
     plan = ClusterPlan(brokers=BROKERS, release=release(protocol="3.9"), sidecars=SidecarPlan() if sidecars else None)
     async with cluster(plan) as made:
         await Mover(made).run(FIRST)
@@ -96,8 +95,7 @@ async def measure(ways: Sequence[Way], cases: Sequence[Batches], *, sidecars: bo
                 if not result.equal:
                     raise LabError(f"{case.name}, {way.how}: the replicas differ")
                 row = {"case": case.name, "way": way.title, **result.summary()}
-                with RESULTS.open("a", encoding="utf-8") as lines:
-                    lines.write(json.dumps(row) + "\n")
+                keep(RESULTS, row)
                 click.echo(f"{case.name}, {way.title}: {row['wire_over_log']}", err=True)
 
 
@@ -137,9 +135,7 @@ def main(names: tuple[str, ...], *, native: bool, sidecars: bool, write: Path | 
             trio.run(lambda: measure(SIDECARS, cases, sidecars=True))
     except LabError as error:
         raise click.ClickException(str(error)) from error
-    if not RESULTS.exists():
-        raise click.ClickException(f"{RESULTS}: no results: run it with --native or --sidecars first")
-    text = table([json.loads(line) for line in RESULTS.read_text("utf-8").splitlines()])
+    text = table(kept(RESULTS, "run it with --native or --sidecars first"))
     click.echo(text)
     if write is not None:
         PART.write(write, text)

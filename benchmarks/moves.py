@@ -9,7 +9,6 @@ Knows the results' format alone. Invariant: text outside the marks is never touc
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -17,13 +16,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from .document_part import DocumentPart
+from .results import BUILD, kept
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 Row = dict[str, Any]
 
-BUILD = Path(__file__).parents[1] / "build"
 RESULTS = BUILD / "moves.jsonl"
 VERSION_RESULTS = BUILD / "moves_by_version.jsonl"
 SECURED_RESULTS = BUILD / "secured_moves.jsonl"
@@ -65,15 +64,7 @@ class Table(NamedTuple):
 
     def text(self) -> str:
         """Return the table. Raises ClickException: there are no results, or a line is not JSON."""
-        if not self.results.exists():
-            raise click.ClickException(f"{self.results}: no results: run `make system` first")
-        rows = []
-        for number, line in enumerate(self.results.read_text("utf-8").splitlines(), 1):
-            try:
-                rows.append(json.loads(line))
-            except ValueError as error:
-                raise click.ClickException(f"{self.results}:{number}: expected a line of JSON: {error}") from error
-        return self.make(rows)
+        return self.make(kept(self.results, "run `make system` first"))
 
 
 @click.command()

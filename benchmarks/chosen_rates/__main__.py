@@ -14,13 +14,14 @@ from pathlib import Path
 import click
 import trio
 
+from ..results import BUILD, keep, kept
 from .run import Row, measure
 from .scene import MB
 from .shapes import LOADS
 from .table import PART, table
 from .ways import WAYS
 
-RESULTS = Path(__file__).parents[2] / "build" / "chosen_rates.jsonl"
+RESULTS = BUILD / "chosen_rates.jsonl"
 
 
 @click.command(context_settings={"show_default": True})
@@ -44,19 +45,15 @@ def main(
 ) -> None:
     """Compare who chooses the rate of a move: seconds until it is done, and what acks=all producers wait."""
 
-    def keep(row: Row) -> None:
+    def record(row: Row) -> None:
         click.echo(json.dumps(row), err=True)
-        results.parent.mkdir(exist_ok=True)
-        with results.open("a", encoding="utf-8") as lines:
-            lines.write(json.dumps(row) + "\n")
+        keep(results, row)
 
     if rounds:
         size, tell = int(megabytes * MB), partial(click.echo, err=True)
         what = ways or tuple(WAYS), loads
-        trio.run(partial(measure, *what, link=link * MB, rounds=rounds, moved_bytes=size, keep=keep, tell=tell))
-    if not results.exists():
-        raise click.ClickException(f"{results}: no results: run with --rounds first")
-    text = table([json.loads(line) for line in results.read_text("utf-8").splitlines()])
+        trio.run(partial(measure, *what, link=link * MB, rounds=rounds, moved_bytes=size, keep=record, tell=tell))
+    text = table(kept(results, "run with --rounds first"))
     if write is None:
         click.echo(text)
     else:
