@@ -14,9 +14,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from construct import GreedyBytes, Int16sb, Int32sb, Prefixed, Struct
+from construct import Int16sb, Int32sb, Struct
 
 from .errors import ProtocolError
+from .sasl import AUTHENTICATE, AUTHENTICATE_RESPONSE, HANDSHAKE
 from .wire.apis import (
     API_LIST_PARTITION_REASSIGNMENTS,
     API_SASL_AUTHENTICATE,
@@ -35,18 +36,9 @@ if TYPE_CHECKING:
 
 HANDSHAKE_VERSION = 1
 AUTHENTICATE_VERSION = 0
-_BYTES = Prefixed(Int32sb, GreedyBytes)
-_HANDSHAKE = Struct("mechanism" / STRING.plain)
-_HANDSHAKE_RESPONSE = Struct(
-    "correlation_id" / Int32sb, "error_code" / Int16sb, "mechanisms" / KArray(STRING.plain)
-)  # fmt: skip
-_AUTHENTICATE = Struct("auth_bytes" / _BYTES)
-_AUTHENTICATE_RESPONSE = Struct(
-    "correlation_id" / Int32sb,
-    "error_code" / Int16sb,
-    "error_message" / NULLABLE_STRING.plain,
-    "auth_bytes" / _BYTES,
-)
+_HANDSHAKE, _AUTHENTICATE = layout(HANDSHAKE, HANDSHAKE_VERSION), layout(AUTHENTICATE, AUTHENTICATE_VERSION)
+_HANDSHAKE_RESPONSE = Struct("error_code" / Int16sb, "mechanisms" / KArray(STRING.plain))
+_AUTHENTICATE_RESPONSE = layout(AUTHENTICATE_RESPONSE, AUTHENTICATE_VERSION)
 API_VERSIONS_VERSION = 0
 _API = Struct("api_key" / Int16sb, "min_version" / Int16sb, "max_version" / Int16sb)
 API_VERSIONS_RESPONSE = Struct("correlation_id" / Int32sb, "error_code" / Int16sb, "api_keys" / KArray(_API))
@@ -84,7 +76,7 @@ def handshake_request(correlation_id: int, mechanism: str, *, client_id: str) ->
 def read_handshake(frame: bytes, mechanism: str) -> None:
     """Check the broker's answer to SaslHandshake. Raises SaslRefusedError if the broker does not have it, ProtocolError
     for whatever is no such response."""
-    answer = parse_whole(_HANDSHAKE_RESPONSE, frame)
+    answer = parse_whole(_HANDSHAKE_RESPONSE, response_body(frame, API_SASL_HANDSHAKE, HANDSHAKE_VERSION))
     if answer.error_code:
         raise SaslRefusedError(f"it has no {mechanism}, but {', '.join(answer.mechanisms) or 'no mechanism at all'}")
 
@@ -100,10 +92,10 @@ def read_authenticate(frame: bytes) -> bytes:
 
     Raises SaslRefusedError if it does not accept who logs in, ProtocolError for whatever is no such response.
     """
-    answer = parse_whole(_AUTHENTICATE_RESPONSE, frame)
+    answer = parse_whole(_AUTHENTICATE_RESPONSE, response_body(frame, API_SASL_AUTHENTICATE, AUTHENTICATE_VERSION))
     if answer.error_code:
         raise SaslRefusedError(f"login refused: {answer.error_message or f'error {answer.error_code}'}")
-    return bytes(answer.auth_bytes)
+    return answer.auth_bytes or b""
 
 
 def api_versions_request(correlation_id: int, *, client_id: str) -> bytes:

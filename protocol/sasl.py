@@ -10,24 +10,36 @@ error; whatever cannot be read is no user.
 
 from __future__ import annotations
 
+import io
 import re
-import struct
 from typing import TYPE_CHECKING
 
+from construct import ConstructError, Int16sb, Int64sb
+
 from .errors import ProtocolError
-from .wire.apis import API_SASL_AUTHENTICATE, is_flexible
-from .wire.framing import read_uvarint
+from .wire.apis import API_SASL_AUTHENTICATE, API_SASL_HANDSHAKE, is_flexible
 from .wire.headers import peek_response, response_header_version
+from .wire.layout import NULLABLE_BYTES, NULLABLE_STRING, STRING, Field, layout
+from .wire.primitives import parsed
 
 if TYPE_CHECKING:
+    from construct import Container
+
     from .wire.framing import Bytes
 
+HANDSHAKE = (Field(0, "mechanism", STRING),)
+AUTHENTICATE = (Field(0, "auth_bytes", NULLABLE_BYTES),)  # null is none of the spec's, and is read as empty
+AUTHENTICATE_RESPONSE = (
+    Field(0, "error_code", Int16sb),
+    Field(0, "error_message", NULLABLE_STRING),
+    Field(0, "auth_bytes", NULLABLE_BYTES),
+    Field(1, "session_lifetime_ms", Int64sb),
+)
 PLAIN = "PLAIN"
 SCRAM = frozenset({"SCRAM-SHA-256", "SCRAM-SHA-512"})
 MOST_USER_BYTES = 1024
 """The longest name of a user that is taken for one: a distinguished name has some hundred bytes."""
 _PARTS_OF_PLAIN = 3
-_INT16, _INT32 = struct.Struct(">h"), struct.Struct(">i")
 _SERVER_ACCEPTS = b"v="
 """How the last message of a SCRAM server begins, unless it refuses."""
 _CLIENT_FINAL = b"c="
@@ -43,15 +55,14 @@ def names_user(mechanism: str) -> bool:
 
 def read_mechanism(buffer: Bytes, body_at: int, end: int) -> str:
     """Return the mechanism that a whole SaslHandshake names; empty if it cannot be read."""
-    found = _sized(buffer, body_at, end, _INT16)
-    return "" if found is None else _text(bytes(buffer[slice(*found)]))
+    body = _body(HANDSHAKE, API_SASL_HANDSHAKE, 0, buffer, body_at, end)
+    return "" if body is None else str(body.mechanism)
 
 
 def read_token(version: int, buffer: Bytes, body_at: int, end: int) -> bytes:
     """Return the token in a whole SaslAuthenticate request; empty if it cannot be read."""
-    is_compact = is_flexible(API_SASL_AUTHENTICATE, version)
-    found = _compact(buffer, body_at, end) if is_compact else _sized(buffer, body_at, end, _INT32)
-    return b"" if found is None else bytes(buffer[slice(*found)])
+    body = _body(AUTHENTICATE, API_SASL_AUTHENTICATE, version, buffer, body_at, end)
+    return b"" if body is None else body.auth_bytes or b""
 
 
 def accepting_answer(version: int, buffer: Bytes, start: int, end: int) -> bytes | None:
@@ -61,14 +72,10 @@ def accepting_answer(version: int, buffer: Bytes, start: int, end: int) -> bytes
         head = peek_response(buffer, start, end, response_header_version(API_SASL_AUTHENTICATE, version))
     except ProtocolError:
         return None
-    if head is None or end - head.body_at < _INT16.size or _INT16.unpack_from(buffer, head.body_at)[0]:
+    if head is None:
         return None
-    at, is_compact = head.body_at + _INT16.size, is_flexible(API_SASL_AUTHENTICATE, version)
-    message = _compact(buffer, at, end) if is_compact else _sized(buffer, at, end, _INT16)
-    if message is None:
-        return None
-    token = _compact(buffer, message[1], end) if is_compact else _sized(buffer, message[1], end, _INT32)
-    return None if token is None else bytes(buffer[slice(*token)])
+    body = _body(AUTHENTICATE_RESPONSE, API_SASL_AUTHENTICATE, version, buffer, head.body_at, end)
+    return None if body is None or body.error_code else body.auth_bytes or b""
 
 
 def is_first(mechanism: str, token: bytes) -> bool:
@@ -105,21 +112,12 @@ def _text(data: bytes) -> str:
         return ""
 
 
-def _sized(buffer: Bytes, at: int, end: int, length: struct.Struct) -> tuple[int, int] | None:
-    """Return where the bytes behind a length begin and end, null as empty; None if that is not before ``end``."""
-    start = at + length.size
-    if start > end:
-        return None
-    after = start + max(length.unpack_from(buffer, at)[0], 0)
-    return (start, after) if after <= end else None
-
-
-def _compact(buffer: Bytes, at: int, end: int) -> tuple[int, int] | None:
+def _body(
+    fields: tuple[Field, ...], api_key: int, version: int, buffer: Bytes, start: int, end: int
+) -> Container | None:
+    """Return a message's fields; None if they cannot be read. What follows them is ignored, as brokers do."""
+    struct = layout(fields, version, flexible=is_flexible(api_key, version))
     try:
-        found = read_uvarint(buffer, at, end)
-    except ProtocolError:
+        return parsed(struct, io.BytesIO(bytes(buffer[start:end])))
+    except (ConstructError, ProtocolError):
         return None
-    if found is None:
-        return None
-    after = found[1] + max(found[0] - 1, 0)
-    return (found[1], after) if after <= end else None

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from construct import Construct, ConstructError, Container, FormatField, Int32sb, Renamed, Struct
 
 from ..errors import ProtocolError
-from .primitives import UUID, UVARINT, KArray, KRecords, KString, TaggedFields, parsed
+from .primitives import UUID, UVARINT, KArray, KBytes, KRecords, KString, TaggedFields, parsed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -64,6 +64,7 @@ class StructOf(NamedTuple):
 
 STRING = Encodings(KString(), KString(UVARINT))
 NULLABLE_STRING = Encodings(KString(nullable=True), KString(UVARINT, nullable=True))
+NULLABLE_BYTES = Encodings(KBytes(nullable=True), KBytes(UVARINT, nullable=True))
 RECORDS = Encodings(KRecords(), KRecords(UVARINT))
 
 

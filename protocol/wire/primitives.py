@@ -148,11 +148,25 @@ class KString(Sized):
         return obj
 
 
-class KRecords(Sized):
-    """A length, then so many bytes, not parsed here.
+class KBytes(Sized):
+    """A length, then so many bytes; None where null is allowed."""
 
-    Parsing gives a Skipped and reads none of them; building takes bytes or None.
-    """
+    def __init__(self, prefix: Construct = Int32sb, *, nullable: bool = False) -> None:
+        super().__init__(prefix, nullable=nullable)
+
+    def _parse(self, stream: io.BytesIO, context: Any, path: str) -> bytes | Skipped | None:
+        size_bytes = self.parse_size(stream, context, path)
+        return None if size_bytes == NULL else bytes(stream_read(stream, size_bytes, path))
+
+    def _build(self, obj: bytes | None, stream: io.BytesIO, context: Any, path: str) -> bytes | None:
+        self.build_size(NULL if obj is None else len(obj), stream, context, path)
+        if obj:
+            stream_write(stream, obj, len(obj), path)
+        return obj
+
+
+class KRecords(KBytes):
+    """The same, not parsed here: parsing gives a Skipped and reads none of them."""
 
     def __init__(self, prefix: Construct = Int32sb) -> None:
         super().__init__(prefix, nullable=True)
@@ -162,12 +176,6 @@ class KRecords(Sized):
         skipped = Skipped(stream.tell(), size_bytes)
         stream.seek(max(size_bytes, 0), io.SEEK_CUR)
         return skipped
-
-    def _build(self, obj: bytes | None, stream: io.BytesIO, context: Any, path: str) -> bytes | None:
-        self.build_size(NULL if obj is None else len(obj), stream, context, path)
-        if obj:
-            stream_write(stream, obj, len(obj), path)
-        return obj
 
 
 class KArray(Sized, Subconstruct):
