@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from protocol.fetch.consumer import ConsumerFetch
 
     from ..relay.in_flight import InFlightRequests
-    from ..throttle.consumers import CatchUpThrottle
+    from .consumers import CatchUpThrottle
 
 
 class ConsumerDecider:

@@ -22,10 +22,10 @@ from protocol.fetch.tables import UNKNOWN_OFFSET
 from ..quotas.rules import Quotas, RoleQuota
 from ..roles import Role
 from ..statistics.counters import RoleStatistics
-from .link import Link
-from .pending_fetch import PendingFetch
-from .replica import BEHIND, IN_SYNC, NEW, TRUNCATED, Replica
-from .role_throttle import RoleThrottle
+from ..throttle.link import Link
+from ..throttle.pending_fetch import PendingFetch
+from ..throttle.replica import BEHIND, IN_SYNC, NEW, TRUNCATED, Replica
+from ..throttle.role_throttle import RoleThrottle
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Hashable
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from protocol.wire.framing import Bytes
 
     from ..config.settings import QuotaSettings
-    from .replica import Standing
-    from .replicas import ReplicaCountLimit
+    from ..throttle.replica import Standing
+    from ..throttle.replicas import ReplicaCountLimit
 
 
 class ConsumedPartition(Replica):

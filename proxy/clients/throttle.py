@@ -17,9 +17,9 @@ from admission.simple_rate import SimpleRate
 from ..quotas.client_entity import ClientEntity
 from ..quotas.names import DEFAULT
 from ..quotas.sections import ClientTraffic
-from ..throttle.consumers import CatchUpThrottle
 from ..throttle.replicas import ReplicaCountLimit
 from .budgets import Unbounded, client_budget
+from .consumers import CatchUpThrottle
 from .uplink import UplinkBudget
 
 if TYPE_CHECKING:

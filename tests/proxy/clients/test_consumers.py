@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from lab.embedded.session_handler import FetchSessionHandler
 from protocol.fetch.request import parse_fetch_request
 from protocol.fetch.walker import RequestEntry
+from proxy.clients.consumers import CatchUpThrottle, CommittedPartition, ConsumedPartition
 from proxy.config.settings import Policy
 from proxy.quotas import Quotas
-from proxy.throttle.consumers import CatchUpThrottle, CommittedPartition, ConsumedPartition
 from proxy.throttle.decision import Demand, Forward
 from proxy.throttle.replica import Standing
 from proxy.throttle.work_in_steps import run_through
