@@ -9,18 +9,15 @@ from __future__ import annotations
 
 import socket
 import struct
-import sys
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-import trio
-
-from ..brokers.jars import java_command, kafka_jars
 from ..errors import LabError
-from ..host.addresses import KAFKA_PORT, hosts_file
+from ..host.addresses import KAFKA_PORT
 from ..wire.client_quotas import alter_client_quotas, refusals
+from .program import ClientProgram, servers
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -61,30 +58,12 @@ class QuotaClient:
     def client_ids(self, prefix: str) -> list[str]:
         return [prefix + name for name in (*self.codecs, *MEMBERS)]
 
-    def command(self, hosts: Path) -> list[str]:
-        if self.kafka is not None:
-            options = [f"-Djdk.net.hosts.file={hosts}", "-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
-            return [java_command(), *options, "-cp", f"{kafka_jars(self.kafka)}/*", str(_HERE / "QuotaClient.java")]
-        # librdkafka asks the system for addresses: it gets an /etc/hosts of its own.
-        own_hosts = 'mount --bind "$0" /etc/hosts && exec "$@"'
-        alone = ["unshare", "--map-root-user", "--mount", "sh", "-c", own_hosts, str(hosts)]
-        return [*alone, sys.executable, str(_HERE / "quota_client_librdkafka.py")]
-
     async def run(self, cluster: Cluster, topic: str, prefix: str, addresses: Mapping[int, str]) -> Outcome:
         """Run to the end against brokers by these addresses. Raises LabError."""
-        names = [(cluster.addresses.name(broker), address) for broker, address in addresses.items()]
-        hosts = hosts_file(cluster.home / f"hosts-of-{prefix}clients", names)
-        servers = ",".join(f"{name}:{KAFKA_PORT}" for name, _ in names)
+        source = _HERE / ("quota_client_librdkafka.py" if self.kafka is None else "QuotaClient.java")
         sizes = (self.records, self.record_bytes, self.batch_bytes, self.timeout_ms)
-        done = await trio.run_process(
-            [*self.command(hosts), servers, topic, prefix, ",".join(self.codecs), *map(str, sizes)],
-            capture_stdout=True,
-            capture_stderr=True,
-            check=False,
-        )
-        if done.returncode:
-            raise LabError(f"{self.name}: {done.stderr.decode()[-4000:]}")
-        return outcome_of(self, done.stdout.decode())
+        arguments = (servers(cluster), topic, prefix, ",".join(self.codecs), *sizes)
+        return outcome_of(self, await ClientProgram(source, self.kafka).run(cluster, addresses, arguments))
 
 
 class Flow(NamedTuple):
@@ -123,9 +102,8 @@ class Outcome(NamedTuple):
     """Assignments beyond those of the first member alone and of both."""
 
 
-def outcome_of(client: QuotaClient, text: str) -> Outcome:
+def outcome_of(client: QuotaClient, events: list[list[str]]) -> Outcome:
     """Return what came of a run by what its clients said. Raises LabError: something was lost, doubled or failed."""
-    events = [line.split() for line in text.splitlines()]
     bad = [" ".join(event) for event in events if event[0] in ("failed", "lost")]
     if bad:
         raise LabError(f"{client.name}: {bad[:5]}")

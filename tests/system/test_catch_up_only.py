@@ -12,11 +12,10 @@ import pytest
 import trio
 
 import lab.clients
-from lab.brokers.jars import java_command, kafka_jars
 from lab.brokers.releases import release
+from lab.clients.program import ClientProgram, ingresses, servers
 from lab.cluster.cluster import start_cluster
 from lab.cluster.plan import ClusterPlan
-from lab.host.addresses import KAFKA_PORT, hosts_file
 from lab.moves.scenes import topic
 from lab.sidecars.sidecars import SidecarPlan
 
@@ -37,7 +36,11 @@ catch_up_only = true
 [clients.muted]
 consumer_byte_rate = {RATE}
 """
-SOURCE = Path(lab.clients.__file__).with_name("Mirror.java")
+MIRROR = ClientProgram(
+    Path(lab.clients.__file__).with_name("Mirror.java"), "4.1.0",
+    ("-Xms1g", "-Xmn900m", "-XX:MetaspaceSize=128m", "-XX:+UseSerialGC"),
+)  # fmt: skip
+"""It makes no garbage worth collecting."""
 
 
 class Mirrored(NamedTuple):
@@ -70,34 +73,15 @@ def quantiles(seconds: list[float]) -> list[float]:
 
 
 async def mirrored(running: Cluster, client_id: str) -> Mirrored:
-    names = [(running.addresses.name(broker), running.addresses.ingress(broker)) for broker in (BROKER, OTHER)]
-    hosts = hosts_file(running.home / f"hosts-of-{client_id}", names)
     async with topic(running, {partition: [BROKER] for partition in range(PARTITIONS + 1)}) as name:
-        java = [
-            java_command(),
-            f"-Djdk.net.hosts.file={hosts}",
-            "-Xms1g",
-            "-Xmn900m",
-            "-XX:MetaspaceSize=128m",
-            "-XX:+UseSerialGC",
-        ]
-        sizes = map(str, (PARTITIONS, RECORDS, RECORD_BYTES, 3))
-        servers = ",".join(f"{name}:{KAFKA_PORT}" for name, _ in names)
-        done = await trio.run_process(
-            [*java, "-cp", f"{kafka_jars('4.1.0')}/*", str(SOURCE), servers, name, client_id, *sizes],
-            capture_stdout=True, capture_stderr=True, check=False,
-        )  # fmt: skip
-    assert done.returncode == 0, done.stderr.decode()[-4000:]
-    events = [line.split() for line in done.stdout.decode().splitlines()]
+        arguments = (servers(running), name, client_id, PARTITIONS, RECORDS, RECORD_BYTES, 3)
+        events = await MIRROR.run(running, ingresses(running), arguments)
     assert events[-1] == ["done"]
     alone, beside, onlooker = (
         [int(event[1]) / 1e9 for event in events if event[0] == who] for who in ("alone", "beside", "onlooker")
     )
-    return Mirrored(
-        alone, beside, onlooker,
-        [(int(event[1]) / 1000, int(event[2])) for event in events if event[0] == "behind"],
-        [" ".join(event) for event in events if event[0] == "wrong"],
-    )  # fmt: skip
+    behind = [(int(event[1]) / 1000, int(event[2])) for event in events if event[0] == "behind"]
+    return Mirrored(alone, beside, onlooker, behind, [" ".join(event) for event in events if event[0] == "wrong"])
 
 
 @pytest.fixture(scope="module")

@@ -16,13 +16,12 @@ from typing import TYPE_CHECKING
 import pytest
 import trio
 
-from lab.brokers.jars import java_command, kafka_jars
 from lab.brokers.releases import release
 from lab.clients.impatient_producer import ImpatientProducer
+from lab.clients.program import ClientProgram, ingresses, servers
 from lab.clients.quota_client import Flow, QuotaClient, set_client_quotas
 from lab.cluster.cluster import cluster, start_cluster
 from lab.cluster.plan import ClusterPlan
-from lab.host.addresses import KAFKA_PORT, hosts_file
 from lab.moves.scenes import topic
 from lab.sidecars.sidecars import UNLIMITED, SidecarPlan
 from proxy.clients.budgets import ByRate
@@ -84,8 +83,7 @@ async def five_partitions(running: Cluster) -> AsyncIterator[str]:
 
 async def through_the_sidecar(running: Cluster, client: QuotaClient, prefix: str) -> Outcome:
     async with five_partitions(running) as name:
-        ingresses = {broker: running.addresses.ingress(broker) for broker in (BROKER, OTHER)}
-        return await client.run(running, name, prefix, ingresses)
+        return await client.run(running, name, prefix, ingresses(running))
 
 
 async def under_the_brokers_quota(running: Cluster, client: QuotaClient, prefix: str) -> Outcome:
@@ -298,19 +296,10 @@ async def test_a_share_group_keeps_to_its_quota_and_gets_every_record_once(recor
         filler = ImpatientProducer(running.addresses.direct(BROKER), name, "filler")
         await trio.to_thread.run_sync(lambda: [filler.produce() for _ in range(100)])
         filler.close()
-        names = [(running.addresses.name(each), running.addresses.ingress(each)) for each in (BROKER, OTHER)]
-        hosts = hosts_file(running.home / "hosts-of-share-group", names)
-        options = [
-            f"-Djdk.net.hosts.file={hosts}",
-            "-cp",
-            f"{kafka_jars('4.4.0')}/*",
-            str(CLIENTS / "ShareReader.java"),
-        ]
-        done = await trio.run_process(
-            [java_command(), *options, f"{names[0][0]}:{KAFKA_PORT}", name, "share", "100"], capture_stdout=True
-        )
+        reader = ClientProgram(CLIENTS / "ShareReader.java", "4.4.0")
+        events = await reader.run(running, ingresses(running), (servers(running), name, "share", 100))
         counted = running.sidecars[BROKER].metrics()[PASSED]
-    *read, throttled = [line.split() for line in done.stdout.decode().splitlines()]
+    *read, throttled = events
     assert Counter((place, delivery) for _, _, _, place, delivery in read) == {(f"0@{n}", "1"): 1 for n in range(100)}
     flow = Flow(tuple((int(at) / 1000, int(size)) for _, at, size, _, _ in read), int(throttled[1]), 0, 0, 0)
     record("client_quotas_share_group", rate=round(flow.bytes_per_second), told_ms=flow.throttle_ms)

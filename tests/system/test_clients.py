@@ -6,7 +6,6 @@ on the very same listener. What they say of themselves is compared, record by re
 
 from __future__ import annotations
 
-import sys
 import time
 from collections import Counter
 from pathlib import Path
@@ -15,11 +14,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 import trio
 
-from lab.brokers.jars import java_command, kafka_jars
 from lab.brokers.releases import release
+from lab.clients.program import ClientProgram, ingresses, servers
 from lab.cluster.cluster import cluster, start_cluster
 from lab.cluster.plan import ClusterPlan
-from lab.host.addresses import KAFKA_PORT, hosts_file
 from lab.moves.move import MIB, Move
 from lab.moves.open_move import open_move
 from lab.moves.scenes import topic, until_equal
@@ -56,14 +54,9 @@ class Client(NamedTuple):
         who = "librdkafka" if self.kafka is None else f"kafka-clients {self.kafka}"
         return f"{who} {self.protocol}"
 
-    def command(self, hosts: Path) -> list[str]:
-        if self.kafka is not None:
-            options = [f"-Djdk.net.hosts.file={hosts}", "-Xmx128m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
-            return [java_command(), *options, "-cp", f"{kafka_jars(self.kafka)}/*", str(CLIENTS / "Client.java")]
-        # librdkafka asks the system for addresses: it gets an /etc/hosts of its own.
-        own_hosts = 'mount --bind "$0" /etc/hosts && exec "$@"'
-        alone = ["unshare", "--map-root-user", "--mount", "sh", "-c", own_hosts, str(hosts)]
-        return [*alone, sys.executable, str(CLIENTS / "librdkafka.py")]
+    @property
+    def program(self) -> ClientProgram:
+        return ClientProgram(CLIENTS / ("librdkafka.py" if self.kafka is None else "Client.java"), self.kafka)
 
 
 def plan(protocol: str) -> ClusterPlan:
@@ -73,22 +66,6 @@ def plan(protocol: str) -> ClusterPlan:
         broker_overrides=PROMPT,
         sidecars=SidecarPlan(),
     )
-
-
-async def events_of(client: Client, running: Cluster, name: str, *, count: int) -> list[list[str]]:
-    """Run it to its end against the ingresses; return what it said."""
-    brokers = running.plan.brokers
-    ingresses = [(running.addresses.name(broker), running.addresses.ingress(broker)) for broker in brokers]
-    hosts = hosts_file(running.home / "hosts-of-the-shared-listener", ingresses)
-    servers = ",".join(f"{where}:{KAFKA_PORT}" for where, _ in ingresses)
-    done = await trio.run_process(
-        [*client.command(hosts), servers, name, client.protocol, str(count)],
-        capture_stdout=True,
-        capture_stderr=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr.decode()[-4000:]
-    return [line.split() for line in done.stdout.decode().splitlines()]
 
 
 def assert_untouched(events: list[list[str]], *, count: int) -> None:
@@ -123,7 +100,8 @@ async def beside_a_throttled_move(client: Client, running: Cluster, *, mebibytes
     ):
         await moving.wait_moved_bytes(MIB // 2)
         began = trio.current_time()
-        events = await events_of(client, running, name, count=count)
+        arguments = (servers(running), name, client.protocol, count)
+        events = await client.program.run(running, ingresses(running), arguments)
         seconds = trio.current_time() - began
         moved = sum(event.size_bytes for event in moving.moved())
         lifted = time.monotonic()

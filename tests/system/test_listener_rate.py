@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
     from lab.cluster.cluster import Cluster
+    from lab.moves.open_move import OpenMove
     from lab.sidecars.sidecars import Sidecar
 
 LEADER, FOLLOWER = 101, 102
@@ -126,6 +127,35 @@ async def p99(live: LiveProducer, seconds: float) -> float:
     return live.percentile(0.99)
 
 
+@dataclass
+class Phases:
+    """Phases of a move beside a producer in sync, each with consumers of its own."""
+
+    live: LiveProducer
+    made: OpenMove
+    meter: Meter
+    figures: dict[str, object]
+    late: list[float] = field(default_factory=list)
+    """The producer's p99 in each."""
+
+    async def run(self, name: str, consumers: list[Consumer]) -> tuple[float, float]:
+        """Return which part of the rate the move and the consumers had."""
+        began = time.monotonic()
+        async with trio.open_nursery() as running:
+            for each in consumers:
+                running.start_soon(trio.to_thread.run_sync, each.run, began + PHASE_SECONDS)
+            self.late.append(await p99(self.live, PHASE_SECONDS))
+        begin, end = began + 1.0, began + PHASE_SECONDS
+        moved = mean(self.made.moved(leader=LEADER), begin, end) / RATE
+        brought = sum(each.rate(begin, end) for each in consumers)
+        self.figures[name] = {
+            "move": round(moved, 3), "consumers": round(brought, 3), "p99_ms": round(1000 * self.late[-1]),
+            "worst_second": round(self.meter.worst_second(began, end), 3),
+            "told_seconds": [round(each.told_seconds, 2) for each in consumers],
+        }  # fmt: skip
+        return moved, brought
+
+
 @pytest.mark.system
 @pytest.mark.timeout(240)
 async def test_followers_in_sync_and_consumers_and_a_move_share_one_uplink(
@@ -144,51 +174,32 @@ async def test_followers_in_sync_and_consumers_and_a_move_share_one_uplink(
         nursery.start_soon(meter.run)
         await p99(live, 3.0)  # the first records after a topic is made take longer
         alone = await p99(live, PHASE_SECONDS)
-        late: list[float] = []
         await sidecar.set_quotas(EVERYTHING + LISTENER)
-        figures: dict[str, object] = {"alone_p99_ms": round(1000 * alone)}
-
-        async def phase(name: str, consumers: list[Consumer]) -> tuple[float, float]:
-            """Return which part of the rate the move and the consumers had."""
-            began = time.monotonic()
-            async with trio.open_nursery() as running:
-                for each in consumers:
-                    running.start_soon(trio.to_thread.run_sync, each.run, began + PHASE_SECONDS)
-                late.append(await p99(live, PHASE_SECONDS))
-            begin, end = began + 1.0, began + PHASE_SECONDS
-            moved = mean(made.moved(leader=LEADER), begin, end) / RATE
-            brought = sum(each.rate(begin, end) for each in consumers)
-            figures[name] = {
-                "move": round(moved, 3), "consumers": round(brought, 3), "p99_ms": round(1000 * late[-1]),
-                "worst_second": round(meter.worst_second(began, end), 3),
-                "told_seconds": [round(each.told_seconds, 2) for each in consumers],
-            }  # fmt: skip
-            return moved, brought
-
+        phases = Phases(live, made, meter, {"alone_p99_ms": round(1000 * alone)})
         # Nobody else: the move has what replication in sync leaves.
-        moved, _ = await phase("move alone", [])
+        moved, _ = await phases.run("move alone", [])
         assert moved > 0.85
         # A consumer at half of the rate is never told anything.
         half = Consumer(address, read, 0.5 * RATE)
-        moved, brought = await phase("beside half", [half])
+        moved, brought = await phases.run("beside half", [half])
         assert half.told_seconds == 0
         assert brought == pytest.approx(0.5, abs=0.06)
         assert moved == pytest.approx(0.47, abs=0.1)
         # Consumers that want more than there is are told, all of them alike, once the move has nothing.
         greedy = [Consumer(address, read) for _ in range(3)]
-        moved, brought = await phase("beside all", greedy)
+        moved, brought = await phases.run("beside all", greedy)
         ended = time.monotonic()
         assert moved < 0.05
         assert brought == pytest.approx(0.97, abs=0.1)
         shares = [each.rate(ended - PHASE_SECONDS, ended) for each in greedy]
         assert max(shares) <= 1.5 * min(shares)
         # And the move has all again.
-        moved, _ = await phase("alone again", [])
-        record("listener_rate", **figures)
+        moved, _ = await phases.run("alone again", [])
+        record("listener_rate", **phases.figures)
         assert moved > 0.85
-        assert meter.worst_second(meter.samples[0][0], time.monotonic()) <= WORST, figures
+        assert meter.worst_second(meter.samples[0][0], time.monotonic()) <= WORST, phases.figures
         assert live.errors == []
-        assert statistics.median(late) <= alone + NOISE_SECONDS, figures
+        assert statistics.median(phases.late) <= alone + NOISE_SECONDS, phases.figures
         nursery.cancel_scope.cancel()
         await sidecar.set_quotas(EVERYTHING)
         assert_intact(await made.finish(timeout_seconds=60))

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 import trio
 
-from lab.brokers.jars import java_command, kafka_jars
 from lab.brokers.releases import release
 from lab.brokers.security import PASSWORD, USER, Security
+from lab.clients.program import ClientProgram
 from lab.cluster.cluster import cluster
 from lab.cluster.plan import ClusterPlan
-from lab.host.addresses import KAFKA_PORT, SECURED_PORT, hosts_file
+from lab.host.addresses import KAFKA_PORT, SECURED_PORT
 from lab.moves.scenes import topic
 from lab.sidecars.sidecars import SidecarPlan
 from proxy.quotas.client_entity import ANONYMOUS, ClientEntity
@@ -27,9 +27,8 @@ if TYPE_CHECKING:
 
     from lab.cluster.cluster import Cluster
 
-PROGRAM = Path(__file__).parent / "clients" / "Users.java"
+PROGRAM = ClientProgram(Path(__file__).parent / "clients" / "Users.java", "4.1.0")
 BROKER, OTHER = 101, 102
-KAFKA = "4.1.0"
 PLAIN, SCRAM = "PLAIN", "SCRAM-SHA-512"
 RATE = 2_000_000
 RECORDS = 50
@@ -113,25 +112,20 @@ async def brokers() -> AsyncIterator[Cluster]:
 
 async def said(running: Cluster, name: str, commands: list[str], *, native: bool) -> list[list[list[str]]]:
     """The answers of `Users.java` to each of the commands. `native`: it meets the broker itself."""
-    address_of = running.addresses.direct if native else running.addresses.ingress
-    known = [(running.addresses.name(broker), address_of(broker)) for broker in (BROKER, OTHER)]
-    hosts = hosts_file(running.home / f"hosts-{'direct' if native else 'ingress'}", known)
-    options = [f"-Djdk.net.hosts.file={hosts}", "-Xmx128m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
-    where = running.addresses.name(BROKER)
-    done = await trio.run_process(
-        [
-            java_command(), *options, "-cp", f"{kafka_jars(KAFKA)}/*", str(PROGRAM),
-            f"{where}:{KAFKA_PORT}", f"{where}:{SECURED_PORT}", name,
-        ],
-        stdin="\n".join(commands).encode(), capture_stdout=True, capture_stderr=True, check=False,
+    address_of, where = (
+        running.addresses.direct if native else running.addresses.ingress,
+        running.addresses.name(BROKER),
+    )
+    events = await PROGRAM.run(
+        running, {broker: address_of(broker) for broker in (BROKER, OTHER)},
+        (f"{where}:{KAFKA_PORT}", f"{where}:{SECURED_PORT}", name), stdin="\n".join(commands).encode(),
     )  # fmt: skip
-    assert done.returncode == 0, done.stderr.decode()[-4000:]
     answers: list[list[list[str]]] = [[]]
-    for line in done.stdout.decode().splitlines():
-        if line == "done":
+    for event in events:
+        if event == ["done"]:
             answers.append([])
         else:
-            answers[-1].append(line.split())
+            answers[-1].append(event)
     assert not [event for answer in answers for event in answer if event[0] == "failed"]
     return answers[:-1]
 
@@ -250,7 +244,7 @@ async def test_two_users_beside_the_brokers_own_quota(record: Callable[..., None
         ours = await moved_by_users(running, name, native=False)
         metrics = running.sidecars[BROKER].metrics()["replication_throttle_client_bytes_total"]
         native = await moved_by_users(running, name, native=True)
-    record("user_quotas", kafka=KAFKA, ours=ours.figures(), native=native.figures())
+    record("user_quotas", kafka=PROGRAM.kafka, ours=ours.figures(), native=native.figures())
     assert {labels.split('"')[1] for labels in metrics} == {"users.alice"}
     for mine, theirs, at_once in ((ours.sent, native.sent, BATCH_BYTES), (ours.read, native.read, RATE)):
         size, span = sum(size for _, size in mine), mine[-1][0] - mine[0][0]

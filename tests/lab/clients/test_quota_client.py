@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lab.clients.quota_client import QuotaClient, outcome_of
+from lab.clients.quota_client import Outcome, QuotaClient, outcome_of
 from lab.errors import LabError
 
 CLIENT = QuotaClient(None, codecs=("gzip",), records=1)
@@ -26,8 +26,12 @@ metrics a-second 0 5 200 0 0
 """
 
 
-def test_anoutcome_of_is_of_each_client_id() -> None:
-    found = outcome_of(CLIENT, GOOD)
+def outcome(said: str) -> Outcome:
+    return outcome_of(CLIENT, [line.split() for line in said.splitlines()])
+
+
+def test_an_outcome_is_of_each_client_id() -> None:
+    found = outcome(GOOD)
     assert list(found.producers) == ["a-gzip"]
     assert list(found.members) == ["a-first", "a-second"]
     assert found.rebalances == 0
@@ -47,11 +51,11 @@ def test_anoutcome_of_is_of_each_client_id() -> None:
         ("assigned a-second 4200 1\n", "lost a-second 4200\n"),
     ],
 )
-def test_what_was_lost_or_failed_is_nooutcome_of(replaced: str, by: str) -> None:
+def test_what_was_lost_or_failed_is_no_outcome(replaced: str, by: str) -> None:
     with pytest.raises(LabError, match="librdkafka"):
-        outcome_of(CLIENT, GOOD.replace(replaced, by))
+        outcome(GOOD.replace(replaced, by))
 
 
 def test_a_rebalance_after_the_second_joined_is_counted() -> None:
     again = "assigned a-first 4300 1\n"
-    assert outcome_of(CLIENT, GOOD.replace("read a-second", again * 2 + "read a-second")).rebalances == 1
+    assert outcome(GOOD.replace("read a-second", again * 2 + "read a-second")).rebalances == 1
