@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 LIMIT = itemgetter(0)
 """A function that returns the most that a wish can use."""
-MOST_SHARED = 500
+MAX_SHARED = 500
 """The most replicas of one fetch that are granted something where the budget is too small for all: that many grants
 take half a millisecond to work out, and no other connection has its turn meanwhile. The other replicas go first at the
 next fetch."""
@@ -82,12 +82,12 @@ def share(
     branch has `room` for. Unless there `is_ample`, no wish gets more than can be used well, and the rest stays.
     """
     # Of thousands of replicas the first few tell already that there is not enough for all.
-    if is_ample and (len(wishes) <= MOST_SHARED or sum(map(LIMIT, wishes[:MOST_SHARED])) <= available):
+    if is_ample and (len(wishes) <= MAX_SHARED or sum(map(LIMIT, wishes[:MAX_SHARED])) <= available):
         limits = list(map(LIMIT, wishes))
         if sum(limits) <= available and (not room or _fit(wishes, branches, room)):
             return limits
     sharing = _Sharing(available, room or {}, is_ample=is_ample)
-    return sharing.share(wishes[:MOST_SHARED], branches or [None] * len(wishes))
+    return sharing.share(wishes[:MAX_SHARED], branches or [None] * len(wishes))
 
 
 def _fit(wishes: Sequence[Wish], branches: Sequence[Claim | None], room: Mapping[Claim, float]) -> bool:

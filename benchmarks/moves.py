@@ -26,7 +26,7 @@ Row = dict[str, Any]
 RESULTS = BUILD / "moves.jsonl"
 VERSION_RESULTS = BUILD / "moves_by_version.jsonl"
 SECURED_RESULTS = BUILD / "secured_moves.jsonl"
-LEAST_SECONDS_FOR_DEVIATION = 5.0
+MIN_SECONDS_FOR_DEVIATION = 5.0
 """A move that is over in one burst has no seconds between the first and the last to compare."""
 COLUMNS = (
     ("mean / Q", "mean_over_quota", 2),
@@ -166,7 +166,7 @@ def _figures(row: Row) -> str:
 
 
 def _shown(row: Row) -> Row:
-    return {**row, "deviation_over_quota": None} if row["duration_seconds"] < LEAST_SECONDS_FOR_DEVIATION else row
+    return {**row, "deviation_over_quota": None} if row["duration_seconds"] < MIN_SECONDS_FOR_DEVIATION else row
 
 
 def _number(value: float | None, digits: int) -> str:

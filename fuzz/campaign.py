@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
 LOOK_SECONDS = 0.1
 SETTLE_SECONDS = 0.6
-MOST_BREACHES = 6
-MOST_TRIED = 60
+MAX_BREACHES = 6
+MAX_TRIED = 60
 TRY_STALL_SECONDS = 1.0
 NARROWED = (Broken.DIED, Broken.STALLED, Broken.CUT_OFF, Broken.WRONG_BYTES, Broken.DEFECT, Broken.HEALTHZ)
 """The breaches that one case may cause by itself; memory and slowness are the work of many."""
@@ -158,7 +158,7 @@ class Campaign:
             self._tell(found, found.save(self.corpus))
         else:
             known.times += 1
-        result.given_up = sum(one.times for one in result.findings) >= MOST_BREACHES
+        result.given_up = sum(one.times for one in result.findings) >= MAX_BREACHES
 
     async def _attacked(self, stage: Stage, attack: Attack, numbers: _Numbers, result: Result) -> Breach | None:
         watch, began = Watch(stage, self.bounds), time.monotonic()
@@ -208,7 +208,7 @@ class Campaign:
         self, stage: Stage, result: Result, breach: Breach, suspects: Sequence[Case], frames: int, seconds: float
     ) -> None:
         known = next((one for one in result.findings if one.breach.signature == breach.signature), None)
-        result.given_up = sum(one.times for one in result.findings) + 1 >= MOST_BREACHES
+        result.given_up = sum(one.times for one in result.findings) + 1 >= MAX_BREACHES
         await stage.restart()
         if known is not None:
             known.times += 1
@@ -224,7 +224,7 @@ class Campaign:
     async def _narrowed(self, stage: Stage, suspects: Sequence[Case]) -> Case | None:
         """Return the case that by itself breaks the invariant again, and leave a fresh sidecar behind."""
         bounds = replace(self.bounds, stall_seconds=TRY_STALL_SECONDS)
-        for case in suspects[:MOST_TRIED]:
+        for case in suspects[:MAX_TRIED]:
             if await replayed(stage, [case], bounds) is not None:
                 await stage.restart()
                 return case

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from proxy.errors import ConfigurationError, UnreachableError
 from proxy.files.reading import read_bytes
-from proxy.http.routing import MOST_TOKEN_BYTES, TOKEN
+from proxy.http.routing import MAX_TOKEN_BYTES, TOKEN
 from proxy.logs.terminal_text import names_user, without_user
 
 from .http_client import UNIX, connection_to, read_whole
@@ -132,7 +132,7 @@ def send(
     try:
         if TOKEN_FILE in os.environ and not whole.startswith(UNIX):
             file = Path(os.environ[TOKEN_FILE])
-            token = token_in(read_bytes(file, most_bytes=MOST_TOKEN_BYTES), whose=f"{TOKEN_FILE}: {file}")
+            token = token_in(read_bytes(file, most_bytes=MAX_TOKEN_BYTES), whose=f"{TOKEN_FILE}: {file}")
             headers = {"Authorization": f"Bearer {token}", **headers}
         connection, path = connection_to(url, page, timeout_seconds, _context)
         with closing(connection):

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 UNIX = "unix:"
 """The beginning of the URL of a sidecar on this host, before the directory of its private sockets: unix:/run/…/101."""
-MOST_TIMEOUTS = 5
+MAX_TIMEOUTS = 5
 """The number of time-outs after which an answer that goes on and on is given up."""
 
 
@@ -57,14 +57,14 @@ def read_whole(answer: http.client.HTTPResponse, *, most_bytes: int) -> bytes:
 
 
 class _Timed(io.RawIOBase):
-    """Reads from a socket for no longer than `MOST_TIMEOUTS` times its time-out in all. The socket's own time-out is
+    """Reads from a socket for no longer than `MAX_TIMEOUTS` times its time-out in all. The socket's own time-out is
     for one piece and begins again with every byte, so a server that sends a byte now and then would be waited for
     without end."""
 
     def __init__(self, sock: socket.socket) -> None:
         self._sock, self._raw = sock, sock.makefile("rb", buffering=0)
         self._patience = sock.gettimeout() or 0.0
-        self._seconds = MOST_TIMEOUTS * self._patience
+        self._seconds = MAX_TIMEOUTS * self._patience
         self._deadline = time.monotonic() + self._seconds
 
     def readable(self) -> bool:

@@ -19,7 +19,7 @@ from .errors import InputError
 
 ARTIFACTS = ("delta-spark_{spark}_2.13", "delta-storage")
 FOLDER_VARIABLE = "PIPELINE_JARS"
-_MOST_SAID = 400
+_MAX_OUTPUT_CHARACTERS = 400
 """Characters."""
 
 
@@ -55,8 +55,9 @@ def fetch(place: Path) -> None:
             said = done.stderr.strip() or f"found {len(found)} jars"
             raise InputError(
                 f"{place}: Delta Lake's jars are not there, and could not be fetched from Maven Central:"
-                f" {said[-_MOST_SAID:]}\nexpected there: {' and '.join(_coordinates())}; `python -m pipeline.jars`"
-                f" fetches them where there is a network, ${FOLDER_VARIABLE} names another folder"
+                f" {said[-_MAX_OUTPUT_CHARACTERS:]}\nexpected there: {' and '.join(_coordinates())};"
+                f" `python -m pipeline.jars` fetches them where there is a network,"
+                f" ${FOLDER_VARIABLE} names another folder"
             )
         filled = Path(scratch, "filled")
         filled.mkdir()

@@ -37,7 +37,7 @@ AUTHENTICATE_RESPONSE = (
 )
 PLAIN = "PLAIN"
 SCRAM = frozenset({"SCRAM-SHA-256", "SCRAM-SHA-512"})
-MOST_USER_BYTES = 1024
+MAX_USER_BYTES = 1024
 """The longest name of a user that is taken for one: a distinguished name has some hundred bytes."""
 _PARTS_OF_PLAIN = 3
 _SERVER_ACCEPTS = b"v="
@@ -101,7 +101,7 @@ def is_accepted(mechanism: str, answer: bytes) -> bool:
 
 
 def _user(name: bytes) -> str | None:
-    return _text(name) or None if len(name) <= MOST_USER_BYTES else None
+    return _text(name) or None if len(name) <= MAX_USER_BYTES else None
 
 
 def _text(data: bytes) -> str:

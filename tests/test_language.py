@@ -52,7 +52,7 @@ CONVERTED = (
     "proxy/topology",
     "reassignment",
 )
-MOST_FRAGMENTS = 0.05
+MAX_FRAGMENTS = 0.05
 _VERBS = """
     abort accept account acknowledge acquire add adjust advance allocate allow announce answer append apply
     arm ask assert assign attach await
@@ -198,7 +198,7 @@ def fragments(folder: str) -> tuple[list[str], int]:
 def test_docstrings_begin_with_a_sentence(folder: str) -> None:
     found, total = fragments(folder)
     assert total > 0
-    assert len(found) <= MOST_FRAGMENTS * total, "\n".join(found)
+    assert len(found) <= MAX_FRAGMENTS * total, "\n".join(found)
 
 
 @pytest.mark.parametrize("folder", CONVERTED)
@@ -226,7 +226,7 @@ def test_docstrings_of_attributes_begin_with_a_noun_phrase(folder: str) -> None:
             total += 1
             if is_attribute_fragment(text):
                 found.append(f"{path.relative_to(ROOT)}:{line} {text}")
-    assert len(found) <= MOST_FRAGMENTS * total, "\n".join(found)
+    assert len(found) <= MAX_FRAGMENTS * total, "\n".join(found)
 
 
 FUNCTION = "def f():\n    '''{}'''\n"

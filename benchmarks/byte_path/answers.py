@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from protocol.wire.topics import Topic
 
 _BATCH_HEAD = struct.Struct(">qiib")
-LEAST_BATCH_BYTES = 61
+MIN_BATCH_BYTES = 61
 _MAGIC = 2
 _COUNT_BYTES = 4
 _KNOWN_ENTRIES = 8192
@@ -49,7 +49,7 @@ class _Parts:
 @functools.lru_cache(maxsize=256)
 def batch(size: int) -> bytes:
     """Return so many bytes, which begin like a record batch of that size; none if they are too few for one."""
-    if size < LEAST_BATCH_BYTES:
+    if size < MIN_BATCH_BYTES:
         return bytes(size)
     return _BATCH_HEAD.pack(FETCH_OFFSET, size - 12, 0, _MAGIC) + bytes(size - _BATCH_HEAD.size)
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from protocol.errors import ProtocolError
 from protocol.fetch.request import FetchRequest, parse_fetch_request
 
-from .answers import LEAST_BATCH_BYTES, response
+from .answers import MIN_BATCH_BYTES, response
 from .loads import CORRELATION_ID_AT, KAFKA_BUFFERS, PREFIX_BYTES, records_of
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ COPIED_BYTES = 16 * 1024
 """How much of an answer is sent from memory, because the correlation id is in it. The rest goes by sendfile."""
 KEPT_ANSWERS = 64
 SMALL_BYTES = 1024
-MOST_PARTS = 1000
+MAX_PARTS = 1000
 """IOV_MAX is 1024."""
 AFTER_ID = CORRELATION_ID_AT - PREFIX_BYTES + 4
 RECEIVE_BYTES = 256 * 1024
@@ -90,7 +90,7 @@ def answer_to(request: FetchRequest) -> Answer:
     for entry in request.entries:
         there = records_of(entry.topic)
         size = min(there, entry.partition_max_bytes, left)
-        if size < LEAST_BATCH_BYTES:
+        if size < MIN_BATCH_BYTES:
             size = there if empty else 0
         left = max(left - size, 0)
         empty = empty and not size
@@ -149,8 +149,8 @@ def _send(sock: socket.socket, answer: Answer, correlation_id: bytes) -> None:
     start = bytearray(answer.start)
     start[PREFIX_BYTES : PREFIX_BYTES + 4] = correlation_id
     parts: list[bytes | bytearray] = [start, *answer.parts]
-    for begin in range(0, len(parts), MOST_PARTS):
-        some = parts[begin : begin + MOST_PARTS]
+    for begin in range(0, len(parts), MAX_PARTS):
+        some = parts[begin : begin + MAX_PARTS]
         sent = sock.sendmsg(some)
         if sent < sum(map(len, some)):
             sock.sendall(b"".join(some)[sent:])

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 NEVER_REACHED = 1000.0 * 2**30
 WARM_UP_FETCHES = 20
-LEAST_FETCHES = 50
+MIN_FETCHES = 50
 FAST = 0.05
 """The share of fetches that took less than the time that is told. Fast fetches are told because others only slow the
 code down: nothing makes it faster than it is."""
@@ -192,7 +192,7 @@ def measure(case: Case, seconds: float, profile: cProfile.Profile | None = None)
         if profile is not None:
             profile.enable()
         found, ends = list[Took](), time.monotonic() + seconds
-        while len(found) < LEAST_FETCHES or time.monotonic() < ends:
+        while len(found) < MIN_FETCHES or time.monotonic() < ends:
             found.append(talk.fetch())
         if profile is not None:
             profile.disable()

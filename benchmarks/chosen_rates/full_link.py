@@ -45,7 +45,7 @@ READ_SECONDS, RETURN_SECONDS, ACKNOWLEDGE_SECONDS = 0.0005, 0.0005, 0.0008
 LATE_SECONDS = 0.003
 """How much later a follower is back now and then, on average: the machine had something else to do."""
 STALL_SECONDS = 0.3
-MOST_WAIT_SECONDS, LEAST_WAIT_SECONDS = 0.5, 0.01
+MAX_WAIT_SECONDS, MIN_WAIT_SECONDS = 0.5, 0.01
 BURST_SECONDS = 0.25
 ALWAYS_RIDES = True
 LOOK_SECONDS = 1.0
@@ -118,7 +118,7 @@ class Catching:
         return self._granted
 
     def waits(self, now: float) -> float:
-        return min(max(self._path.seconds_until_turn(now), LEAST_WAIT_SECONDS), MOST_WAIT_SECONDS)
+        return min(max(self._path.seconds_until_turn(now), MIN_WAIT_SECONDS), MAX_WAIT_SECONDS)
 
     def brought(self, asked_at: float, began: float, ended: float, granted: int) -> None:
         """Settle all of the grant. Of a part of a batch nothing is left."""
@@ -229,7 +229,7 @@ class _Connection:
         run, now = self._run, self._run.now
         catching = run.catching if self._moves else None
         granted = 0 if catching is None else catching.granted(now, rides=ALWAYS_RIDES or self._has_topics)
-        waits = 0.0 if granted else MOST_WAIT_SECONDS if catching is None else catching.waits(now)
+        waits = 0.0 if granted else MAX_WAIT_SECONDS if catching is None else catching.waits(now)
         began = run.stalled(max(now, min(self._soonest[0] + APPEND_SECONDS, now + waits)) + READ_SECONDS)
         run.at(began, lambda: self._send(now, granted))
 

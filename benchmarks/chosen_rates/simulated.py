@@ -23,7 +23,7 @@ MOVED_SECONDS = 9.0
 SEEDS = 3
 PART = DocumentPart("simulated rates")
 _HEAD = "| load | link, MB/s | used | done after, s | no move: p99, ms | p99, ms | met |"
-LEAST_USED, MOST_P99, MOST_P99_SECONDS = 0.8, 1.35, 0.010
+MIN_USED, MAX_P99, MAX_P99_SECONDS = 0.8, 1.35, 0.010
 
 
 class Found(NamedTuple):
@@ -35,7 +35,7 @@ class Found(NamedTuple):
 
     @property
     def is_met(self) -> bool:
-        return self.used >= LEAST_USED and self.p99 <= MOST_P99 * self.alone_p99 + MOST_P99_SECONDS
+        return self.used >= MIN_USED and self.p99 <= MAX_P99 * self.alone_p99 + MAX_P99_SECONDS
 
 
 def measure(load: str, link: float, late: float = 0.08, seeds: int = SEEDS, *, stalls: float = 0.0) -> Found:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 TURN_BYTES = 1 << 20
 """The bytes that a replica gets in one turn, while others wait."""
 HAND_ON_SECONDS = 15
-LEAST_USED, MOST_USED = 0.97, 1.0
+MIN_USED, MAX_USED = 0.97, 1.0
 """The shares of its quota between which a role moves in a second."""
 VIOLATION = 3.5
 
@@ -144,7 +144,7 @@ def _a_second(active: list[Outage], brokers: Brokers, quota: int, second: int, n
     for one in active:
         if one.waiting:
             room, by_leader = shares.of(one)
-            room *= numbers.uniform(LEAST_USED, MOST_USED) * (VIOLATION if one.violates_at == second else 1)
+            room *= numbers.uniform(MIN_USED, MAX_USED) * (VIOLATION if one.violates_at == second else 1)
             both = (brokers.now[one.source], brokers.now[one.destination])
             _share_out(one, both, int(room), second, by_leader=by_leader)
         elif all(second - (replica.in_sync_since or second) >= IN_SYNC_SECONDS for replica in one.replicas):

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 GOLDEN = Path(__file__).parents[2] / "tests" / "protocol" / "golden"
 GROWN_PER_VERSION = 40
-MOST_FRAMES = 40
+MAX_FRAMES = 40
 _HEAD = struct.Struct(">hhih")
 _SHORT = struct.Struct(">ihhih")
 _FETCHES = (API_FETCH,) * 3
@@ -61,7 +61,7 @@ def request_case(seed: int, number: int) -> Case:
     """Make a connection of hostile requests, which a leader answers as it should, if it can."""
     rng = generator(seed, "requests", number)
     name = f"requests-{number}"
-    frames = [hostile_request(rng, name) for _ in range(rng.choice((1, 1, 2, 5, 20, MOST_FRAMES)))]
+    frames = [hostile_request(rng, name) for _ in range(rng.choice((1, 1, 2, 5, 20, MAX_FRAMES)))]
     if rng.random() < 0.2:  # what follows one that is hostile is often never looked at
         frames = [_short(rng) for _ in frames[:3]]
     if rng.random() < 0.5:  # the relay is past its first frame

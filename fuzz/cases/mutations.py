@@ -1,6 +1,6 @@
 """Mutations of bytes that were right. Pure: the same generator of random numbers does the same to the same bytes.
 
-Invariant: the result is no longer than `MOST_BYTES`, or than what it was made of.
+Invariant: the result is no longer than `MAX_BYTES`, or than what it was made of.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from random import Random
 
-MOST_BYTES = 1024 * 1024
+MAX_BYTES = 1024 * 1024
 INT8 = (0, 1, 0x7F, 0x80, 0xFF, 0xFE)
 INT16 = (0, 1, -1, -2, 2**15 - 1, -(2**15), 255, 256)
 INT32 = (0, 1, -1, -2, -4, -8, -14, 4, 8, 2**31 - 1, -(2**31), 2**16, 2**24, 100_000)
@@ -97,7 +97,7 @@ def mutated(rng: Random, data: bytes, *, times: int | None = None) -> bytes:
     changed = bytearray(data)
     for _ in range(rng.choice((0, 1, 1, 1, 2, 3, 8)) if times is None else times):
         rng.choice(MUTATIONS)(rng, changed)
-    return bytes(changed[: max(MOST_BYTES, len(data))])
+    return bytes(changed[: max(MAX_BYTES, len(data))])
 
 
 def prefixed(rng: Random, frame: bytes, *, lies: float) -> bytes:

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from ..cases.case import Case
 
 CONNECTION_SECONDS = 10.0
-MOST_BYTES = 4 * 1024 * 1024
-MOST_DESCRIPTORS = 16
+MAX_BYTES = 4 * 1024 * 1024
+MAX_DESCRIPTORS = 16
 READ_BYTES = 64 * 1024
 KNOWN_CASES = 2000
 KNOWN_ANSWERS = 64
@@ -66,7 +66,7 @@ class StrangeLeader:
         async with trio.open_nursery() as nursery:
             while True:
                 await trio.lowlevel.wait_readable(handed_over)
-                _, descriptors, _, _ = socket.recv_fds(handed_over, MOST_DESCRIPTORS, MOST_DESCRIPTORS)
+                _, descriptors, _, _ = socket.recv_fds(handed_over, MAX_DESCRIPTORS, MAX_DESCRIPTORS)
                 for descriptor in descriptors:
                     sock = trio.socket.from_stdlib_socket(socket.socket(fileno=descriptor))
                     nursery.start_soon(self._serve, trio.SocketStream(sock))
@@ -147,7 +147,7 @@ def _taken(data: bytearray) -> bytes | None:
     if len(data) < _INT32.size:
         return None
     (size,) = _INT32.unpack_from(data)
-    if not 0 <= size <= MOST_BYTES:
+    if not 0 <= size <= MAX_BYTES:
         raise ProtocolError(f"a frame of {size} bytes")
     if len(data) < _INT32.size + size:
         return None

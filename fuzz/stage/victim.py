@@ -35,7 +35,7 @@ CONNECT_SECONDS = 5.0
 GIVE_UP_SECONDS = 30.0
 HEALTH_SECONDS = 5.0
 PREFIX_BYTES = 4
-MOST_BYTES = 64 * 1024
+MAX_BYTES = 64 * 1024
 _INT32 = struct.Struct(">i")
 _HEALTHZ = b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n"
 BEGINS_AS = known_frames.CLIENT_ID.encode()
@@ -115,7 +115,7 @@ class Leader(threading.Thread):
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             while True:
                 size = _INT32.unpack(_exactly(sock, PREFIX_BYTES))[0]
-                if not 0 < size <= MOST_BYTES:
+                if not 0 < size <= MAX_BYTES:
                     self._met.wrong.append(f"the leader was sent a length prefix of {size}")
                     return
                 problem, correlation_id = asked_wrongly(_exactly(sock, size), self._version)
@@ -209,7 +209,7 @@ class Health(threading.Thread):
                 with socket.create_connection(("127.0.0.1", self._port), HEALTH_SECONDS) as sock:
                     sock.settimeout(HEALTH_SECONDS)
                     sock.sendall(_HEALTHZ)
-                    said = sock.recv(MOST_BYTES)
+                    said = sock.recv(MAX_BYTES)
                 if b" 200 " not in said[:16]:
                     self.met.wrong.append(f"/healthz said {said[:40]!r}")
             except OSError as error:

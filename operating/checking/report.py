@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from proxy.tls.contexts import Loaded
 
 
-MOST_CHANGES = 4
+MAX_CHANGES = 4
 """The most changes that are shown: of those ahead, and of one override."""
 OVERRIDE = "override "
 Json = dict[str, Any]
@@ -77,7 +77,7 @@ def report_on(
         "at": now,
         "changes": [
             {"at": change.at, "what": differences(change.before, change.after)}
-            for change in islice(changes_ahead(quota_file, settings.broker.id, now), MOST_CHANGES)
+            for change in islice(changes_ahead(quota_file, settings.broker.id, now), MAX_CHANGES)
         ],
         "roles": {
             role.value: {
@@ -256,8 +256,8 @@ def with_overrides(quota_file: QuotaFile, state: Path, broker_id: int, now: date
 
 def _override_line(override: Override) -> str:
     ends = "no end" if override.until is None else f"until {format_time(override.until)}"
-    changes = ", ".join(f"{change} = {change.value}" for change in override.changes[:MOST_CHANGES])
-    more = len(override.changes) - MOST_CHANGES
+    changes = ", ".join(f"{change} = {change.value}" for change in override.changes[:MAX_CHANGES])
+    more = len(override.changes) - MAX_CHANGES
     return f"override {override.id} of {override.by}, {ends}: {changes}" + (f" and {more} more" if more > 0 else "")
 
 

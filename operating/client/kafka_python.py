@@ -59,7 +59,7 @@ __all__ = [
     "UnknownBrokerIdError",
     "for_code",
 ]
-MOST_HOSTS_BYTES = 2**20
+MAX_HOSTS_BYTES = 2**20
 """Lines for some 30 000 brokers."""
 
 
@@ -136,7 +136,7 @@ def known_addresses(hosts_file: Path) -> dict[str, str]:
 
     Raises ConfigurationError if it cannot be read.
     """
-    text = read_bytes(hosts_file, most_bytes=MOST_HOSTS_BYTES).decode("utf-8", "replace")
+    text = read_bytes(hosts_file, most_bytes=MAX_HOSTS_BYTES).decode("utf-8", "replace")
     lines = (line.partition("#")[0].split() for line in text.splitlines())
     return {name: address for address, *names in filter(None, lines) for name in names}
 

@@ -38,7 +38,7 @@ _EXTENSION = "extension_"
 _UNSECURED = "unsecuredLoginStringClaim_"
 _TIMEOUT_SECONDS = 15.0
 _LIFETIME_SECONDS = 3600
-_MOST_BYTES = 2**20
+_MAX_BYTES = 2**20
 _WITH_PASSWORD = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 _NEEDS = {"GSSAPI": "gssapi", "AWS_MSK_IAM": "botocore"}
 """The mechanisms that need a package which the sidecar does not bring."""
@@ -99,7 +99,7 @@ def _client(properties: Mapping[str, str], options: Mapping[str, str]) -> tuple[
 
 def _of_file(path: Path) -> str:
     try:
-        return read_bytes(path, most_bytes=_MOST_BYTES).decode().strip()
+        return read_bytes(path, most_bytes=_MAX_BYTES).decode().strip()
     except UnicodeDecodeError as error:
         raise ConfigurationError(f"{path}: cannot be read: expected text") from error
 
@@ -114,7 +114,7 @@ def _of_endpoint(endpoint: str, client: str, secret: str, scope: str, context: A
     where = without_user(endpoint)
     try:
         with urllib.request.urlopen(request, timeout=_TIMEOUT_SECONDS, context=context) as answer:  # noqa: S310
-            token = json.loads(answer.read(_MOST_BYTES)).get("access_token")
+            token = json.loads(answer.read(_MAX_BYTES)).get("access_token")
     except urllib.error.HTTPError as error:
         with error:
             raise ClusterError(f"{where}: the token endpoint answers {error.code} {error.reason}") from None

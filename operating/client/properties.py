@@ -66,7 +66,7 @@ _WITHOUT_MEANING = (
 """The keys, and beginnings of keys, that concern how Java does it, or are read where they are needed."""
 _OF_SECURITY = ("ssl.", "sasl.", "security.", "config.providers")
 _ALIKE = 0.85
-_MOST_DIGITS = 9
+_MAX_DIGITS = 9
 _BLANK = " \t\f"
 _ENTRY = re.compile(r"((?:\\.|[^=:\\ \t\f])*)[ \t\f]*(?:[=:][ \t\f]*)?(.*)", re.DOTALL)
 _ENDS = re.compile(r"\r\n|\r|\n")
@@ -106,7 +106,7 @@ def _plain(properties: Mapping[str, str], problems: list[str]) -> dict[str, Any]
     if properties.get("client.id"):
         arguments["client_id"] = properties["client.id"]
     timeout = properties.get("request.timeout.ms", "0")
-    if not timeout.isdecimal() or len(timeout) > _MOST_DIGITS:
+    if not timeout.isdecimal() or len(timeout) > _MAX_DIGITS:
         problems.append(f"request.timeout.ms: expected milliseconds, found {shown(timeout)}")
     elif int(timeout):
         arguments["request_timeout_ms"] = int(timeout)

@@ -18,7 +18,7 @@ from proxy.config.tls_settings import LegSettings, Secret, StoreSettings, StoreT
 from proxy.errors import ConfigurationError, InvalidValueError
 from proxy.files.reading import read_bytes
 from proxy.tls.contexts import context_of
-from proxy.tls.identity import MOST_BYTES, parse_authorities, parse_identity
+from proxy.tls.identity import MAX_BYTES, parse_authorities, parse_identity
 
 if TYPE_CHECKING:
     import ssl
@@ -129,7 +129,7 @@ def _content(properties: Mapping[str, str], inline: str, *locations: str) -> _Co
         return None
     path = properties[key]
     try:
-        content = read_bytes(Path(path), most_bytes=MOST_BYTES)
+        content = read_bytes(Path(path), most_bytes=MAX_BYTES)
     except ConfigurationError as error:
         raise ConfigurationError(f"{key}: {error}") from error
     if content.startswith(_JKS):

@@ -23,11 +23,11 @@ from .options import FILE, config_option, set_option
 if TYPE_CHECKING:
     from pathlib import Path
 
-_LEAST_AFTER_SECONDS = 0.5
+_MIN_AFTER_SECONDS = 0.5
 MAX_PORTS = 15
 """The most ports of a multiport match; a range counts twice."""
 _PORT = re.compile(r"[1-9][0-9]{0,4}", re.ASCII)
-_MOST_UID = 4294967294
+_MAX_UID = 4294967294
 
 
 @click.command("guard", short_help="Lead the broker around a dead sidecar, and back (fail open).")
@@ -51,7 +51,7 @@ _MOST_UID = 4294967294
     help='Only with egress.mode = "transparent": the ports that redirect.sh redirects.',
 )
 @click.option(
-    "--uid", type=click.IntRange(0, _MOST_UID), default=65532, show_default=True, metavar="UID",
+    "--uid", type=click.IntRange(0, _MAX_UID), default=65532, show_default=True, metavar="UID",
     help="The same: the sidecar's user id, whose connections are left alone.",
 )  # fmt: skip
 def command(
@@ -127,6 +127,6 @@ def _duration(text: str) -> float:
         seconds = parse_duration_seconds(text)
     except InvalidValueError as error:
         raise click.BadParameter(str(error), param_hint="--after") from error
-    if seconds < _LEAST_AFTER_SECONDS:
-        raise click.BadParameter(f"expected at least {_LEAST_AFTER_SECONDS}s, found {text}", param_hint="--after")
+    if seconds < _MIN_AFTER_SECONDS:
+        raise click.BadParameter(f"expected at least {_MIN_AFTER_SECONDS}s, found {text}", param_hint="--after")
     return seconds

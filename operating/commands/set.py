@@ -22,7 +22,7 @@ from proxy.quotas import RATE_KEYS, REPLICAS_KEYS, parse_rate, parse_span, shown
 from proxy.quotas.advice import about_tiny_rate
 from proxy.quotas.client_entity import ClientEntity, parse_place
 from proxy.quotas.override import BROKER, LISTENER, MODE, Override, PlacedValue, added, new_id, validated
-from proxy.quotas.rate_source import LEAST_RATE
+from proxy.quotas.rate_source import MIN_RATE
 from proxy.quotas.sections import CATCH_UP_ONLY, CLIENT_KEYS
 
 from ..configuration import state_of
@@ -142,7 +142,7 @@ def _warnings(asked: Sequence[PlacedValue]) -> Iterator[str]:
     """Yield a warning for each rate so small that its unit was probably forgotten."""
     for each in asked:
         with suppress(InvalidValueError):
-            if each.key in RATE_KEYS and 0 < (rate := parse_rate(each.value)) < LEAST_RATE:
+            if each.key in RATE_KEYS and 0 < (rate := parse_rate(each.value)) < MIN_RATE:
                 yield f"warning: {each.key}: {about_tiny_rate(rate)}"
 
 

@@ -41,12 +41,12 @@ if TYPE_CHECKING:
     from proxy.config.settings import Settings
 
 
-MOST_AT_ONCE = 64
+MAX_AT_ONCE = 64
 TIMEOUT_SECONDS = 1.5
 """The time for an answer: a command at a fleet with dead members is over within two seconds."""
 _T = TypeVar("_T")
 _Answer = TypeVar("_Answer")
-MOST_SIDECARS = 1000
+MAX_SIDECARS = 1000
 
 
 class Member(NamedTuple):
@@ -138,7 +138,7 @@ def at_all(found: Sequence[_T], ask: Callable[[_T], _Answer]) -> list[_Answer]:
     """Ask all of them at once; return the replies in the same order."""
     if not found:
         return []
-    with ThreadPoolExecutor(min(len(found), MOST_AT_ONCE)) as threads:
+    with ThreadPoolExecutor(min(len(found), MAX_AT_ONCE)) as threads:
         return list(threads.map(ask, found))
 
 
@@ -235,8 +235,8 @@ class FleetFile:
         """Return what does not fit, by key."""
         if not self.sidecars:
             yield "sidecars", "expected at least one [[sidecars]], found none"
-        elif len(self.sidecars) > MOST_SIDECARS:
-            yield "sidecars", f"expected at most {MOST_SIDECARS} sidecars, found {len(self.sidecars)}"
+        elif len(self.sidecars) > MAX_SIDECARS:
+            yield "sidecars", f"expected at most {MAX_SIDECARS} sidecars, found {len(self.sidecars)}"
         for key in ("broker", "url"):
             firsts: dict[object, int] = {}
             for position, sidecar in enumerate(self.sidecars):

@@ -19,10 +19,10 @@ else."""
 READY_ANYWAY_SECONDS = 10.0
 """How long a sidecar has to answer without being ready before traffic goes through it again, since it relays all the
 same. A bad quotas.toml, for example, is a reason not to be ready, but no reason to lead traffic around it."""
-_MOST_COUNTED_SECONDS = 2 * LOOK_SECONDS
+_MAX_COUNTED_SECONDS = 2 * LOOK_SECONDS
 """The most of the time between two looks that counts as silence of the sidecar. A busy machine makes a look late by
 less than that; what is beyond it is time in which the guard itself stood still and could hear nothing."""
-_MOST_LEAD = 0.5
+_MAX_LEAD_SHARE = 0.5
 """The share of `after` that the kernel's packet filter may take. However slow it is, the other half is for the sidecar
 to answer."""
 
@@ -49,7 +49,7 @@ class Guard:
     def __init__(self, after_seconds: float, now: float, *, lead_seconds: float = 0.0) -> None:
         self.way = Way.THROUGH
         self.changes = 0
-        self._allowed_seconds = after_seconds - min(lead_seconds, _MOST_LEAD * after_seconds)
+        self._allowed_seconds = after_seconds - min(lead_seconds, _MAX_LEAD_SHARE * after_seconds)
         self._answered_at = now
         self._alive_since: float | None = None
         self._looked_at = now
@@ -58,7 +58,7 @@ class Guard:
 
     def process_answer(self, answer: Answer | None, now: float) -> bool:
         """Process the answer to a question; None: the question is still open. Return whether the way has changed."""
-        self._around_at += max(now - self._looked_at - _MOST_COUNTED_SECONDS, 0.0)
+        self._around_at += max(now - self._looked_at - _MAX_COUNTED_SECONDS, 0.0)
         self._looked_at = max(now, self._looked_at)
         if answer is None or answer is Answer.NONE:
             if answer is Answer.NONE:

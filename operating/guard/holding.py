@@ -2,7 +2,7 @@
 
 Blocking. Invariant: what another program takes away, such as a firewall that is loaded anew, is restored after a
 second, or a little later where looking alone takes long. A change that is not the one refused last is tried at once;
-the same one is tried again after at most `MOST_PAUSE_SECONDS`, and its refusal is logged when it begins, then at most
+the same one is tried again after at most `MAX_PAUSE_SECONDS`, and its refusal is logged when it begins, then at most
 once in `TELL_SECONDS`, and once when it is over.
 """
 
@@ -19,13 +19,13 @@ from .reporting import say
 from .rules import Rules
 
 COMPARE_SECONDS = 1.0
-_MOST_COMPARING = 0.05
+_MAX_COMPARING = 0.05
 """The share of the time that comparing may take: with ten thousand rules of others iptables lists them for long."""
 _ADVICE = (
     "fix what the key error says; the guard tries again at least every 5 s, and until then traffic may take the way of "
     "before"
 )
-MOST_PAUSE_SECONDS = 5.0
+MAX_PAUSE_SECONDS = 5.0
 """The longest pause between two tries. The first pause is as long as one look of the guard, and each is twice as long
 as the one before."""
 TELL_SECONDS = 60.0
@@ -69,7 +69,7 @@ class Holding:
                 return False
             if self._still_there(rules):
                 took = time.monotonic() - began
-                self._compare_at = began + max(COMPARE_SECONDS, took / _MOST_COMPARING)
+                self._compare_at = began + max(COMPARE_SECONDS, took / _MAX_COMPARING)
                 return False
         return self._put(rules)
 
@@ -160,7 +160,7 @@ class Refusals:
             self._rules, self._pause = rules, LOOK_SECONDS
         self.attempts += 1
         self._again_at = now + self._pause
-        self._pause = min(2 * self._pause, MOST_PAUSE_SECONDS)
+        self._pause = min(2 * self._pause, MAX_PAUSE_SECONDS)
         tells = now >= self._tell_at
         if tells:
             self._tell_at = now + TELL_SECONDS

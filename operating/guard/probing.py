@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 TIMEOUT_SECONDS = 1.0
 _TRIES = 2
-_MOST_AT_ONCE = 16
+_MAX_AT_ONCE = 16
 _TIMEOUT_SECONDS = 1.0
 
 
@@ -100,7 +100,7 @@ def targets(ways: Ways) -> tuple[Target, ...]:
 
 def prove(aimed_at: Sequence[Target], dial: Callable[[Address, int], str]) -> Proof:
     """`dial`: as the one below."""
-    with ThreadPoolExecutor(_MOST_AT_ONCE) as pool:
+    with ThreadPoolExecutor(_MAX_AT_ONCE) as pool:
         found = list(zip(aimed_at, pool.map(lambda each: _prove(each, dial), aimed_at), strict=True))
     return Proof(
         verified=sum(said is None for _, said in found),

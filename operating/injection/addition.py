@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 SIDECAR = "throttle-sidecar"
-MOST_BYTES = 1024 * 1024
+MAX_BYTES = 1024 * 1024
 
 Part = dict[str, Any]
 """An element of a list in a pod's spec, as JSON has it."""
@@ -77,8 +77,8 @@ class Addition:
 def read_addition(path: Path) -> Addition:
     """Read the file. Blocking. Raises ConfigurationError, which names the file and the key."""
     content = read_bytes(path)
-    if len(content) > MOST_BYTES:
-        raise ConfigurationError(f"{path}: expected at most {MOST_BYTES} bytes, found {len(content)}")
+    if len(content) > MAX_BYTES:
+        raise ConfigurationError(f"{path}: expected at most {MAX_BYTES} bytes, found {len(content)}")
     try:
         found = _FILE.decode(content)
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:

@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 ASKS = "kafka-throttle-sidecar/inject"
 """The label by which a pod asks; its value is "true"."""
-MOST_NAME_CHARACTERS = 253
+MAX_NAME_CHARACTERS = 253
 """The longest name that Kubernetes allows for a pod, a namespace or a review."""
-_MOST_PROBLEMS = 10
-_MOST_TOLD = 4096
+_MAX_PROBLEMS = 10
+_MAX_REASON_CHARACTERS = 4096
 """The most characters of a refusal. Names in it are whatever stands in a pod's spec, and it is both answered and
 logged."""
 MARK = "kafka-throttle-sidecar/injected"
@@ -37,7 +37,7 @@ Operation = dict[str, Any]
 """An operation of a JSON patch (RFC 6902)."""
 VERSION = "admission.k8s.io/v1"
 _FORBIDDEN = 403
-_Name = Annotated[str, msgspec.Meta(max_length=MOST_NAME_CHARACTERS)]
+_Name = Annotated[str, msgspec.Meta(max_length=MAX_NAME_CHARACTERS)]
 """A text that is answered or logged: without the limit, a megabyte could be sent that goes into each answer and into
 the log."""
 
@@ -70,11 +70,11 @@ def _decide(pod: dict[str, Any], addition: Addition) -> Decision:
         said = f"the pod has a container {SIDECAR} already, which is left as it is"
         return Decision(warnings=() if same else (said,))
     name = metadata.get("name") or ""
-    problems = [*islice(_problems(name, spec, has, addition), _MOST_PROBLEMS)]
+    problems = [*islice(_problems(name, spec, has, addition), _MAX_PROBLEMS)]
     if problems:
-        who = f"pod {name[:MOST_NAME_CHARACTERS]}" if name else "a pod without a name"
+        who = f"pod {name[:MAX_NAME_CHARACTERS]}" if name else "a pod without a name"
         told = f"{who} cannot have a throttle sidecar: {'; '.join(problems)}"
-        return Decision(refusal=told if len(told) <= _MOST_TOLD else f"{told[:_MOST_TOLD]}…")
+        return Decision(refusal=told if len(told) <= _MAX_REASON_CHARACTERS else f"{told[:_MAX_REASON_CHARACTERS]}…")
     return Decision((*_mark(metadata, addition), *_add(spec, addition)))
 
 
@@ -221,7 +221,7 @@ class Review:
         """The namespace and name of the pod, for the log."""
         metadata = (self._request.object or {}).get("metadata")
         name = metadata.get("name") if isinstance(metadata, dict) else None
-        told = name[:MOST_NAME_CHARACTERS] if isinstance(name, str) else ""
+        told = name[:MAX_NAME_CHARACTERS] if isinstance(name, str) else ""
         return f"{self._request.namespace}/{told or '?'}"
 
     def decide(self, addition: Addition) -> Decision:

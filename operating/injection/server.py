@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 INJECT = "/inject"
-MOST_REVIEW_BYTES = 2 * 1024 * 1024
+MAX_REVIEW_BYTES = 2 * 1024 * 1024
 """The longest body. An object in etcd may have 1.5 MB, and the review of a new object contains it once. As Python's
 objects a review takes up to 33 times as many bytes (measured), and any client in the cluster may send one."""
 BOUNDS = Bounds(connections=64)
@@ -103,7 +103,7 @@ class Webhook:
     def _routes(self) -> Routes:
         return Routes(
             [
-                Route("POST", INJECT, self._inject, max_body_bytes=MOST_REVIEW_BYTES, any_host=True),
+                Route("POST", INJECT, self._inject, max_body_bytes=MAX_REVIEW_BYTES, any_host=True),
                 Route("GET", "/healthz", _alive, any_host=True),
                 Route("GET", "/readyz", _alive, any_host=True),
             ]

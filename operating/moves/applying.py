@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 EVERY = "*"
-LEAST_SLACK = timedelta(hours=1)
+MIN_SLACK = timedelta(hours=1)
 """A throttle ends at least so long after the planned end of its move, and after at least twice the planned time."""
 _NOT_IN_LABEL = re.compile(r"[^A-Za-z0-9._-]+")
 
@@ -81,7 +81,7 @@ def end_of_throttle(plan: MovePlan, lasting: float | None, now: datetime) -> dat
         if not math.isfinite(plan.total_seconds):
             return None
         planned = timedelta(seconds=plan.total_seconds)
-        end = now + planned + max(planned, LEAST_SLACK)
+        end = now + planned + max(planned, MIN_SLACK)
     except OverflowError as error:
         raise ConfigurationError("--for: expected a time that ends before the year 10000") from error
     return end.replace(microsecond=0)

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from .native_throttle import NativeLeftover
 
 _TIMEOUT_MS = 15_000
-_MOST_TRIES = 5
+_MAX_TRIES = 5
 _TOKENS = "sasl_oauth_token_provider"
 _OFFLINE_LOG_DIR = 56
 """The error KAFKA_STORAGE_ERROR: one disk of the broker has failed; its other disks still answer."""
@@ -311,7 +311,7 @@ class Cluster:
     def _answer(call: Callable[[], Any]) -> Any:
         """Return what some broker answers. kafka-python asks any that it knows, also one that has just died, and after
         a failed connection another one."""
-        for _ in range(_MOST_TRIES - 1):
+        for _ in range(_MAX_TRIES - 1):
             with suppress(KafkaConnectionError):
                 return call()
         return call()

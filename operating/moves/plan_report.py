@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from .planning import MovePlan
 
 Json = dict[str, Any]
-_MOST_MOVES = 20
+_MAX_MOVES = 20
 
 
 def plan_json(plan: MovePlan) -> Json:
@@ -129,10 +129,10 @@ def _brokers(plan: MovePlan) -> Table:
 def _lists(settings: list[tuple[str, str, str, Value]]) -> Table:
     table = folding_table("topic", "role", "throttled replicas (partition:broker)")
     rows = [row for row in settings if row[0] == "topics"]
-    for _, topic, key, value in rows[:_MOST_MOVES]:
+    for _, topic, key, value in rows[:_MAX_MOVES]:
         table.add_row(topic, key.partition(".")[0], str(value))
-    if len(rows) > _MOST_MOVES:
-        table.add_row("…", "", f"{len(rows) - _MOST_MOVES} lists more: --json has them all")
+    if len(rows) > _MAX_MOVES:
+        table.add_row("…", "", f"{len(rows) - _MAX_MOVES} lists more: --json has them all")
     return table
 
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from .view import ClusterView
 
 Json = dict[str, Any]
-_MOST_PARTITIONS = 30
+_MAX_PARTITIONS = 30
 
 
 class Stage(Enum):
@@ -234,12 +234,12 @@ def _silent(brokers: Sequence[int]) -> str:
 
 def _table(waiting: list[Progress]) -> Table:
     table = folding_table("partition", "state", "replicas", "shall be", "in sync", right=("left",))
-    for progress in waiting[:_MOST_PARTITIONS]:
+    for progress in waiting[:_MAX_PARTITIONS]:
         left = "-" if progress.left_bytes is None else format_bytes(progress.left_bytes)
         brokers = (",".join(map(str, ids)) for ids in (progress.replicas, progress.target, progress.in_sync))
         table.add_row(str(progress.partition), progress.stage.value, *brokers, left)
-    if len(waiting) > _MOST_PARTITIONS:
-        table.add_row("…", f"{len(waiting) - _MOST_PARTITIONS} more: --json has them all", "", "", "", "")
+    if len(waiting) > _MAX_PARTITIONS:
+        table.add_row("…", f"{len(waiting) - _MAX_PARTITIONS} more: --json has them all", "", "", "", "")
     return table
 
 

@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 
     from .rows import Sidecar, Total
 
-MOST_PARTITIONS = 10
-MOST_CONNECTIONS = 20
-LEAST_ROLES = 4
+MAX_PARTITIONS = 10
+MAX_CONNECTIONS = 20
+MIN_ROLES = 4
 WIDE = 140
 """The columns of a wide terminal; a narrower one shows what fits into 80."""
-LEAST_ELASTIC = 5
+MIN_ELASTIC = 5
 _BESIDE_ROLES = 10
 """Lines that a low terminal keeps for what is not a row of a role."""
 _NARROW_CELLS = 6
@@ -54,7 +54,7 @@ def layout(
     if answered + len(found.silent) > 1:
         amiss = len({row.page.broker for row in found.roles if row.is_amiss})
         parts += [Text(summary(answered, len(found.silent), amiss)), Text()]
-    most = None if height is None else max(height // 2 - _BESIDE_ROLES // 2, LEAST_ROLES)
+    most = None if height is None else max(height // 2 - _BESIDE_ROLES // 2, MIN_ROLES)
     parts += [_roles(found.silent, found.roles, wide=width >= WIDE, most=most), Text()]
     parts += [Text(sidecar.error, style="red") for sidecar in found.silent if sidecar.error is not None]
     parts += [Text(f"warning: {warning}", style="yellow") for warning in warnings(found.roles, found.pages)]
@@ -71,7 +71,7 @@ def _table(left: Sequence[str], right: Sequence[str], *, elastic: str | None = N
     table = Table(box=None, pad_edge=False, header_style="bold")
     for heading in left:
         # rich makes columns narrower that may wrap before any other; the cells of this one are cut instead.
-        table.add_column(heading, no_wrap=heading != elastic, min_width=min(len(heading), LEAST_ELASTIC))
+        table.add_column(heading, no_wrap=heading != elastic, min_width=min(len(heading), MIN_ELASTIC))
     for heading in right:
         table.add_column(heading, justify="right", no_wrap=True)
     return table
@@ -82,7 +82,7 @@ def _roles(silent: Sequence[Sidecar], found: Sequence[RoleRow], *, wide: bool, m
     beside = ("unthrottled\nrate", "lag in\nmessages", "ETA")
     more = ("in-sync\nrate", "partitions\nleft out", "connections", "fetches\nheld") if wide else ()
     table = _table(left, ("quota", "rate", "of\nquota", *beside, *more), elastic="mode")
-    shown = found if most is None else found[: max(most - len(silent), LEAST_ROLES)]
+    shown = found if most is None else found[: max(most - len(silent), MIN_ROLES)]
     if len(silent) + len(found) > 2:
         for total in totals(found):
             cells = _total_cells(total)
@@ -155,7 +155,7 @@ def _connections(found: Sequence[tuple[Page, str, LinkStats]]) -> Table:
         ("partitions\nbehind/all", "lag in\nmessages", "rate", "ETA"),
         elastic="peer",
     )
-    for page, name, link in found[:MOST_CONNECTIONS]:
+    for page, name, link in found[:MAX_CONNECTIONS]:
         table.add_row(
             str(page.broker),
             name,
@@ -166,8 +166,8 @@ def _connections(found: Sequence[tuple[Page, str, LinkStats]]) -> Table:
             format_rate_in_brief(link.rate_bytes_per_second),
             format_eta(link.eta_seconds),
         )
-    if len(found) > MOST_CONNECTIONS:
-        table.add_row("…", f"{len(found) - MOST_CONNECTIONS} more")
+    if len(found) > MAX_CONNECTIONS:
+        table.add_row("…", f"{len(found) - MAX_CONNECTIONS} more")
     return table
 
 
@@ -175,7 +175,7 @@ def _partitions(found: Sequence[tuple[Page, str, PartitionStats]]) -> Table:
     table = _table(
         ("broker", "role", "topic", "peer"), ("partition", "lag in\nmessages", "rate", "in sync"), elastic="topic"
     )
-    for page, name, each in found[:MOST_PARTITIONS]:
+    for page, name, each in found[:MAX_PARTITIONS]:
         table.add_row(
             str(page.broker),
             name,

@@ -1,7 +1,7 @@
 """Describes in words what is amiss, what is in force, and the next changes, of one sidecar or fifty.
 
 What is so at several sidecars is one line that names them. Pure. Invariant: nothing is left out but names of brokers
-beyond `MOST_NAMED`, and their number is shown.
+beyond `MAX_NAMED`, and their number is shown.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 
     from .rows import Amiss, RoleRow
 
-MOST_NAMED = 12
+MAX_NAMED = 12
 REVERT = "revert an override: throttle-sidecar undo ID, with the same --fleet or --url"
-_MOST_CHANGES = 3
+_MAX_CHANGES = 3
 """The most changes of an override that are shown; `throttle-sidecar overrides` has them all."""
 _NO_HOLD = frozenset({"nothing", "nothing_behind", "lag_unknown", "deadline_passed"})
 """The values of `held_by` that name no bound and no signal; the reason beside them says it all."""
@@ -56,8 +56,8 @@ def warnings(rows: Sequence[RoleRow], pages: Iterable[Page]) -> list[str]:
 def whom(brokers: Iterable[int], role: str | None = None) -> str:
     """Return `broker 101, leader`; `brokers 101, 102, … and 30 more`."""
     found = sorted(set(brokers))
-    named = ", ".join(map(str, found[:MOST_NAMED]))
-    more = f" and {len(found) - MOST_NAMED} more" if len(found) > MOST_NAMED else ""
+    named = ", ".join(map(str, found[:MAX_NAMED]))
+    more = f" and {len(found) - MAX_NAMED} more" if len(found) > MAX_NAMED else ""
     return f"broker{'s' if len(found) > 1 else ''} {named}{more}" + ("" if role is None else f", {role}")
 
 
@@ -86,9 +86,9 @@ def _overrides(page: Page, now: datetime) -> Iterator[str]:
         )
         changed = "; ".join(
             f"{_named(each.place, each.key)} {each.value}, hides {each.hides}, {layer_name(each.layer)}"
-            for each in override.effective[:_MOST_CHANGES]
+            for each in override.effective[:_MAX_CHANGES]
         )
-        more = len(override.effective) - _MOST_CHANGES
+        more = len(override.effective) - _MAX_CHANGES
         more_said = f"; and {more} more" if more > 0 else ""
         changes = changed or "hidden by newer overrides"
         yield f": override {override.id}{label} by {override.by}, {ends}: {changes}{more_said}"
@@ -162,24 +162,24 @@ def _listener(page: Page) -> Iterator[str]:
 
 def _clients(page: Page) -> Iterator[str]:
     """Yield the quotas of clients, those that move most bytes first."""
-    for state in page.clients[:MOST_NAMED]:
+    for state in page.clients[:MAX_NAMED]:
         quota = format_rate_in_brief(state.quota_bytes_per_second)
         has = "" if state.rate_bytes_per_second is None else f"{format_rate_in_brief(state.rate_bytes_per_second)} of "
         free = state.free_bytes_per_second
         tail = "" if free is None else f" behind the tail, {format_rate_in_brief(free)} at it"
         yield f", {client_words(state.entity)} as a {state.kind}: {has}{quota}{tail}"
-    if len(page.clients) > MOST_NAMED:
-        yield f": {len(page.clients) - MOST_NAMED} more quotas of clients"
+    if len(page.clients) > MAX_NAMED:
+        yield f": {len(page.clients) - MAX_NAMED} more quotas of clients"
 
 
 def _bounds(role: RoleState) -> Iterator[str]:
     """Yield the rates inside the role's, those that are used most first."""
     found = sorted(role.bounds, key=lambda bound: -bound.rate_bytes_per_second / (bound.quota_bytes_per_second or 1))
-    for bound in found[:MOST_NAMED]:
+    for bound in found[:MAX_NAMED]:
         passes, most = map(format_rate_in_brief, (bound.rate_bytes_per_second, bound.quota_bytes_per_second))
         yield f"{bound.kind} {bound.name} has {passes} of {most}"
-    if len(found) > MOST_NAMED:
-        yield f"{len(found) - MOST_NAMED} more rates of racks, peers and topics"
+    if len(found) > MAX_NAMED:
+        yield f"{len(found) - MAX_NAMED} more rates of racks, peers and topics"
 
 
 def _chosen(role: RoleState, rate: RateState) -> str:
@@ -212,10 +212,10 @@ def _role_changes(name: str, before: RoleState, after: RoleChangeState) -> Itera
     if old != new:
         yield f"{name} {old} -> {new}"
     bounds = after.bounds or ()
-    for bound in bounds[:MOST_NAMED]:
+    for bound in bounds[:MAX_NAMED]:
         yield f"{name} {bound.kind} {bound.name} {bound.before} -> {bound.after}"
-    if len(bounds) > MOST_NAMED:
-        yield f"{len(bounds) - MOST_NAMED} more rates inside {name}"
+    if len(bounds) > MAX_NAMED:
+        yield f"{len(bounds) - MAX_NAMED} more rates inside {name}"
     if after.replicas_change:
         yield f"other replicas ({name})"
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from .options import Output, SparkSettings
 
 PER = ("broker", "role")
-MOST_DOUBTS = 20
+MAX_DOUBTS = 20
 RATE_HISTORY_SECONDS = 3600
 """SimpleRate's slots are taken in turns: which one is the oldest depends on what was before."""
 
@@ -126,13 +126,13 @@ def _number_over(summary: DataFrame) -> int:
 
 def _tell_doubts(summary: DataFrame) -> None:
     """Print where the sum is not the whole answer."""
-    for row in summary.where("overlap_seconds > 0").limit(MOST_DOUBTS).collect():
+    for row in summary.where("overlap_seconds > 0").limit(MAX_DOUBTS).collect():
         tell(
             f"broker {row.broker} as {row.role}: two runs of its sidecar at once in {row.overlap_seconds} seconds:"
             " do two sidecars have this broker's id? Each has the quota for itself, and here they are added up"
         )
     undecided = " + ".join(name for name in summary.columns if name.startswith("undecided_"))
-    for row in summary.withColumn("undecided", F.expr(undecided)).where("undecided > 0").limit(MOST_DOUBTS).collect():
+    for row in summary.withColumn("undecided", F.expr(undecided)).where("undecided > 0").limit(MAX_DOUBTS).collect():
         tell(
             f"broker {row.broker} as {row.role}: {row.undecided} windows are neither kept nor broken: within one of"
             f" their seconds the quota became {row.limit:.0f} B/s, or began to be enforced, and journals do not say"

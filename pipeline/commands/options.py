@@ -36,7 +36,7 @@ SparkSettings = tuple[str | None, tuple[str, ...]]
 Output = tuple[str | None, str]
 """--out and --format."""
 SHOWN_ROWS = 40
-MOST_BROKERS = 20
+MAX_BROKERS = 20
 FORMATS = ("parquet", "csv", "json")
 _OF_A_RESULT = re.compile(r"\.?(part-|_SUCCESS|_temporary)")
 """How the names of Spark's files begin, of a result that is whole or not."""
@@ -139,7 +139,7 @@ def _require_brokers(found: Tables, brokers: tuple[int, ...]) -> None:
     known = found.brokers() if brokers else set()
     missing = [broker for broker in brokers if broker not in known]
     if missing:
-        told = ", ".join(map(str, sorted(known)[:MOST_BROKERS])) + (", …" if len(known) > MOST_BROKERS else "")
+        told = ", ".join(map(str, sorted(known)[:MAX_BROKERS])) + (", …" if len(known) > MAX_BROKERS else "")
         raise InputError(f"--broker {missing[0]}: expected one whose journals are in the tables ({told})")
 
 

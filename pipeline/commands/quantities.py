@@ -20,7 +20,7 @@ _UNITS = {"": 1.0, "B": 1.0}
 _UNITS |= {f"{letter}B": 1000.0**n for n, letter in enumerate("kMGT", 1)}
 _UNITS |= {f"{letter}iB": 1024.0**n for n, letter in enumerate("KMGT", 1)}
 _SECONDS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
-_MOST_BYTES, _MOST_SECONDS = 1e18, 100 * 366 * 86_400.0
+_MAX_BYTES, _MAX_SECONDS = 1e18, 100 * 366 * 86_400.0
 """Beyond these a number is no size and a time no date, and what is worked out with them overflows."""
 _QUANTITY = re.compile(r"([0-9]+(?:\.[0-9]+)?) *([A-Za-z]*)(?:/s)?", re.ASCII)
 
@@ -48,10 +48,10 @@ class Quantity(click.ParamType[float]):
         return found
 
 
-RATE = Quantity("rate", _UNITS, "20MB/s", most=_MOST_BYTES)
-SOME_RATE = Quantity("rate", _UNITS, "20MB/s", most=_MOST_BYTES, some=True)
-DURATION = Quantity("duration", _SECONDS, "2h", most=_MOST_SECONDS)
-SOME_TIME = Quantity("duration", _SECONDS, "2h", most=_MOST_SECONDS, some=True)
+RATE = Quantity("rate", _UNITS, "20MB/s", most=_MAX_BYTES)
+SOME_RATE = Quantity("rate", _UNITS, "20MB/s", most=_MAX_BYTES, some=True)
+DURATION = Quantity("duration", _SECONDS, "2h", most=_MAX_SECONDS)
+SOME_TIME = Quantity("duration", _SECONDS, "2h", most=_MAX_SECONDS, some=True)
 
 
 class Number(click.FloatRange):

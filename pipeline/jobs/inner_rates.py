@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-MOST_NAMED = 5
+MAX_NAMED = 5
 USUAL_PRIORITIES = "under-min-isr,under-replicated,moves"
 
 
@@ -47,8 +47,8 @@ class Inside(NamedTuple):
 
     def in_words(self) -> str:
         """Return ``peer 102 of broker 101 as leader, …``; empty if there are none."""
-        told = [f"{bound.name} of broker {bound.broker} as {bound.role}" for bound in self.bounds[:MOST_NAMED]]
-        more = len(self.bounds) - MOST_NAMED
+        told = [f"{bound.name} of broker {bound.broker} as {bound.role}" for bound in self.bounds[:MAX_NAMED]]
+        more = len(self.bounds) - MAX_NAMED
         return ", ".join(told) + (f" and {more} more" if more > 0 else "")
 
 
@@ -79,7 +79,7 @@ def _bounds(broker: str, role: str, told: dict[str, Any]) -> Iterator[Bound]:
 def _left_out(who: str, told: dict[str, Any], priorities: str | None, different: int) -> Iterator[str]:
     topics = sorted(told.get("topics") or ())
     if topics:
-        named = ", ".join(topics[:MOST_NAMED]) + (" and more" if len(topics) > MOST_NAMED else "")
+        named = ", ".join(topics[:MAX_NAMED]) + (" and more" if len(topics) > MAX_NAMED else "")
         yield f"{who} had rates of topics ({named}): links are modelled, not topics, so what is of these may be slower"
     if different > 1:
         yield f"{who} had other rates inside its quota at other times: those that held last are taken for all the time"

@@ -29,7 +29,7 @@ TREND_SECONDS = 60
 LOOKS_BACK_SECONDS = TREND_SECONDS + HELD_SECONDS
 """How far back the lag and the trend of a second may depend on lines: the trend's seconds, and the lag carried into
 them."""
-LEAST_TREND_SECONDS = 10
+MIN_TREND_SECONDS = 10
 Z_95 = 1.96
 
 
@@ -150,7 +150,7 @@ def progress(lag: DataFrame, events: DataFrame | None = None) -> DataFrame:
             F.when(F.col("lost") == 0, F.try_divide(moved, moved + F.col("lag"))).alias("done"),
             (F.col("lag") * F.try_divide(moved_bytes, moved)).alias("remaining_bytes"),
             F.when(
-                F.col("time") - F.min("time").over(recent) >= LEAST_TREND_SECONDS,
+                F.col("time") - F.min("time").over(recent) >= MIN_TREND_SECONDS,
                 0.0 - F.regr_slope("lag", "time").over(recent),
             ).alias("drain"),
             _slope_error(recent).alias("drain_error"),

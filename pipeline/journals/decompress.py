@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _MAGIC = b"\x1f\x8b"
 _GZIP = 16 + zlib.MAX_WBITS
 _PIECE_BYTES = 1 << 20
-MOST_LINE_BYTES = 64 << 20
+MAX_LINE_BYTES = 64 << 20
 """A line of fifteen seconds has some 100 bytes a partition. What is longer than this is no line of a journal."""
 
 
@@ -58,15 +58,15 @@ def lines(content: bytes) -> Iterator[str]:
 
     Raises:
         zlib.error: something is altered.
-        OverflowError: a line is longer than `MOST_LINE_BYTES`.
+        OverflowError: a line is longer than `MAX_LINE_BYTES`.
     """
     rest = b""
     for piece in _pieces(content):
         *whole, rest = (rest + piece).split(b"\n")
         for line in whole:
             yield line.rstrip(b"\r").decode("utf-8", "replace")
-        if len(rest) > MOST_LINE_BYTES:
-            raise OverflowError(f"a line has more than {MOST_LINE_BYTES} bytes")
+        if len(rest) > MAX_LINE_BYTES:
+            raise OverflowError(f"a line has more than {MAX_LINE_BYTES} bytes")
     if rest and _is_complete(content):
         yield rest.decode("utf-8", "replace")
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from .duration_curve import Recorded
 
 ROLES: tuple[RoleName, ...] = ("leader", "follower")
-LEAST_SECONDS = 10
+MIN_SECONDS = 10
 """The shortest move that is tested. Journals count in whole seconds, so a shorter move's duration is too inexact."""
 HELD = 0.5
 """The least part of a move's time in which the quota must have set the pace. `plan` says which quota ends a move in
@@ -113,7 +113,7 @@ def _untold(own: Sequence[Pair], seconds: float) -> str:
     """Return why the time that these took is not known; empty: it is."""
     if any(pair.unfinished for pair in own):
         return "not all of it ended"
-    return "" if seconds >= LEAST_SECONDS else f"it took less than {LEAST_SECONDS} s"
+    return "" if seconds >= MIN_SECONDS else f"it took less than {MIN_SECONDS} s"
 
 
 def _held(own: Sequence[Pair], role: RoleName) -> float:

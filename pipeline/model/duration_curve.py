@@ -35,7 +35,7 @@ FACTORS = tuple(2.0 ** (step / 2) for step in range(-6, 7))
 """The factors of the quotas, from an eighth to eight."""
 Period = tuple[float, float, float]
 """(since, until, bytes per second; infinity: none)."""
-MOST_FACTOR = 1024.0
+MAX_FACTOR = 1024.0
 EXACT = 1.0001
 """Two factors count as the same if the larger is no more than this times the smaller."""
 
@@ -122,10 +122,10 @@ class Recorded(NamedTuple):
         return self.seconds_modelled / self.seconds - 1
 
     def factor_for(self, seconds: float) -> float | None:
-        """Return the least factor with which all of it takes at most `seconds`; None if `MOST_FACTOR` is too little."""
-        if self.seconds_at(MOST_FACTOR) > seconds:
+        """Return the least factor with which all of it takes at most `seconds`; None if `MAX_FACTOR` is too little."""
+        if self.seconds_at(MAX_FACTOR) > seconds:
             return None
-        low, high = 1 / MOST_FACTOR, MOST_FACTOR
+        low, high = 1 / MAX_FACTOR, MAX_FACTOR
         while high / low > EXACT:
             middle = math.sqrt(low * high)
             low, high = (low, middle) if self.seconds_at(middle) <= seconds else (middle, high)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from .fluid import Stream, finish_times
-from .replay import MOST_SECONDS
+from .replay import MAX_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -68,6 +68,6 @@ def exact_cpu_seconds(
         found = finish_times(links, quotas, bounds=bounds, line_bytes_per_second=line_bytes_per_second)
         for link, end in zip(links, found, strict=True):
             if all(quotas.get(side) != 0 for side in ((link.source, "leader"), (link.destination, "follower"))):
-                took = MOST_SECONDS if end is None else end - link.starts
-                seconds += min(max(took, link.written_seconds), MOST_SECONDS)
+                took = MAX_SECONDS if end is None else end - link.starts
+                seconds += min(max(took, link.written_seconds), MAX_SECONDS)
     return seconds * EXACT_CPU_SECONDS

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from .fluid import Stream
 
 LINK = ("source", "destination")
-MOST_TASKS = 200
-MOST_SECONDS = 7 * 86_400.0
+MAX_TASKS = 200
+MAX_SECONDS = 7 * 86_400.0
 """How long one link is simulated, from its own start: journals may span many weeks."""
 
 SECOND = StructType(
@@ -73,7 +73,7 @@ class WhatIf(NamedTuple):
 
     def scenario(self, flows: Sequence[Flow], line_bytes_per_second: float, bounds: tuple[Bound, ...] = ()) -> Scenario:
         quotas = self.quotas(flows)
-        return Scenario(self.name, self.policy, quotas, line_bytes_per_second, most_seconds=MOST_SECONDS, bounds=bounds)
+        return Scenario(self.name, self.policy, quotas, line_bytes_per_second, most_seconds=MAX_SECONDS, bounds=bounds)
 
 
 def demand(traffic: DataFrame) -> DataFrame:
@@ -166,7 +166,7 @@ def replay(
         for links in components(flows, one.quotas(flows), bounds)
     ]
     schema = "index int, name string, policy string, links array<int>"
-    scenarios = spark.createDataFrame(rows, schema).repartition(min(len(rows), MOST_TASKS))
+    scenarios = spark.createDataFrame(rows, schema).repartition(min(len(rows), MAX_TASKS))
     return scenarios.withColumn("result", simulated("index", "links")).select("name", "policy", "result.*")
 
 

@@ -39,7 +39,7 @@ WAIT_SECONDS = 0.5
 NEED_BYTES = 64 * 1024
 """The least that a grant is worth; the sidecar's own beginning."""
 ROUND_TRIP_SECONDS = 0.001
-LEAST_WAIT_SECONDS = 0.002
+MIN_WAIT_SECONDS = 0.002
 CLOCK_DIGITS = 6
 """Moments are rounded to so many digits, so that two flows that wait for the same moment really have the same one."""
 POLICIES = ("strict", "kip73")
@@ -206,8 +206,8 @@ def _wait(one: _Running, refuses: _Side, now: float) -> float:
     if math.isinf(one.deadline):
         one.deadline = now + WAIT_SECONDS
     until_turn = refuses.path.seconds_until_turn(now)
-    turn = now + max(until_turn, LEAST_WAIT_SECONDS)
-    due = max(min(turn, one.deadline), now + LEAST_WAIT_SECONDS)
+    turn = now + max(until_turn, MIN_WAIT_SECONDS)
+    due = max(min(turn, one.deadline), now + MIN_WAIT_SECONDS)
     refuses.path.fetcher.wait(due)
     for side, granted in zip(one.sides, one.grants, strict=False):
         side.path.settle(reserved=granted, used=0, now=now)

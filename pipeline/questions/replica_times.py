@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
 KEEPS_FALLING, NEVER_CATCHES_UP = "who-keeps-falling-behind", "who-never-catches-up"
 UNDER_REPLICATED = "how-long-under-replicated"
-MOST_TOLD = 8
+MAX_LISTED = 8
 DAY_SECONDS = 86_400
-LEAST_SECONDS = 10
+MIN_SECONDS = 10
 """The shortest time behind that counts as falling behind: producers' bursts put any replica behind for a second."""
-LEAST_TIMES = 3
+MIN_TIMES = 3
 """A replica that was behind so often keeps falling behind."""
 LONG_SECONDS = 600
 """A replica that is behind for so long and is no nearer than at first never catches up."""
@@ -68,17 +68,17 @@ def moves_of(tables: Tables) -> DataFrame:
 
 def falling_behind(moves: DataFrame) -> FallingBehind:
     """Find the replicas that fell behind again and again."""
-    moves = moves.where(F.col("seconds") >= LEAST_SECONDS)
+    moves = moves.where(F.col("seconds") >= MIN_SECONDS)
     with CachedFrames() as held:
         often = moves.groupBy(*REPLICA).agg(
             F.count("*").alias("times"), F.count_distinct(F.floor(F.col("began") / DAY_SECONDS)).alias("days"),
             F.sum("seconds").alias("seconds"), F.max("seconds").alias("longest"),
         )  # fmt: skip
         each = held.once(often)
-        again = each.where(F.col("times") >= LEAST_TIMES)
-        rows = again.orderBy(F.desc("days"), F.desc("times"), F.desc("seconds"), *REPLICA).limit(MOST_TOLD).collect()
+        again = each.where(F.col("times") >= MIN_TIMES)
+        rows = again.orderBy(F.desc("days"), F.desc("times"), F.desc("seconds"), *REPLICA).limit(MAX_LISTED).collect()
         brokers = again.groupBy("destination").agg(F.sum("times").alias("times"))
-        destinations = brokers.orderBy(F.desc("times"), "destination").limit(MOST_TOLD).collect()
+        destinations = brokers.orderBy(F.desc("times"), "destination").limit(MAX_LISTED).collect()
         return FallingBehind(_total(each, "times"), again.count(), tuple(rows), tuple(destinations))
 
 
@@ -92,7 +92,7 @@ def never_caught_up(moves: DataFrame) -> NeverCaughtUp:
             F.coalesce(F.col("left") >= F.col("backlog_bytes"), F.col("bytes") == 0)
         )
         columns = (*REPLICA, "began", "seconds", "left", F.col("backlog_bytes").alias("before"))
-        rows = never.orderBy(F.desc_nulls_last("left"), F.desc("seconds"), *REPLICA).limit(MOST_TOLD).select(*columns)
+        rows = never.orderBy(F.desc_nulls_last("left"), F.desc("seconds"), *REPLICA).limit(MAX_LISTED).select(*columns)
         return NeverCaughtUp(moves.count(), never.count(), tuple(rows.collect()))
 
 
@@ -107,7 +107,7 @@ def under_replicated(moves: DataFrame) -> UnderReplicated:
     with CachedFrames() as held:
         moves = held.once(moves.select("topic", "partition", "began", "seconds"))
         each = covered(moves, "topic", "partition")
-        rows = each.orderBy(F.desc("seconds"), "topic", "partition").limit(MOST_TOLD).collect()
+        rows = each.orderBy(F.desc("seconds"), "topic", "partition").limit(MAX_LISTED).collect()
         return UnderReplicated(_total(covered(moves), "seconds"), each.count(), tuple(rows))
 
 
@@ -133,14 +133,14 @@ def answer_falling_behind(found: FallingBehind) -> Answer:
     if not found.moves:
         return _nobody(KEEPS_FALLING, "replicas")
     if not found.replicas:
-        sentence = f"Nobody: of {counted(found.moves, 'time')} behind, no replica had {LEAST_TIMES}."
+        sentence = f"Nobody: of {counted(found.moves, 'time')} behind, no replica had {MIN_TIMES}."
         return Answer(KEEPS_FALLING, Verdict.GOOD, sentence, 0.0, "replicas", uncertainty=(DOUBT,))
     first = found.rows[0]
     more = f", and {counted(found.replicas - 1, 'more replica')}" if found.replicas > 1 else ""
     evidence = [_often(row) for row in found.rows]
     evidence += [f"broker {row.destination} as follower: {counted(row.times, 'time')}" for row in found.destinations]
     sentence = f"{_often(first)}{more}."
-    doubts = (f"times behind of less than {LEAST_SECONDS} s do not count", DOUBT)
+    doubts = (f"times behind of less than {MIN_SECONDS} s do not count", DOUBT)
     return Answer(KEEPS_FALLING, Verdict.BAD, sentence, float(found.replicas), "replicas", tuple(evidence), doubts)
 
 

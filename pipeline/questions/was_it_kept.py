@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ..units import Units
 
 QUESTION = "was-it-kept"
-MOST_INCIDENTS = 5
+MAX_INCIDENTS = 5
 
 
 class Worst(NamedTuple):
@@ -85,7 +85,7 @@ def facts(
     if whole.over:
         broken = tables.scope.cut(audit.violations(seconds, promises).where("enforce"))
         order = (F.desc_nulls_first("ratio"), "first", *ROLE, "window_seconds")
-        found = audit.incidents(broken).orderBy(*order).limit(MOST_INCIDENTS).collect()
+        found = audit.incidents(broken).orderBy(*order).limit(MAX_INCIDENTS).collect()
     roles.unpersist()
     worst = tuple(
         Worst(promise.seconds, *whole[f"worst_{name}"])

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ..units import Units
 
 QUESTION = "what-did-it-cost"
-MOST_TOLD = 8
+MAX_LISTED = 8
 GIB = 1 << 30
 
 
@@ -51,7 +51,7 @@ def carried(traffic: DataFrame, events: DataFrame) -> Carried:
     ends = linked(traffic).groupBy(*link, "role").agg(F.sum("wire_bytes").alias("bytes"))
     each = ends.groupBy(*link).agg(F.max("bytes").alias("bytes")).where("bytes > 0").cache()
     by_topic = each.groupBy("topic").agg(F.sum("bytes").alias("bytes"))
-    topics = by_topic.orderBy(F.desc("bytes"), "topic").limit(MOST_TOLD).collect()
+    topics = by_topic.orderBy(F.desc("bytes"), "topic").limit(MAX_LISTED).collect()
     opened = events.where("kind = 'file_opened' and rack is not null").groupBy(F.col("broker").cast("string"))
     racks = opened.agg(F.max_by("rack", "time").alias("rack")).cache()
     placed = each.groupBy("source", "destination").agg(F.sum("bytes").alias("bytes"))
@@ -82,7 +82,7 @@ def answer(found: Carried, units: Units, *, price: float | None = None) -> Answe
         doubts.append(f"of {units.size(found.unknown)} the journals do not say both racks")
     evidence = [
         f"{_rack(one)} to {_rack(other)}: {units.size(size)}{cost(size) if one != other else ''}"
-        for one, other, size in found.racks[:MOST_TOLD]
+        for one, other, size in found.racks[:MAX_LISTED]
     ]
     evidence += [f"{printable(topic, keep='')}: {units.size(size)}" for topic, size in found.topics]
     priced = "" if price is None else f", {price * found.between / GIB:,.2f} at {price:g} a GiB"

@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 
 QUESTION = "what-happened"
 AROUND_SECONDS = 300
-MOST_ROWS = 12
+MAX_ROWS = 12
 CHANGED = 0.25
 """The share of the larger of two rates that counts as a change: less is how traffic is."""
 UNREMARKABLE = ("file_opened", "file_closed", "client")
-MOST_NAMES = 5
+MAX_NAMES = 5
 """The most brokers, or changes of an override, that a sentence names."""
 TOLD_APART = ("override", "connection")
 """Kinds of events that are grouped before they are told."""
@@ -62,7 +62,7 @@ def facts(tables: Tables, at: int, *, around: int = AROUND_SECONDS) -> Happened:
     remarkable = said.where(
         ~F.col("kind").isin([*UNREMARKABLE, *TOLD_APART]) & (F.coalesce("reason", F.lit("")) != "file")
     )
-    events = remarkable.orderBy(F.abs(F.col("time") - at), "time", "broker").limit(MOST_ROWS).collect()
+    events = remarkable.orderBy(F.abs(F.col("time") - at), "time", "broker").limit(MAX_ROWS).collect()
     ended = said.where(F.col("kind") == Kind.CONNECTION.value).groupBy("broker", "cause")
     connections = ended.agg(F.count("*").alias("number"), F.min("time").alias("first"))
     connections = connections.orderBy(F.desc("number"), "broker", "cause")
@@ -71,7 +71,7 @@ def facts(tables: Tables, at: int, *, around: int = AROUND_SECONDS) -> Happened:
     busy = near.seconds.select("time").distinct().count()
     return Happened(
         at, around, busy, tuple(sorted(events, key=lambda row: (row.time, row.broker))),
-        tuple(_overrides(said, at)), tuple(connections.limit(MOST_ROWS).collect()),
+        tuple(_overrides(said, at)), tuple(connections.limit(MAX_ROWS).collect()),
         tuple(_rates(traffic, at, around)), tuple(_stalls(near)),
         was_it_kept.facts(near),
     )  # fmt: skip
@@ -83,7 +83,7 @@ def _overrides(said: DataFrame, at: int) -> list[Row]:
     same = [F.min(name).alias(name) for name in ("time", "label", "because", "until", "changes")]
     brokers = F.sort_array(F.collect_set("broker")).alias("brokers")
     rows = parsed.groupBy("override", "action", "by").agg(*same, brokers)
-    nearest = rows.orderBy(F.abs(F.col("time") - at), "time", "override", "action").limit(MOST_ROWS).collect()
+    nearest = rows.orderBy(F.abs(F.col("time") - at), "time", "override", "action").limit(MAX_ROWS).collect()
     return sorted(nearest, key=lambda row: row.time)
 
 
@@ -94,7 +94,7 @@ def _rates(traffic: DataFrame, at: int, around: int) -> list[Row]:
     )
     change = F.abs(F.col("after") - F.col("before"))
     rows = traffic.groupBy(*ROLE).agg(before, after).where(change > CHANGED * F.greatest("before", "after"))
-    return rows.orderBy(F.desc(change), *ROLE).limit(MOST_ROWS).collect()
+    return rows.orderBy(F.desc(change), *ROLE).limit(MAX_ROWS).collect()
 
 
 def _stalls(near: Tables) -> list[Row]:
@@ -102,7 +102,7 @@ def _stalls(near: Tables) -> list[Row]:
     progress = lag.progress(lag.of_tables(before), before.events)
     found = near.scope.cut(lag.stalls(progress, before.seconds, before.events)).groupBy(*ROLE, "cause")
     rows = found.agg(F.count("*").alias("seconds"), F.min("time").alias("first"))
-    return rows.orderBy(F.desc("seconds"), *ROLE).limit(MOST_ROWS).collect()
+    return rows.orderBy(F.desc("seconds"), *ROLE).limit(MAX_ROWS).collect()
 
 
 def answer(found: Happened, units: Units) -> Answer:
@@ -157,15 +157,15 @@ def _override(row: Row) -> str:
 
 
 def _brokers(ids: Sequence[int]) -> str:
-    if len(ids) > MOST_NAMES:
+    if len(ids) > MAX_NAMES:
         return f"{len(ids)} brokers from {ids[0]} to {ids[-1]}"
     *others, last = map(str, ids)
     return f"brokers {', '.join(others)} and {last}" if others else f"broker {last}"
 
 
 def _changes(changes: Sequence[Row]) -> str:
-    told = [f"{_key(each)} = {each.value}" for each in changes[:MOST_NAMES]]
-    more = [f"{len(changes) - MOST_NAMES:,} more"] if len(changes) > MOST_NAMES else []
+    told = [f"{_key(each)} = {each.value}" for each in changes[:MAX_NAMES]]
+    more = [f"{len(changes) - MAX_NAMES:,} more"] if len(changes) > MAX_NAMES else []
     return printable(", ".join([*told, *more]), keep="")
 
 

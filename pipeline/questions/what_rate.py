@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from ..model.duration_curve import EXACT, MOST_FACTOR
+from ..model.duration_curve import EXACT, MAX_FACTOR
 from ..units import duration
 from .answer import Answer, Verdict, counted
 
@@ -20,7 +20,7 @@ HELD = 0.5
 """A share of the moves' seconds. If a quota set the pace in fewer, another quota would change little."""
 FASTER = 0.5
 """A share of the recorded time: the time to aim at if nobody says how long it may take."""
-MOST_QUOTAS = 8
+MAX_QUOTAS = 8
 
 
 def answer(found: Recorded, units: Units, *, wanted_seconds: float | None = None) -> Answer:
@@ -67,10 +67,10 @@ def _told(found: Recorded, units: Units, took: float, wanted_seconds: float | No
         f" {found.share_held:.0%} of {'that' if found.finished else 'what was recorded'}."
     )
     if not alike:
-        told = sorted(rates.items())[:MOST_QUOTAS]
+        told = sorted(rates.items())[:MAX_QUOTAS]
         evidence += [f"broker {broker} as {role}: {units.rate(rate)}" for (broker, role), rate in told]
-        if len(rates) > MOST_QUOTAS:
-            evidence.append(f"… and {counted(len(rates) - MOST_QUOTAS, 'more quota')}, each {factor:.3g} times as much")
+        if len(rates) > MAX_QUOTAS:
+            evidence.append(f"… and {counted(len(rates) - MAX_QUOTAS, 'more quota')}, each {factor:.3g} times as much")
     too_low = [broker for (broker, _), rate in rates.items() if 0 < found.inflow.get(broker, 0.0) >= rate]
     if too_low:
         doubts.append(
@@ -90,7 +90,7 @@ def _too_little(found: Recorded, wanted: float, units: Units) -> tuple[Verdict, 
             " how much each link has to carry."
         )
     return Verdict.UNKNOWN, (
-        f"No multiple of {_quotas(found, units)}, up to {MOST_FACTOR:,.0f} times as much, does it in"
+        f"No multiple of {_quotas(found, units)}, up to {MAX_FACTOR:,.0f} times as much, does it in"
         f" {duration(wanted)}; without quotas the model says {_took(without)}."
     )
 

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from ..units import Units
 
 QUESTION = "which-move-hurt"
-MOST_TOLD = 8
-LEAST_PAUSE_SECONDS, MOST_PAUSE_SECONDS = 3, 60
+MAX_LISTED = 8
+MIN_PAUSE_SECONDS, MAX_PAUSE_SECONDS = 3, 60
 """A shorter pause is how followers fetch; after a longer one nobody knows whether anything was written."""
 TIMES_MORE = 2.0
 """A move hurts if the share of paused seconds is at least so many times what it is without one."""
@@ -47,7 +47,7 @@ class Hurt(NamedTuple):
     @property
     def is_hurting(self) -> bool:
         """Whether producers felt it."""
-        more = self.paused_seconds >= max(LEAST_PAUSE_SECONDS, TIMES_MORE * self.usual_seconds)
+        more = self.paused_seconds >= max(MIN_PAUSE_SECONDS, TIMES_MORE * self.usual_seconds)
         return self.pressed > 0 or more
 
 
@@ -113,9 +113,9 @@ def pauses(link_seconds: DataFrame) -> DataFrame:
     `paused` if these were a pause. Longer silences are not there."""
     moved = link_seconds.where("in_sync and record_bytes > 0").select(*ROLE, "peer", "time").distinct()
     before = F.lag("time").over(Window.partitionBy(*ROLE, "peer").orderBy("time"))
-    gaps = moved.withColumn("seconds", F.col("time") - before).where(F.col("seconds") <= MOST_PAUSE_SECONDS + 1)
+    gaps = moved.withColumn("seconds", F.col("time") - before).where(F.col("seconds") <= MAX_PAUSE_SECONDS + 1)
     pause = F.col("seconds") - 1
-    return gaps.withColumn("paused", F.when(pause >= LEAST_PAUSE_SECONDS, pause).otherwise(0))
+    return gaps.withColumn("paused", F.when(pause >= MIN_PAUSE_SECONDS, pause).otherwise(0))
 
 
 def answer(found: Moved, units: Units) -> Answer:
@@ -132,7 +132,7 @@ def answer(found: Moved, units: Units) -> Answer:
             " more than without a move."
         )
         return Answer(QUESTION, Verdict.GOOD, sentence, 0.0, "moves", uncertainty=doubts)
-    told = tuple(_hurt(one, units) for one in found.hurting[:MOST_TOLD])
+    told = tuple(_hurt(one, units) for one in found.hurting[:MAX_LISTED])
     more = f", and {counted(len(found.hurting) - 1, 'more move')}" if len(found.hurting) > 1 else ""
     number = float(len(found.hurting))
     return Answer(QUESTION, Verdict.BAD, f"{told[0]}{more}.", number, "moves", told, doubts)

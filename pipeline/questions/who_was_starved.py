@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 
 QUESTION = "who-was-starved"
 MINUTE = 60
-MOST_REPLICAS = 8
+MAX_REPLICAS = 8
 REPLICA = (*ROLE, "peer", "topic", "partition")
 WHOLE = 55
 """How many seconds of a minute a replica must have been behind for the whole minute to count."""
-LEAST_MINUTES = 2
+MIN_MINUTES = 2
 """How many minutes in a row: where many share little, a turn may take longer than a minute to come round."""
 
 
@@ -38,7 +38,7 @@ class Starved(NamedTuple):
     minutes: int
     """Minutes of replicas that were behind all through."""
     replicas: int
-    """Replicas that stood still for `LEAST_MINUTES` in a row or longer."""
+    """Replicas that stood still for `MIN_MINUTES` in a row or longer."""
     rows: tuple[Row, ...]
     """The replicas that did so longest: REPLICA, `minutes`, `first`, `others_bytes` (moved meanwhile)."""
     least_share: Row | None
@@ -55,11 +55,11 @@ def facts(tables: Tables) -> Starved:
     runs = still.withColumn("run", run).groupBy(*REPLICA, "run").agg(
         F.count("*").alias("minutes"), (F.min("minute") * MINUTE).alias("first"), F.sum("others").alias("others_bytes")
     )  # fmt: skip
-    long = runs.where(F.col("minutes") >= LEAST_MINUTES).groupBy(*REPLICA).agg(
+    long = runs.where(F.col("minutes") >= MIN_MINUTES).groupBy(*REPLICA).agg(
         F.max(F.struct("minutes", "first", "others_bytes")).alias("worst")
     )  # fmt: skip
     found = long.select(*REPLICA, "worst.*").cache()
-    rows = found.orderBy(F.desc("minutes"), *REPLICA).limit(MOST_REPLICAS).collect()
+    rows = found.orderBy(F.desc("minutes"), *REPLICA).limit(MAX_REPLICAS).collect()
     in_turns = minutes.where("replicas > 1 and bytes > 0")
     share = F.col("bytes") * F.col("replicas") / (F.col("bytes") + F.col("others"))
     least = in_turns.select(*REPLICA, "minute", share.alias("share")).orderBy("share", *REPLICA).first()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from pyspark.sql import functions as F
 
 from ..jobs.inner_rates import Bound, inside
-from ..jobs.lag import HELD_SECONDS, LEAST_TREND_SECONDS
+from ..jobs.lag import HELD_SECONDS, MIN_TREND_SECONDS
 from ..jobs.moves import HELD_BACK, times_behind, unpaced
 from ..jobs.quotas import ROLE, UNLIMITED, periods
 from ..jobs.remaining_bytes import RECENT_SECONDS, Waiting, waiting
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from ..units import Units
 
 QUESTION = "will-it-finish"
-MOST_TOLD = 5
+MAX_LISTED = 5
 TURN_BYTES = 1_048_576
 """The most that one fetch brings of a partition, unless a broker is set otherwise. Under a small quota replicas take
 turns, so that one of many may get nothing for long and is no worse off than the others."""
@@ -179,8 +179,8 @@ def answer(found: Finish, units: Units) -> Answer:
         doubts.append(f"of {counted(found.unsized, 'replica')} behind no message was seen: their bytes are not in it")
     verdict, number, sentence = _told(found)
     doubts.append(_how_exact(found))
-    evidence = [f"{one.name} gets nothing: {one.lag:,} messages behind" for one in found.still[:MOST_TOLD]]
-    evidence += [_one(one, units) for one in found.links[:MOST_TOLD]]
+    evidence = [f"{one.name} gets nothing: {one.lag:,} messages behind" for one in found.still[:MAX_LISTED]]
+    evidence += [_one(one, units) for one in found.links[:MAX_LISTED]]
     return Answer(QUESTION, verdict, sentence, number, "s", tuple(evidence), tuple(doubts))
 
 
@@ -189,8 +189,8 @@ def _told(found: Finish) -> tuple[Verdict, float | None, str]:
     replicas = sum(one.replicas for one in found.links)
     left = f"{counted(replicas, 'replica')} on {counted(len(found.links), 'link')} behind"
     if found.still:
-        names = ", ".join(one.name for one in found.still[:MOST_TOLD])
-        more = f" and {len(found.still) - MOST_TOLD} more" if len(found.still) > MOST_TOLD else ""
+        names = ", ".join(one.name for one in found.still[:MAX_LISTED])
+        more = f" and {len(found.still) - MAX_LISTED} more" if len(found.still) > MAX_LISTED else ""
         return Verdict.BAD, float("inf"), f"Never, at this rate: {left}, and nothing comes for {names}{more}."
     if found.silent:
         broker, role, last = found.silent[0]
@@ -198,8 +198,8 @@ def _told(found: Finish) -> tuple[Verdict, float | None, str]:
         return Verdict.UNKNOWN, None, said
     slowest = found.links[0]
     link = f"{slowest.source} to {slowest.destination}"
-    if slowest.observed < LEAST_TREND_SECONDS:
-        return Verdict.UNKNOWN, None, f"Not known yet: {left}, and {link} for less than {LEAST_TREND_SECONDS} s."
+    if slowest.observed < MIN_TREND_SECONDS:
+        return Verdict.UNKNOWN, None, f"Not known yet: {left}, and {link} for less than {MIN_TREND_SECONDS} s."
     if slowest.seconds is None:
         why = "producers write as much as it may bring" if slowest.written else "its quota is 0"
         return Verdict.BAD, float("inf"), f"Never, at this rate: {left}, and for {link} {why}."

@@ -1,6 +1,6 @@
 """Every broker's role by buckets of time, and which brokers something was the matter with.
 
-DataFrame in; out come at most `MOST_ROWS` rows of a heat map, or the ids of brokers. Invariant: a bucket says the worst
+DataFrame in; out come at most `MAX_ROWS` rows of a heat map, or the ids of brokers. Invariant: a bucket says the worst
 of its seconds as well as their mean, so that a second over the bound is seen however long the recording.
 """
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 MINUTE = 60
-MOST_ROWS = 40
-MOST_COLUMNS = 96
+MAX_ROWS = 40
+MAX_COLUMNS = 96
 STEPS = (
     *(1, 2, 5, 10, 15, 20, 30), *(60 * each for each in (1, 2, 5, 10, 15, 20, 30)),
     *(3600 * each for each in (1, 2, 3, 4, 6, 12, 24)),
@@ -147,7 +147,7 @@ def busiest(by_bucket: DataFrame) -> list[int]:
 
 def grid(by_bucket: DataFrame, began: int, ended: int, step: int) -> Grid:
     """Return the heat map: coarser buckets of the roles that matter most."""
-    wide = -(-(ended - began // step * step + 1) // MOST_COLUMNS)
+    wide = -(-(ended - began // step * step + 1) // MAX_COLUMNS)
     wide = next((one for one in STEPS if one >= wide and one % step == 0), -(-wide // step) * step)
     first = began // wide * wide
     columns = (ended - first) // wide + 1
@@ -158,7 +158,7 @@ def grid(by_bucket: DataFrame, began: int, ended: int, step: int) -> Grid:
         F.coalesce(F.sum("bytes"), F.lit(0)).alias("bytes"),
     )
     order = (F.desc("broken"), F.desc("most_lag_bytes"), F.desc("most_lag"), F.desc("bytes"), *ROLE)
-    chosen = roles.orderBy(*order).limit(MOST_ROWS).collect()
+    chosen = roles.orderBy(*order).limit(MAX_ROWS).collect()
     keys = [(row.broker, row.role) for row in chosen]
     wanted = by_bucket.sparkSession.createDataFrame(keys, "broker long, role string")
     column = F.floor((F.col("bucket") - first) / wide).cast("int").alias("column")
@@ -192,7 +192,7 @@ def link_grid(behind: DataFrame, columns: Columns) -> LinkGrid:
     each = ends.groupBy("source", "destination", "column").agg(F.max("seconds").alias("seconds"))
     each = each.where(F.col("column").between(0, columns.columns - 1) & (F.col("seconds") > 0)).cache()
     links = each.groupBy("source", "destination").agg(F.sum("seconds").alias("seconds"))
-    chosen = links.orderBy(F.desc("seconds"), "source", "destination").limit(MOST_ROWS).collect()
+    chosen = links.orderBy(F.desc("seconds"), "source", "destination").limit(MAX_ROWS).collect()
     names = [(row.source, row.destination) for row in chosen]
     wanted = each.sparkSession.createDataFrame(names, "source string, destination string")
     rows = each.join(F.broadcast(wanted), on=["source", "destination"], how="left_semi").collect()

@@ -36,12 +36,12 @@ if TYPE_CHECKING:
     from ..tables import Tables
     from ..units import Units
 
-MOST_POINTS = 288
+MAX_POINTS = 288
 """The most points of a plot; a day in steps of five minutes."""
-MOST_BROKERS = 4
+MAX_BROKERS = 4
 """The most brokers that have plots of their own."""
-MOST_PAIRS = 20
-MOST_REPLICAS = 10
+MAX_PAIRS = 20
+MAX_REPLICAS = 10
 
 
 class Curve(NamedTuple):
@@ -125,7 +125,7 @@ def _facts(tables: Tables, whole: Row, held: CachedFrames) -> Facts:
 
     What several parts of the page ask is worked out once.
     """
-    step = whole_step(math.ceil((whole.ended - whole.began + 1) / MOST_POINTS))
+    step = whole_step(math.ceil((whole.ended - whole.began + 1) / MAX_POINTS))
     units = units_of(tables)
     before = tables.reaching_back(lag.LOOKS_BACK_SECONDS)
     progress = held.once(lag.progress(lag.of_tables(before), before.events))
@@ -134,7 +134,7 @@ def _facts(tables: Tables, whole: Row, held: CachedFrames) -> Facts:
     by_bucket = held.once(buckets(tables.scope.cut(verdicts), tables.scope.cut(progress), step))
     starved = who_was_starved.facts(tables)
     matters = outliers(by_bucket, {row.broker for row in starved.rows})
-    shown = matters[:MOST_BROKERS] or busiest(by_bucket)
+    shown = matters[:MAX_BROKERS] or busiest(by_bucket)
     behind = held.once(times_behind(tables))
     scaled = recorded(tables, paced(behind, tables))
     # Rates inside quotas are judged with them, as roles of their own, of which the page has no rows.
@@ -179,7 +179,7 @@ def _facts(tables: Tables, whole: Row, held: CachedFrames) -> Facts:
 def _worst(behind: DataFrame) -> tuple[Row, ...]:
     """Return the worst replicas; behind: the result of `moves.times_behind`."""
     columns = (*REPLICA, "began", "seconds", "finished", "bytes", lacking_bytes().alias("lacks"))
-    rows = unpaced(behind).orderBy("finished", F.desc("seconds"), "began", *REPLICA).limit(MOST_REPLICAS)
+    rows = unpaced(behind).orderBy("finished", F.desc("seconds"), "began", *REPLICA).limit(MAX_REPLICAS)
     return tuple(rows.select(*columns).collect())
 
 

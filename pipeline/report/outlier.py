@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from ..tables import Tables
 
-MOST_CAUSES = 6
-MOST_QUOTAS = 1000
+MAX_CAUSES = 6
+MAX_QUOTAS = 1000
 """The most quotas of a side that are drawn one by one. A rate that sets itself may change 20 000 times a day."""
 
 
@@ -96,7 +96,7 @@ def told(tables: Tables, by_bucket: DataFrame, progress: DataFrame, brokers: Seq
                 sides([row for row in rows if row.broker == broker], [one for one in quotas if one.broker == broker])
             ),
             sum(row.broken or 0 for row in rows if row.broker == broker),
-            tuple(row for row in causes if row.broker == broker)[:MOST_CAUSES],
+            tuple(row for row in causes if row.broker == broker)[:MAX_CAUSES],
         )
         for broker in brokers
     )
@@ -139,7 +139,7 @@ def thinned(quotas: Sequence[Quota], starts: Sequence[int]) -> Sequence[Quota]:
     If they are, the largest and the last one of those that began between one point and the next, whose seconds are
     `starts`.
     """
-    if len(quotas) <= MOST_QUOTAS:
+    if len(quotas) <= MAX_QUOTAS:
         return quotas
     together: dict[int, list[Quota]] = {}
     for one in quotas:

@@ -34,7 +34,7 @@ DURATIONS = [
     *(86400 * each for each in (1, 2, 5, 10, 20, 50, 100, 200)),
 ]  # fmt: skip
 """Seconds that an axis may be divided by."""
-MOST_DURATIONS = 7
+MAX_DURATIONS = 7
 
 
 def moves_plot(pairs: Sequence[Pair], units: Units) -> Spec:
@@ -126,7 +126,7 @@ def _rounded(seconds: float) -> str:
 
 def _durations(least: float, most: float) -> Spec:
     values = [value for value in DURATIONS if least <= value <= most]
-    values = values[:: -(-len(values) // MOST_DURATIONS)] if values else []
+    values = values[:: -(-len(values) // MAX_DURATIONS)] if values else []
     return {
         "field": "value", "type": "quantitative",
         "scale": {"type": "log", "base": 2, "domain": [least / 1.1, most * 1.1], "nice": False},

@@ -13,7 +13,7 @@ from ..questions.answer import counted, moment, replica
 from ..questions.who_was_starved import stood_still
 from ..units import duration
 from .drawing import figure, library
-from .facts import MOST_PAIRS
+from .facts import MAX_PAIRS
 from .heat_map import link_map, share_map
 from .overviews import curve_plot, moves_plot
 from .plots import outlier_plot
@@ -155,9 +155,9 @@ def _moves(facts: Facts) -> str:
     pairs = facts.recorded.pairs
     if not pairs:
         return ""
-    shown = sorted(pairs[:MOST_PAIRS], key=lambda pair: (pair.began, pair.source, pair.destination))
+    shown = sorted(pairs[:MAX_PAIRS], key=lambda pair: (pair.began, pair.source, pair.destination))
     left_out = (
-        f'<p class="quiet">The {MOST_PAIRS} of {len(pairs)} that ended last.</p>' if len(pairs) > MOST_PAIRS else ""
+        f'<p class="quiet">The {MAX_PAIRS} of {len(pairs)} that ended last.</p>' if len(pairs) > MAX_PAIRS else ""
     )
     rows = [
         (f"{pair.source} → {pair.destination}", pair.moves, pair.moves - pair.unfinished, facts.units.size(pair.bytes),

@@ -38,7 +38,7 @@ NOBODY = "-"
 """The word where nothing was recorded, as in the tables that are printed."""
 BEYOND = 1.1
 """How far a projection is drawn, as a multiple of the time to the latest end that the trend allows."""
-MOST_CHANGES = 12
+MAX_CHANGES = 12
 """The most changes of a role's quota that are marked."""
 ROOM = 1.05
 """The room above the highest value."""
@@ -161,7 +161,7 @@ def _changes(side: Side, first: int, last: int, units: Units, across: Spec) -> l
         for (_, before), (since, limit) in zip(side.quotas, side.quotas[1:], strict=False)
         if first < since <= last
     ]
-    if not 0 < len(values) <= MOST_CHANGES:
+    if not 0 < len(values) <= MAX_CHANGES:
         return []
     tooltip = [{"field": "time", "title": "at"}, {"field": "told", "title": f"quota as {side.role}"}]
     mark = {"type": "rule", "color": "var(--limit)", "strokeDash": CHANGED, "strokeWidth": 1.4, "clip": True}

@@ -58,8 +58,8 @@ CONFLICTS = (
 """The errors of Delta where another commit was faster: in Python none of them is another's subclass."""
 _TRIES = 50
 _PAUSE_SECONDS = 0.5
-"""The longest before the second try, twice that before the third, and so on up to `_MOST_PAUSE_SECONDS`."""
-_MOST_PAUSE_SECONDS = 5.0
+"""The longest before the second try, twice that before the third, and so on up to `_MAX_PAUSE_SECONDS`."""
+_MAX_PAUSE_SECONDS = 5.0
 
 
 def exists(storage: Storage, path: str) -> bool:
@@ -176,6 +176,6 @@ def _retried(path: str, attempt: Callable[[], object]) -> None:
         except CONFLICTS:
             if tried == _TRIES:
                 raise
-            time.sleep(random.uniform(0, min(_PAUSE_SECONDS * tried, _MOST_PAUSE_SECONDS)))  # noqa: S311
+            time.sleep(random.uniform(0, min(_PAUSE_SECONDS * tried, _MAX_PAUSE_SECONDS)))  # noqa: S311
         else:
             return

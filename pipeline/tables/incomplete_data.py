@@ -1,6 +1,6 @@
 """Reports of incomplete data, in words: files that are not whole, lines set aside, clocks set.
 
-DataFrames in, at most `MOST_TOLD` lines of text of each out. Invariant: what is left out for length is said.
+DataFrames in, at most `MAX_LISTED` lines of text of each out. Invariant: what is left out for length is said.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column, DataFrame, Row
 
-MOST_TOLD = 20
-MOST_OF_A_LINE = 200
+MAX_LISTED = 20
+MAX_OF_A_LINE = 200
 """Characters."""
 NOT_WHOLE = {
     "torn": "torn: it ends before its last line says so (a kill -9, a full disk); its {lines} whole lines were read",
@@ -55,13 +55,13 @@ def of_tables(files: DataFrame) -> list[str]:
 
 def of_lines(lines: DataFrame) -> list[str]:
     """Report lines that were set aside: one for each reason, with the beginning of a line that has it."""
-    one = F.min(F.struct("source", F.substring("value", 1, MOST_OF_A_LINE + 1).alias("value")))
+    one = F.min(F.struct("source", F.substring("value", 1, MAX_OF_A_LINE + 1).alias("value")))
     found = lines.groupBy("problem").agg(F.count("*").alias("lines"), one.alias("one"))
     return _told(found, F.desc("lines"), _line)
 
 
 def _line(row: Row) -> str:
-    beginning = row.one.value[:MOST_OF_A_LINE] + ("…" if len(row.one.value) > MOST_OF_A_LINE else "")
+    beginning = row.one.value[:MAX_OF_A_LINE] + ("…" if len(row.one.value) > MAX_OF_A_LINE else "")
     return f"{_short(row.one.source)}: {row.problem} (lines like that, in all files: {row.lines}): {beginning}"
 
 
@@ -82,6 +82,6 @@ def _clock(row: Row) -> str:
 
 
 def _told(rows: DataFrame, order: Column, tell: Callable[[Row], str]) -> list[str]:
-    found = rows.orderBy(order).limit(MOST_TOLD + 1).collect()
-    texts = [tell(row) for row in found[:MOST_TOLD]]
-    return [*texts, "… and more like these"] if len(found) > MOST_TOLD else texts
+    found = rows.orderBy(order).limit(MAX_LISTED + 1).collect()
+    texts = [tell(row) for row in found[:MAX_LISTED]]
+    return [*texts, "… and more like these"] if len(found) > MAX_LISTED else texts

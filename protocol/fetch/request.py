@@ -42,7 +42,7 @@ STEP_BYTES = 4096
 """The bytes of a long request that are parsed in one step: some hundred partitions."""
 
 _INT32 = struct.Struct(">i")
-LEAST_BODY_BYTES = 16
+MIN_BODY_BYTES = 16
 """The smallest body of any version: that of a v0 request for no partitions."""
 _SESSION = struct.Struct(">ii")
 _LAST_TAGS = struct.Struct(">BBiqB")

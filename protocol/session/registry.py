@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from .requests import SessionRequest
     from .state import FetchSession
 
-MOST_SESSIONS = 1000
+MAX_SESSIONS = 1000
 """The default of max.incremental.fetch.session.cache.slots: no leader holds more."""
-MOST_PARTITIONS = 200_000
+MAX_PARTITIONS = 200_000
 """The most partitions of all sessions together; bounds the memory."""
 IDLE_SECONDS = 600.0
 """How long a session may be unused. A follower fetches every replica.fetch.wait.max.ms; leaders may evict a session
@@ -58,8 +58,8 @@ class FetchSessions(Generic[E]):
     def __init__(
         self,
         *,
-        most_sessions: int = MOST_SESSIONS,
-        most_partitions: int = MOST_PARTITIONS,
+        most_sessions: int = MAX_SESSIONS,
+        most_partitions: int = MAX_PARTITIONS,
         idle_seconds: float = IDLE_SECONDS,
     ) -> None:
         self._most_sessions = most_sessions

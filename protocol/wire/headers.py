@@ -32,7 +32,7 @@ RESPONSE_HEADER = (Field(0, "correlation_id", Int32sb),)  # ResponseHeader.json
 FLEXIBLE_REQUEST_HEADER = 2
 FLEXIBLE_RESPONSE_HEADER = 1
 
-MOST_HEADER_TAGS = 64
+MAX_HEADER_TAGS = 64
 """The most tagged fields of one header. Kafka has defined none so far; each is a varint's work before the body is
 known."""
 
@@ -172,8 +172,8 @@ def _after_tagged_fields(buffer: Bytes, at: int, end: int) -> int | None:
     if found is None:
         return None
     count, at = found
-    if count > MOST_HEADER_TAGS:
-        raise ProtocolError(f"{count} tagged fields in a header, more than {MOST_HEADER_TAGS}")
+    if count > MAX_HEADER_TAGS:
+        raise ProtocolError(f"{count} tagged fields in a header, more than {MAX_HEADER_TAGS}")
     for _ in range(count):
         for skips in (False, True):
             found = read_uvarint(buffer, at, end)

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from .connection import ClientConnection
 
 SASL_APIS = frozenset({API_SASL_HANDSHAKE, API_SASL_AUTHENTICATE})
-MOST_TOKEN_BYTES = 64 * 1024
+MAX_TOKEN_BYTES = 64 * 1024
 """The longest frame that is read for a user. PLAIN and SCRAM have some hundred bytes; the window holds 128 KiB."""
 
 
@@ -89,7 +89,7 @@ class Authentication:
     def _part(self, window: Window, head: RequestHead | None, total: int) -> Step:
         """Let a part of an exchange go on: a request, or a token, which has no header."""
         is_handshake = head is not None and head.api_key == API_SASL_HANDSHAKE
-        is_read = total <= MOST_TOKEN_BYTES and (is_handshake or names_user(self.mechanism))
+        is_read = total <= MAX_TOKEN_BYTES and (is_handshake or names_user(self.mechanism))
         if is_read and window.size < total:
             if not window.ended:
                 return Need(total, total - window.size)
@@ -118,7 +118,7 @@ class Authentication:
         attempt = self._oldest_attempt(window)
         if attempt is not None:
             total = LENGTH_PREFIX_BYTES + int.from_bytes(window.view(LENGTH_PREFIX_BYTES), signed=True)
-            if window.size < total <= MOST_TOKEN_BYTES and not window.ended:
+            if window.size < total <= MAX_TOKEN_BYTES and not window.ended:
                 return Need(total, total - window.size)
             self._attempts.popleft()
             answer = None

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 LARGEST_RESPONSE_SECONDS = 1.0
 """Policy `strict`: how much of its quota one response may bring a consumer, in seconds of the quota."""
-MOST_RESPONSE_SECONDS = 10.0
+MAX_RESPONSE_SECONDS = 10.0
 """What a broker allows with its default window: a consumer is muted for no longer after one response."""
-LEAST_LARGEST_BYTES = 2**20
+MIN_LARGEST_BYTES = 2**20
 """But no less than `max.partition.fetch.bytes` by default: where a response is cut off, its last batch comes in part,
 and once more with the next one."""
 
@@ -80,7 +80,7 @@ class ByDebt:
 
     @property
     def largest_response_bytes(self) -> int:
-        seconds = max(LARGEST_RESPONSE_SECONDS, min(LEAST_LARGEST_BYTES / self.bytes_per_second, MOST_RESPONSE_SECONDS))
+        seconds = max(LARGEST_RESPONSE_SECONDS, min(MIN_LARGEST_BYTES / self.bytes_per_second, MAX_RESPONSE_SECONDS))
         return int(self.bytes_per_second * seconds)
 
     def _refill(self, now: float) -> None:

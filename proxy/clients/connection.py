@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from .throttle import ClientThrottle, Entity
 
 MAX_THROTTLE_TIME_MS = 2**31 - 1
-LEAST_THROTTLE_SECONDS = 0.001
+MIN_THROTTLE_SECONDS = 0.001
 """What is less is no throttle time: the field counts milliseconds."""
 
 
@@ -95,7 +95,7 @@ class ClientConnection:
         If it is answered, the connection is muted as if the answer were as large as the last one.
         """
         budget = entity.budget
-        if not self._throttle.enforce or budget.throttle_seconds(now) < LEAST_THROTTLE_SECONDS:
+        if not self._throttle.enforce or budget.throttle_seconds(now) < MIN_THROTTLE_SECONDS:
             return None
         answered = self.epochs.answers_here(session_id, epoch, lists_nothing=lists_nothing)
         if answered is not None:
@@ -121,7 +121,7 @@ class ClientConnection:
 
     def _mute(self, entity: Entity, seconds: float, now: float) -> None:
         until = now + seconds
-        if seconds < LEAST_THROTTLE_SECONDS or until <= self.muted_until:
+        if seconds < MIN_THROTTLE_SECONDS or until <= self.muted_until:
             return
         self._throttle.throttle_seconds[entity.label, entity.traffic] += until - max(self.muted_until, now)
         self.muted_until = until

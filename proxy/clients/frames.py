@@ -68,7 +68,7 @@ FIRST_FETCH_VERSION_WITH_THROTTLE_TIME = 1  # KIP-13
 SHARE_FETCH_PEEK_BYTES = 1024
 """The beginning of a ShareFetch that is waited for: its header and two names, of some 50 characters each, come before
 its limits."""
-MOST_HEADER_BYTES = 64
+MAX_HEADER_BYTES = 64
 """How much of a response its header and a Fetch's throttle time take at most, without tagged fields, of which Kafka has
 none in headers."""
 
@@ -335,7 +335,7 @@ class ClientFrames:
             return None
         # Of a Produce response the end is needed, behind all partitions, if there is a time to tell.
         is_fetch = awaited.api_key != API_PRODUCE
-        needed = min(total, MOST_HEADER_BYTES) if is_fetch else total if self.client.muted_until > now else 0
+        needed = min(total, MAX_HEADER_BYTES) if is_fetch else total if self.client.muted_until > now else 0
         if needed > window.capacity:
             self._exchange.pass_undecoded(Undecoded.RESPONSE_TOO_LARGE)
             self._awaited.popleft()

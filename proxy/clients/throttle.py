@@ -31,12 +31,12 @@ if TYPE_CHECKING:
     from ..statistics.counters import RoleStatistics
     from .budgets import ClientBudget
 
-MOST_ENTITIES = 2000
+MAX_ENTITIES = 2000
 """The most entities under sections of ``default`` that have a budget of their own; beyond that, those of each section
 share one."""
-MOST_COUNTED = 50
+MAX_COUNTED = 50
 """The most entities under sections of ``default`` that metrics name; the others are counted as `OTHER`."""
-MOST_NAME_CHARACTERS = 249
+MAX_NAME_CHARACTERS = 249
 """What is longer is cut off: such users and client ids share a quota where they begin alike."""
 OTHER = "other"
 _Key: TypeAlias = tuple[ClientTraffic, ClientEntity]
@@ -165,7 +165,7 @@ class ClientThrottle:
             return None
         whose, is_named = quota.entity, quota.section.is_named
         if not is_named:
-            whose = ClientEntity(*(name and name[:MOST_NAME_CHARACTERS] for name in whose))
+            whose = ClientEntity(*(name and name[:MAX_NAME_CHARACTERS] for name in whose))
             if (traffic, whose) not in self._entities and not self._has_room(traffic, now):
                 whose = ClientEntity(*(OTHER if name == DEFAULT else name for name in quota.section))
         label = whose.label
@@ -273,21 +273,21 @@ class ClientThrottle:
         return sorted(found, key=lambda state: (-state.rate_bytes_per_second, state.name, state.traffic.value))
 
     def _label(self, name: str) -> str:
-        if name not in self._counted and len(self._counted) < MOST_COUNTED:
+        if name not in self._counted and len(self._counted) < MAX_COUNTED:
             self._counted.add(name)
         return name if name in self._counted else OTHER
 
     def _has_room(self, traffic: ClientTraffic, now: float) -> bool:
         """Return whether another entity may have a budget of its own; forget those that are within their quotas to
         make room, which gives each of them a burst at most."""
-        if self._by_default[traffic] >= MOST_ENTITIES and now - self._swept_at >= _SWEEP_SECONDS:
+        if self._by_default[traffic] >= MAX_ENTITIES and now - self._swept_at >= _SWEEP_SECONDS:
             self._swept_at = now
             for key, entity in tuple(self._entities.items()):
                 is_used = entity.catch_up is not None and entity.catch_up.links
                 if not (entity.is_named or is_used or entity.budget.throttle_seconds(now)):
                     self._forget(key, now)
             self.generation += 1
-        return self._by_default[traffic] < MOST_ENTITIES
+        return self._by_default[traffic] < MAX_ENTITIES
 
     def _forget(self, key: _Key, now: float) -> None:
         entity = self._entities.pop(key)

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from admission.budget import StrictBudget
 from admission.token_bucket import TokenBucket
 
-from .budgets import LEAST_LARGEST_BYTES
+from .budgets import MIN_LARGEST_BYTES
 
 if TYPE_CHECKING:
     from admission.turns import Claim
@@ -33,10 +33,10 @@ LISTENER = ("listener", "")
 PART_OF_BURST = 1 / 2
 """Of proxy.toml's gate and burst. Catch-up may have used its burst just before consumers use theirs: together they are
 the burst."""
-MOST_DEBT_SECONDS = 1.0
+MAX_DEBT_SECONDS = 1.0
 """What is never delayed causes no more debt than this: catch-up has what it leaves after a second at the latest. Less
 would forgive consumers that are sent a second's worth at once, and catch-up would come on top of that."""
-LEAST_SHARE = 1 / 20
+MIN_SHARE = 1 / 20
 """Of the rate. Where replication in sync alone takes all of it, consumers are paced as if they had so much."""
 RESPONSE_SECONDS = 0.25
 """Of a connection's share: the most that one response brings while the rate is not kept. A connection that is muted
@@ -60,7 +60,7 @@ class UplinkBudget(StrictBudget):
             gate_seconds=settings.gate_seconds * PART_OF_BURST,
             burst_seconds=burst_seconds,
             samples=1,
-            sample_seconds=MOST_DEBT_SECONDS,
+            sample_seconds=MAX_DEBT_SECONDS,
             now=now,
             entity=LISTENER,
         )
@@ -98,7 +98,7 @@ class UplinkBudget(StrictBudget):
         self._charge_others(now)
         if not reserved:
             self._undelayed_bytes += used
-            self._before_catch_up.charge(used, now, most_debt_seconds=MOST_DEBT_SECONDS)
+            self._before_catch_up.charge(used, now, most_debt_seconds=MAX_DEBT_SECONDS)
         super().settle(claim, reserved=reserved, used=used, now=now)
 
     def charge_client(self, connection: object, size: int, now: float, *, mutes: bool = True) -> None:
@@ -109,7 +109,7 @@ class UplinkBudget(StrictBudget):
             self._count_anew(now)
         self._connections.add(id(connection))
         self.client_bytes += size
-        most = math.inf if mutes else MOST_DEBT_SECONDS
+        most = math.inf if mutes else MAX_DEBT_SECONDS
         for bucket in (self._bucket, self._before_catch_up):
             bucket.charge(size, now, most_debt_seconds=most)
 
@@ -127,7 +127,7 @@ class UplinkBudget(StrictBudget):
         """Return the most that a consumer is to be sent at once; inf while the rate is kept."""
         if self._left_for_clients(now) >= 0:
             return math.inf
-        return max(self._equal_share() * RESPONSE_SECONDS, LEAST_LARGEST_BYTES)
+        return max(self._equal_share() * RESPONSE_SECONDS, MIN_LARGEST_BYTES)
 
     def _left_for_clients(self, now: float) -> float:
         self._charge_others(now)
@@ -140,7 +140,7 @@ class UplinkBudget(StrictBudget):
 
     def _equal_share(self) -> float:
         """Return how many bytes per second each connection may have of what replication leaves."""
-        left = max(self.bytes_per_second - self._undelayed_rate, self.bytes_per_second * LEAST_SHARE)
+        left = max(self.bytes_per_second - self._undelayed_rate, self.bytes_per_second * MIN_SHARE)
         return left / max(self._connections_before, len(self._connections), 1)
 
     def _charge_others(self, now: float) -> None:
@@ -152,7 +152,7 @@ class UplinkBudget(StrictBudget):
             self._other_bytes = total
             self._undelayed_bytes += size
             for bucket in (self._bucket, self._before_catch_up):
-                bucket.charge_evenly(size, now, most_debt_seconds=MOST_DEBT_SECONDS)
+                bucket.charge_evenly(size, now, most_debt_seconds=MAX_DEBT_SECONDS)
 
     def _uncharged_bytes(self) -> float:
         charged = self.passed_bytes + self.client_bytes + self._bucket.reserved_bytes

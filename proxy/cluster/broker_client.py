@@ -1,8 +1,8 @@
 """The brokers that the sidecar may ask, and one request to a broker, on a connection of the sidecar's own.
 
 Knows how a frame is sent and how an answer is received and parsed, but not what is asked (`questions`). Invariants: of
-the brokers met at redirected connections at most `MOST_MET` are kept; no more than `MAX_RESPONSE_BYTES` of an answer
-are received; a long answer is parsed in a thread.
+the brokers met at redirected connections at most `MAX_REDIRECTED` are kept; no more than `MAX_RESPONSE_BYTES` of an
+answer are received; a long answer is parsed in a thread.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ PARSING_THREADS = trio.CapacityLimiter(1)
 """A limiter of one thread: parsing mostly holds the interpreter's lock, which the relay needs."""
 _Found_co = TypeVar("_Found_co", covariant=True)
 _Found = TypeVar("_Found")
-MOST_MET = 8
+MAX_REDIRECTED = 8
 
 
 class Broker(NamedTuple):
@@ -163,7 +163,7 @@ class KnownBrokers:
         if broker not in self._told:
             before = self._met.pop(broker, broker.host)
             self._met[broker] = name or before
-            if len(self._met) > MOST_MET:
+            if len(self._met) > MAX_REDIRECTED:
                 del self._met[next(iter(self._met))]
 
     def __iter__(self) -> Iterator[Broker]:

@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from ..config.names_settings import LoginSettings
 
 LOGIN_THREADS = trio.CapacityLimiter(1)
-MOST_SECRET_BYTES = 2**20
-MOST_EXCHANGES = 8
+MAX_SECRET_BYTES = 2**20
+MAX_EXCHANGES = 8
 """The most exchanges of one login. SCRAM has two, the other mechanisms have one."""
 _CLASSES = {
     "PLAIN": ("kafka.net.sasl.plain", "SaslMechanismPlain"),
@@ -93,7 +93,7 @@ class Login:
         mechanism = await in_thread(self.mechanism, limiter=LOGIN_THREADS)
         name = self._settings.mechanism
         read_handshake(await ask(handshake_request(0, name, client_id=client_id)), name)
-        for number in range(1, MOST_EXCHANGES):
+        for number in range(1, MAX_EXCHANGES):
             try:
                 says = await in_thread(mechanism.auth_bytes, limiter=LOGIN_THREADS)
                 answer = read_authenticate(await ask(authenticate_request(number, says, client_id=client_id)))
@@ -112,7 +112,7 @@ class Login:
         if secret.file is None:
             return secret.value or ""
         try:
-            return read_bytes(secret.file, most_bytes=MOST_SECRET_BYTES).decode().strip()
+            return read_bytes(secret.file, most_bytes=MAX_SECRET_BYTES).decode().strip()
         except UnicodeDecodeError as error:
             raise ConfigurationError(f"{secret.file}: cannot be read: expected text") from error
 

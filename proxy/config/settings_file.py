@@ -27,14 +27,14 @@ _SECRET = re.compile(r"password|jaas|token", re.IGNORECASE)
 shown."""
 
 Toml = dict[str, Any]
-_MOST_BYTES = 2**20
+_MAX_BYTES = 2**20
 
 
 def read_document(path: Path) -> tuple[Toml, str]:
     """Return the document, and its text. Raises ConfigurationError if the file is missing, unreadable, no TOML (with
     the line), or its disk hangs."""
     refuse_silent(path)
-    content = read_bytes(path, most_bytes=_MOST_BYTES)
+    content = read_bytes(path, most_bytes=_MAX_BYTES)
     return parse_toml(content, source=str(path)), content.decode()
 
 

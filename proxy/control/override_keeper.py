@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 IN_FORCE_SECONDS = 1.0
 """The longest wait of an answer until both roles hold to a change; it takes a turn or two of the loop."""
 LOOK_SECONDS = 0.001
-_MOST_TOLD = 20
+_MAX_CHANGES_LOGGED = 20
 """The most changes of an override that one line of the log shows."""
-MOST_SLEEP_SECONDS = 30.0
+MAX_SLEEP_SECONDS = 30.0
 """The wall clock may be set while the task sleeps."""
 OLD_SECONDS = 24 * 3600.0
 """An override without an end that is older than this is mentioned by readyz, and by an alert."""
@@ -102,7 +102,7 @@ class OverrideKeeper:
         told = [
             f"override {each.id}{'' if each.label is None else f' ({each.label})'} by {each.by} has no end and is "
             f"{(now - each.since).days} days old: throttle-sidecar undo {each.id}, or move it into quotas.toml"
-            for each in old[:_MOST_TOLD]
+            for each in old[:_MAX_CHANGES_LOGGED]
         ]
         return told if self.problem is None else [f"overrides: {self.problem}", *told]
 
@@ -138,7 +138,7 @@ class OverrideKeeper:
         known = self.current
         while True:
             ends = [(each.until - self._watch.now()).total_seconds() for each in known if each.until is not None]
-            with trio.move_on_after(max(min([MOST_SLEEP_SECONDS, *ends]), LOOK_SECONDS)):
+            with trio.move_on_after(max(min([MAX_SLEEP_SECONDS, *ends]), LOOK_SECONDS)):
                 await self._changes.wait()
             now = self._watch.now()
             ended = tuple(each for each in known if not each.is_active(now) and each in self._watch.overrides)
@@ -171,7 +171,7 @@ class OverrideKeeper:
                 by=by,
                 reason=each.reason,
                 until=each.until,
-                changes=[f"{change} = {change.value}" for change in each.changes[:_MOST_TOLD]],
+                changes=[f"{change} = {change.value}" for change in each.changes[:_MAX_CHANGES_LOGGED]],
             )
             self._record(each, action, by)
 

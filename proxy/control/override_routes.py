@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from .override_keeper import Applied, OverrideKeeper
 
 PATH, UNDO_PATH = "/overrides", "/overrides/undo"
-MOST_BODY_BYTES = 2**20
+MAX_BODY_BYTES = 2**20
 
 
 class NewOverride(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -86,7 +86,7 @@ def override_routes(keeper: OverrideKeeper, watch: QuotaWatch, broker_id: int, *
     let_in: Admit = admit or (lambda _: None)
     return [
         Route("GET", PATH, get, admit=let_in),
-        Route("POST", PATH, post, max_body_bytes=MOST_BODY_BYTES, admit=let_in),
+        Route("POST", PATH, post, max_body_bytes=MAX_BODY_BYTES, admit=let_in),
         Route("POST", UNDO_PATH, undo, admit=let_in),
     ]
 

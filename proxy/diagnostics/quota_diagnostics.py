@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ..quotas import format_rate
 from ..quotas.advice import about_tiny_rate
-from ..quotas.rate_source import LEAST_RATE
+from ..quotas.rate_source import MIN_RATE
 from ..roles import Role
-from ..topology.racks import MOST_NAMED, NO_RACK_WARNINGS, first_of
+from ..topology.racks import MAX_NAMED, NO_RACK_WARNINGS, first_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Set
@@ -129,7 +129,7 @@ def unknown_replicas(quota: RoleQuota, has: Mapping[str, Set[int]]) -> list[str]
         if not partitions:
             found.append(f"{topic} (no such topic)")
         elif missing:
-            numbers = ", ".join(map(str, missing[:MOST_NAMED])) + (", …" if len(missing) > MOST_NAMED else "")
+            numbers = ", ".join(map(str, missing[:MAX_NAMED])) + (", …" if len(missing) > MAX_NAMED else "")
             found.append(f"{topic} partition {numbers} (it has {min(partitions)} to {max(partitions)})")
     return found
 
@@ -138,8 +138,8 @@ def _about_rates(quota: RoleQuota) -> Iterator[QuotaWarning]:
     """Return the warnings about the role's rate and the rates inside it."""
     if quota.selects_nothing:
         return
-    own = 0 < quota.bytes_per_second < LEAST_RATE
-    tiny = [f"{entity} has {format_rate(rate)}" for entity, rate in quota.finer.bounds() if 0 < rate < LEAST_RATE]
+    own = 0 < quota.bytes_per_second < MIN_RATE
+    tiny = [f"{entity} has {format_rate(rate)}" for entity, rate in quota.finer.bounds() if 0 < rate < MIN_RATE]
     stopped = [str(entity) for entity, rate in quota.finer.bounds() if rate == 0]
     told = [about_tiny_rate(quota.bytes_per_second)] if own else []
     if tiny:
@@ -155,7 +155,7 @@ def _about_rates(quota: RoleQuota) -> Iterator[QuotaWarning]:
 
 
 def _about_unknown(unknown: list[str]) -> str:
-    named = "; ".join(unknown[:MOST_NAMED])
-    if len(unknown) > MOST_NAMED:
-        named += f"; and {len(unknown) - MOST_NAMED} more"
+    named = "; ".join(unknown[:MAX_NAMED])
+    if len(unknown) > MAX_NAMED:
+        named += f"; and {len(unknown) - MAX_NAMED} more"
     return f"the lists name topics or partitions that the cluster lacks: {named}. Misspelt, or deleted?"

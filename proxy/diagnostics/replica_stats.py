@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from ..throttle.replica import Replica
     from ..throttle.role_throttle import OpenLink, RoleThrottle
 
-MOST_LINKS = 100
-MOST_PARTITIONS = 20
+MAX_LINKS = 100
+MAX_PARTITIONS = 20
 """How many connections and partitions `ReplicaStats` name, those furthest behind; the journal and Prometheus can have
 all of them."""
 LONGEST_ETA_SECONDS = 99 * 86400.0
@@ -85,14 +85,14 @@ class ReplicaStats:
     fetching: int = 0
     """Connections with replicas' fetches on them."""
     links: tuple[LinkStats, ...] = ()
-    """The links furthest behind, at most `MOST_LINKS`, the furthest first."""
+    """The links furthest behind, at most `MAX_LINKS`, the furthest first."""
     partitions: tuple[PartitionStats, ...] = ()
-    """The partitions furthest behind, at most `MOST_PARTITIONS`, the furthest first."""
+    """The partitions furthest behind, at most `MAX_PARTITIONS`, the furthest first."""
 
 
 def replica_stats(throttle: RoleThrottle, now: float) -> Generator[None, None, ReplicaStats]:
     """Yield now and then, and return what was found."""
-    tally, links = _Tally(throttle, now), _Furthest[LinkStats](MOST_LINKS)
+    tally, links = _Tally(throttle, now), _Furthest[LinkStats](MAX_LINKS)
     for number, link in enumerate(tuple(throttle.links)):
         if number % _LINKS_A_STEP == 0:
             yield
@@ -146,7 +146,7 @@ class _Tally:
         self._weighed_messages = 0
         self._new = 0
         self._in_need: Counter[str] = Counter()
-        self._furthest = _Furthest[tuple["OpenLink", "Replica"]](MOST_PARTITIONS)
+        self._furthest = _Furthest[tuple["OpenLink", "Replica"]](MAX_PARTITIONS)
 
     def add(self, link: OpenLink) -> Generator[None, None, LinkStats | None]:
         """Count a connection's replicas; return the connection's own figures, None if no replica fetches over it."""

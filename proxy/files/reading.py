@@ -34,7 +34,7 @@ _KINDS = {
     stat.S_IFBLK: "a device",
     stat.S_IFSOCK: "a socket",
 }
-MOST_SECONDS = 5.0
+MAX_SECONDS = 5.0
 """The longest wait for a disk to answer."""
 LOCK_SECONDS = 10.0
 """The longest wait for a lock. Its holder needs it for milliseconds."""
@@ -100,7 +100,7 @@ def answers(path: Path) -> bool:
 def silent(paths: Iterable[Path]) -> list[Path]:
     """Return those of these files of which the disk says nothing. It is asked for all at once, and waited for once."""
     asked = [(path, _asked(path)) for path in paths]
-    ends = time.monotonic() + MOST_SECONDS
+    ends = time.monotonic() + MAX_SECONDS
     return [path for path, said in asked if not said.wait(max(0.0, ends - time.monotonic()))]
 
 
@@ -128,7 +128,7 @@ def _asked(path: Path) -> threading.Event:
 
 
 def no_answer(path: Path) -> str:
-    return f"{path}: cannot be read: no answer within {MOST_SECONDS:g} s"
+    return f"{path}: cannot be read: no answer within {MAX_SECONDS:g} s"
 
 
 def _touch(path: Path) -> None:

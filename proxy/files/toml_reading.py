@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 
-MOST_DEPTH = 16
+MAX_DEPTH = 16
 """The most nested brackets, and the most parts of a dotted key. The longest real key,
 `topics.a.leader.replication.throttled.replicas`, has six."""
-MOST_WORD_CHARACTERS = 256
+MAX_WORD_CHARACTERS = 256
 """The most characters of a word without quotes: a topic's name has 249 at most, a date and time 35, a number 20."""
-MOST_TOLD_CHARACTERS = 1000
+MAX_TOLD_CHARACTERS = 1000
 """The most characters of tomllib's message that are shown."""
 # Atomic groups, and no possessive quantifiers around a look-ahead: Python 3.11.2 (Debian 12) takes these to match
 # nothing.
@@ -48,7 +48,7 @@ _BARE_VALUE = re.compile(r"""[^=#"']+=\s*(?P<value>[A-Za-z0-9*/.][\w.*/:,%+-]{0,
 """A line whose value could only be text: what TOML takes without quotes is no error."""
 _BYTE_ORDER_MARK = "\ufeff"
 _BEGINS_KEY = frozenset("=\n,[{")
-MOST_CHARACTERS = 2**18
+MAX_CHARACTERS = 2**18
 """The part of a file in which each key has a line of its own; further down a key has the line of its table: 3 MB of
 unknown keys took six seconds."""
 
@@ -90,7 +90,7 @@ def _told(error: Exception) -> str:
     """Return tomllib's message with a bounded length and its place. It shows a key that is there twice as a whole,
     however long, and has the place behind that."""
     what, at, place = str(error).rpartition(" (at ")
-    return f"{beginning(what, MOST_TOLD_CHARACTERS)}{at}{place}" if at else beginning(place, MOST_TOLD_CHARACTERS)
+    return f"{beginning(what, MAX_TOLD_CHARACTERS)}{at}{place}" if at else beginning(place, MAX_TOLD_CHARACTERS)
 
 
 def load_toml(text: str) -> dict[str, Any]:
@@ -114,8 +114,8 @@ def what_costs_dearly(text: str) -> str | None:
         if kind == "text":
             line += found.count("\n")
         elif kind == "word":
-            if len(found) > MOST_WORD_CHARACTERS:
-                expected = f"at most {MOST_WORD_CHARACTERS} characters without quotes"
+            if len(found) > MAX_WORD_CHARACTERS:
+                expected = f"at most {MAX_WORD_CHARACTERS} characters without quotes"
                 return f"line {line}: expected {expected}, found {len(found)}"
         elif found in ('"', "'"):
             return None  # The string is not closed: tomllib reports that, and reads no further.
@@ -123,9 +123,9 @@ def what_costs_dearly(text: str) -> str | None:
             line += kind == "newline"
             depth += (found in "[{") - (found in "]}")
             parts = 1 if found in _BEGINS_KEY else parts + (found == ".")
-            if max(depth, parts) > MOST_DEPTH:
-                what = "brackets" if depth > MOST_DEPTH else "a key"
-                return f"line {line}: expected {what} at most {MOST_DEPTH} deep, found more"
+            if max(depth, parts) > MAX_DEPTH:
+                what = "brackets" if depth > MAX_DEPTH else "a key"
+                return f"line {line}: expected {what} at most {MAX_DEPTH} deep, found more"
     return None
 
 
@@ -138,7 +138,7 @@ class KeyLines:
         self._counts: dict[str, int] = {}
         """The number of tables of each array so far."""
         self._table = ""
-        self._scan(text[:MOST_CHARACTERS])
+        self._scan(text[:MAX_CHARACTERS])
 
     def of(self, path: str) -> int | None:
         """Return the line of `path`, written as messages name it."""

@@ -44,7 +44,7 @@ PATIENCE_SECONDS = 2.0
 """The longest wait for the thread of a watch that is to end. If its disk hangs, the thread is abandoned, with its open
 descriptors."""
 _CHECK_SECONDS = 1.0
-_MOST_MISSED = 10
+_MAX_MISSED = 10
 """The number of checks in a row at which the watcher's thread has not looked again that means a hung disk. Checks are
 counted instead of seconds, because a process that was stopped misses no check."""
 _MAX_LINKS = 40
@@ -124,7 +124,7 @@ class FileWatch:
 
     async def _give_up_what_hangs(self, stop: threading.Event, patience: trio.CancelScope) -> None:
         seen, missed = self._looks, 0
-        while missed < _MOST_MISSED:
+        while missed < _MAX_MISSED:
             await trio.sleep(_CHECK_SECONDS)
             seen, missed = self._looks, missed + 1 if self._looks == seen else 0
         stop.set()

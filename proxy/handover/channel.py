@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
 
-MOST_MESSAGE_BYTES = 64 * 2**20
+MAX_MESSAGE_BYTES = 64 * 2**20
 """The longest message. The state of a connection with 20 000 replicas has 6 MiB."""
-MOST_DESCRIPTORS = 128
+MAX_DESCRIPTORS = 128
 """The most descriptors beside one message: all listening sockets come with one. The kernel allows 253 (SCM_MAX_FD)."""
 ANSWER_SECONDS = 60.0
 """How long one process waits for the other: a new one reads its configuration and opens its files meanwhile."""
@@ -86,8 +86,8 @@ class Channel:
     async def send(self, message: Message, descriptors: Sequence[int] = ()) -> None:
         """Send a message; if cancelled, nothing of it or all of it. Raises ChannelError."""
         encoded = msgspec.msgpack.encode(message)
-        if len(encoded) > MOST_MESSAGE_BYTES:
-            raise MessageTooLongError(f"expected at most {MOST_MESSAGE_BYTES} bytes to hand over, found {len(encoded)}")
+        if len(encoded) > MAX_MESSAGE_BYTES:
+            raise MessageTooLongError(f"expected at most {MAX_MESSAGE_BYTES} bytes to hand over, found {len(encoded)}")
         beside = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))] if descriptors else []
         data = memoryview(_LENGTH.pack(len(encoded)) + encoded)
         async with self._sending:
@@ -114,7 +114,7 @@ class Channel:
 
         Raises ChannelError; EOFError where the other end has closed between two messages.
         """
-        first, ancillary, flags, _ = await self._received(socket.CMSG_SPACE(4 * MOST_DESCRIPTORS))
+        first, ancillary, flags, _ = await self._received(socket.CMSG_SPACE(4 * MAX_DESCRIPTORS))
         descriptors = _descriptors(ancillary)
         try:
             return await self._message(first, is_cut=bool(flags & socket.MSG_CTRUNC)), descriptors
@@ -128,8 +128,8 @@ class Channel:
         if is_cut:
             raise ChannelError("expected fewer descriptors")
         (size,) = _LENGTH.unpack(first + await self._exactly(_LENGTH.size - 1))
-        if size > MOST_MESSAGE_BYTES:
-            raise ChannelError(f"expected at most {MOST_MESSAGE_BYTES} bytes, found {size}")
+        if size > MAX_MESSAGE_BYTES:
+            raise ChannelError(f"expected at most {MAX_MESSAGE_BYTES} bytes, found {size}")
         try:
             message = _MESSAGES.decode(await self._exactly(size))
         except (msgspec.MsgspecError, RecursionError) as error:

@@ -21,7 +21,7 @@ from .messages import ClientMessage, ConnectionState
 if TYPE_CHECKING:
     from ..relay.connection import Connection
 
-MOST_REQUEST_BYTES = 16 * 2**20
+MAX_REQUEST_BYTES = 16 * 2**20
 """The most bytes that are passed on of a request that has come in part. If more of it has come, the connection ends in
 the old process, as in a drain."""
 
@@ -50,7 +50,7 @@ def is_at_rest(connection: Connection) -> bool:
         (exchange.opaque is not None or exchange.is_idle)
         and not (asks.owes or tells.owes or asks.window.ended or tells.window.ended)
         and not tells.window.size
-        and asks.window.size <= MOST_REQUEST_BYTES
+        and asks.window.size <= MAX_REQUEST_BYTES
         and not connection.is_held
         and END not in (connection.request_direction.wants, connection.response_direction.wants)
     )

@@ -27,7 +27,7 @@ ALIVE_SECONDS = 0.5
 END_SECONDS = 0.1
 """A process that ends without an answer is certainly gone from its address after this time, and the one that took over
 from it is there."""
-MOST_ATTEMPTS = 3
+MAX_ATTEMPTS = 3
 """How many processes in a row may end while they are asked, each replaced by another."""
 
 
@@ -115,7 +115,7 @@ async def inherit(path: Path, broker: int) -> Inherited | None:
     One that ends before it answers was at its end, or has handed over to another: then the process that is there now is
     asked. Raises ConfigurationError if there is one and it does not hand over.
     """
-    for _ in range(MOST_ATTEMPTS):
+    for _ in range(MAX_ATTEMPTS):
         channel = Channel(trio.socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
         try:
             with trio.fail_after(ANSWER_SECONDS):

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from ..relay.transport import Transport
     from .kept_tls_sockets import KeptTlsSockets
 
-LOOK_SECONDS, MOST_LOOK_SECONDS = 0.02, 0.32
+LOOK_SECONDS, MAX_LOOK_SECONDS = 0.02, 0.32
 """The first and the longest pause between two looks at a connection that is not at rest; each is twice as long as the
 one before. No event announces the rest."""
 TURN_SECONDS = 0.002
@@ -54,7 +54,7 @@ PROVING_SECONDS = 3.0
 with a new version or its settings mostly shows in its first seconds."""
 SILENCE_SECONDS = 5.0
 """A process that sends no `Alive` for so long hangs."""
-MOST_REST_SECONDS = 5.0
+MAX_REST_SECONDS = 5.0
 """How long a connection may have something in flight; the longest a fetch waits by default is half a second."""
 
 
@@ -237,7 +237,7 @@ class OldProcess:
                 await self._rest(connection)
             if is_at_rest(connection):
                 return await self._send(connection)
-        with trio.move_on_after(MOST_REST_SECONDS):
+        with trio.move_on_after(MAX_REST_SECONDS):
             await self._rest(connection)
         if is_at_rest(connection):
             return await self._send(connection)
@@ -249,7 +249,7 @@ class OldProcess:
         while self._channel is not None and not is_at_rest(connection):
             with trio.move_on_after(seconds):
                 await connection.exchange.settled.wait()
-            seconds = min(2 * seconds, MOST_LOOK_SECONDS)
+            seconds = min(2 * seconds, MAX_LOOK_SECONDS)
 
     async def _send(self, connection: Connection) -> Given:
         channel = self._channel

@@ -24,7 +24,7 @@ import trio
 from ..errors import ConfigurationError
 from ..files.reading import answers, no_answer
 from ..threads import in_thread
-from .routing import MOST_TOKEN_BYTES, TOKEN, json_answer
+from .routing import MAX_TOKEN_BYTES, TOKEN, json_answer
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from .routing import Answer, Request
 
 
-LEAST_CHARACTERS = 16
+MIN_CHARACTERS = 16
 LOOK_SECONDS = 1.0
 """The time between two looks at the file: one second after a token was removed from the file it admits no request."""
 READ_SECONDS = 5.0
@@ -45,7 +45,7 @@ SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 _HOST = re.compile(r"(?:\[(?P<v6>[0-9A-Fa-f:.]{2,45})\]|(?P<name>[^\s:\[\]@/]{1,253}))(?::(?P<port>[0-9]{1,5}))?")
 _ORIGIN = re.compile(r"(?P<scheme>https?)://(?P<host>[^\s/@]{1,300})")
 _DEFAULT_PORTS = {"http": "80", "https": "443"}
-_MOST_BYTES = 256 * 1024
+_MAX_BYTES = 256 * 1024
 HOSTS = Path("/etc/hosts")
 RESOLVER = Path("/etc/resolv.conf")
 
@@ -57,7 +57,7 @@ def read_token(path: Path) -> bytes:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         try:
             status = os.fstat(descriptor)
-            content = os.read(descriptor, MOST_TOKEN_BYTES + 1) if stat.S_ISREG(status.st_mode) else b""
+            content = os.read(descriptor, MAX_TOKEN_BYTES + 1) if stat.S_ISREG(status.st_mode) else b""
         finally:
             os.close(descriptor)
     except OSError as error:
@@ -82,8 +82,8 @@ def _problem(mode: int, content: bytes) -> str | None:
     if mode & stat.S_IRWXO:
         return f"expected permissions that keep others out, found {stat.S_IMODE(mode):04o}: chmod o= it"
     token = content.strip()
-    if len(content) > MOST_TOKEN_BYTES or len(token) < LEAST_CHARACTERS:
-        return f"expected {LEAST_CHARACTERS} to {MOST_TOKEN_BYTES} characters, found {len(token)}"
+    if len(content) > MAX_TOKEN_BYTES or len(token) < MIN_CHARACTERS:
+        return f"expected {MIN_CHARACTERS} to {MAX_TOKEN_BYTES} characters, found {len(token)}"
     if not TOKEN.fullmatch(token):
         return "expected one token of letters, digits and -._~+/= (openssl rand -hex 32), found something else"
     return None
@@ -253,7 +253,7 @@ def names_of_this_machine(*, hosts: Path = HOSTS, resolver: Path = RESOLVER, hos
 def _lines(path: Path) -> list[list[str]]:
     try:
         with path.open("rb") as file:
-            text = file.read(_MOST_BYTES).decode("utf-8", "replace")
+            text = file.read(_MAX_BYTES).decode("utf-8", "replace")
     except OSError:
         return []
     words = [line.partition("#")[0].split() for line in text.splitlines()]

@@ -4,7 +4,7 @@ Without it, sixty connections that send as fast as they can would each have a st
 about 200 000 replicas would take half a second in one turn. Short steps (to read a head, to encode an answer) stand in
 one line and pages in another. So a probe waits for short steps alone, however many pages are being worked out.
 
-    step, step, step ─┐ up to `MOST_STEPS` and one slice of a page are let in at once, for the loop's next turn;
+    step, step, step ─┐ up to `MAX_STEPS` and one slice of a page are let in at once, for the loop's next turn;
     slice, slice ─────┘ who comes when its time is spent goes back to the head of the line
 
 Invariant: between two such groups, of whatever connections or pages, the relay's tasks have all run.
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 SLICE_SECONDS = 0.0005
 """The most time that HTTP has in one turn of the loop. Trio runs the tasks of a turn in any order, so two such slices
 may come between two steps of another task: it waits for a millisecond."""
-MOST_STEPS = 16
+MAX_STEPS = 16
 """The most short steps that are let in together, of some 50 µs each. More would only be let in to find the time spent,
 and be sent back."""
 
@@ -102,7 +102,7 @@ class LoopShare:
         """Let in the next steps and the next slice of a page, to run in the loop's next turn. Called while nobody is
         inside."""
         self._spent = 0.0
-        steps = [self._steps.popleft() for _ in range(min(MOST_STEPS, len(self._steps)))]
+        steps = [self._steps.popleft() for _ in range(min(MAX_STEPS, len(self._steps)))]
         slices = [self._slices.popleft()] if self._slices else []
         self._inside = len(steps) + len(slices)
         for entry in (*steps, *slices):

@@ -15,7 +15,7 @@ JSON = "application/json"
 TEXT = "text/plain; charset=utf-8"
 TOKEN = re.compile(rb"[A-Za-z0-9._~+/=-]+")
 """A bearer token: what RFC 6750 allows in a header."""
-MOST_TOKEN_BYTES = 4096
+MAX_TOKEN_BYTES = 4096
 
 
 class Request(NamedTuple):

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 _BACKLOG = 1024
 """The most connections that wait in the kernel to be accepted. The kernel does not answer a further one; its peer,
 perhaps a probe, tries again only after a second."""
-_MOST_ACCEPTED = 8
+_MAX_ACCEPTED = 8
 """The most connections that are accepted in one turn of the loop; each takes some 60 µs. If it were one, a probe would
 have to wait behind all connections that came before it, even those that are gone already."""
 _GRACE_SECONDS = 0.05
@@ -131,7 +131,7 @@ class HttpServer:
             task_status.started()
             while True:
                 await trio.lowlevel.wait_readable(self._listener)
-                for _ in range(_MOST_ACCEPTED):
+                for _ in range(_MAX_ACCEPTED):
                     try:
                         accepted, _ = self._listener.accept()
                     except BlockingIOError:

@@ -33,7 +33,7 @@ JOURNAL_THREADS = trio.CapacityLimiter(1)
 """The thread for the end of the journal alone: Trio's shared threads may all be waiting for something that hangs."""
 FINISH_SECONDS = 2.0
 """The longest time for the disk to write what is left when the process ends."""
-LEAST_STEP_SECONDS = 1.0
+MIN_STEP_SECONDS = 1.0
 """The least difference at which the wall clock counts as set; a smaller one is slewing."""
 
 
@@ -136,7 +136,7 @@ class Journal:
     def _follow_wall_clock(self, now: float) -> bool:
         """Return whether the wall clock was set. If it was, seconds are named by its new time from here on."""
         step = self._wall() - now - self._offset_seconds
-        if abs(step) < LEAST_STEP_SECONDS:
+        if abs(step) < MIN_STEP_SECONDS:
             return False
         self.event(Kind.CLOCK, seconds=round(step, 3))
         self._first_time += round(step)

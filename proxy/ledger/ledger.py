@@ -16,9 +16,9 @@ from journal_schema import LINE_SECONDS
 
 from .blocks import Block, Last, LinkKey, LinkSums, Position, Sums, TrafficKey
 
-MOST_KEYS = 100_000
+MAX_KEYS = 100_000
 """The most keys in one block; each takes about a kilobyte until the block is written."""
-MOST_KNOWN = 400_000
+MAX_KNOWN = 400_000
 """The most replicas whose last offsets are remembered from block to block."""
 IDLE_TICKS = 600
 """A replica's last offsets are forgotten between once and twice this many seconds after its last fetch, and are written
@@ -46,7 +46,7 @@ class Ledger:
         """The last offsets of replicas that were fetched in the IDLE_TICKS before that, and not since."""
         self._finished: list[Block] = []
         self.dropped = 0
-        """How many fetches and omissions are in no block, because their keys were more than `MOST_KEYS`."""
+        """How many fetches and omissions are in no block, because their keys were more than `MAX_KEYS`."""
 
     def tick_at(self, now: float) -> int:
         return math.floor(now - self._origin)
@@ -112,7 +112,7 @@ class Ledger:
             self._turn(now)
         sums = self._sums.get(key)
         if sums is None:
-            if len(self._sums) >= MOST_KEYS:
+            if len(self._sums) >= MAX_KEYS:
                 self.dropped += 1
                 return Sums(LinkSums(), Last(), begins_at=position)
             sums = self._sums[key] = Sums(self._link_of(key), self._last_of(key[:4]), begins_at=position)
@@ -131,7 +131,7 @@ class Ledger:
         last = self._known.get(replica)
         if last is None:
             last = self._older.pop(replica, None) or Last()
-            if len(self._known) + len(self._older) < MOST_KNOWN:
+            if len(self._known) + len(self._older) < MAX_KNOWN:
                 self._known[replica] = last
         return last
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from ..roles import Role
     from .ledger import Ledger
-MOST_SEEN = 20_000
+MAX_SEEN = 20_000
 """The most partitions of one connection that are recorded; entries of further ones are in no line of the journal and
 are counted as dropped."""
 
@@ -85,7 +85,7 @@ class LinkJournal:
         """
         all_seen = self._seen
         for topic, partition, _, fetch_offset, _, _, _ in entries:
-            if len(all_seen) >= MOST_SEEN and (topic, partition) not in all_seen:
+            if len(all_seen) >= MAX_SEEN and (topic, partition) not in all_seen:
                 continue
             seen = all_seen[topic, partition]
             seen.offset = fetch_offset
@@ -106,7 +106,7 @@ class LinkJournal:
             records_at,
             records_size,
         ) in entries:
-            if len(all_seen) >= MOST_SEEN and (topic, partition) not in all_seen:
+            if len(all_seen) >= MAX_SEEN and (topic, partition) not in all_seen:
                 self._ledger.dropped += 1
                 continue
             seen = all_seen[topic, partition]

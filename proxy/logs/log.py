@@ -7,7 +7,7 @@ none of them, since a peer that dials from ten thousand ports is one cause.
 
 Invariant: with format json every line of the stream is one JSON object with `timestamp`, `level` and `event`, and no
 value and no stream make a call of the log raise. For each event, of which the sidecar has about a hundred, at most
-`MOST_CAUSES` causes are remembered, and one more for all others. The number of suppressed lines is on the next
+`MAX_CAUSES` causes are remembered, and one more for all others. The number of suppressed lines is on the next
 line of the same cause; once that cause is forgotten, on the next line of its event.
 """
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-MOST_CHARACTERS = 32 * 1024
+MAX_CHARACTERS = 32 * 1024
 """The most characters of one value; a longer one is cut. The longest values that are logged are tracebacks."""
 
 
@@ -44,10 +44,10 @@ _LINES = ("exception", "stack")
 
 _Render = Callable[[dict[str, object]], str]
 WINDOW_SECONDS = 10.0
-MOST_LINES = 200
+MAX_LINES = 200
 """The most lines of one cause in a window. A rolling restart of a large cluster closes fewer connections (some 10 for
 each other broker), and a disk or a log collector does not notice so many lines."""
-MOST_CAUSES = 100
+MAX_CAUSES = 100
 """The most causes of one event that are remembered. Beyond them, all new causes of that event count as one, until
 windows end. Other events keep causes of their own: a peer can make up a word in a line, but not an event."""
 CAUSE_KEYS = ("cause", "reason", "role", "task", "signal", "status")
@@ -155,8 +155,8 @@ def _never_failing(render: _Render) -> _Render:
 
 
 def _shortened(value: object) -> object:
-    if isinstance(value, str) and len(value) > MOST_CHARACTERS:
-        return f"{value[:MOST_CHARACTERS]}… ({len(value)} characters)"
+    if isinstance(value, str) and len(value) > MAX_CHARACTERS:
+        return f"{value[:MAX_CHARACTERS]}… ({len(value)} characters)"
     return value
 
 
@@ -221,9 +221,9 @@ class _Event:
         found = self.windows.get(cause)
         if found is not None:
             return found
-        if len(self.windows) >= MOST_CAUSES:
+        if len(self.windows) >= MAX_CAUSES:
             self._forget_ended(now)
-        return self.windows.setdefault(cause if len(self.windows) < MOST_CAUSES else _OTHERS, _Window(now))
+        return self.windows.setdefault(cause if len(self.windows) < MAX_CAUSES else _OTHERS, _Window(now))
 
     def take_untold(self) -> int:
         untold, self.untold = self.untold, 0
@@ -237,7 +237,7 @@ class _Event:
 
 
 class LogRate:
-    def __init__(self, *, most_lines: int = MOST_LINES) -> None:
+    def __init__(self, *, most_lines: int = MAX_LINES) -> None:
         self._most_lines = most_lines
         self._events: dict[str, _Event] = {}
 

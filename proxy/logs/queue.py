@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, TextIO
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-MOST_LINES = 10_000
-MOST_BYTES = 16 * 2**20
+MAX_LINES = 10_000
+MAX_BYTES = 16 * 2**20
 """The most bytes of all waiting lines together; a line that would exceed it is dropped."""
 FINISH_SECONDS = 1.0
 """The longest time for which the end of the process waits for lines that are not written yet, if nothing reads the
@@ -52,7 +52,7 @@ class LogQueue:
         dropped: Counter[Dropped] | None = None,
         *,
         tell: Callable[[int], str] | None = None,
-        most_lines: int = MOST_LINES,
+        most_lines: int = MAX_LINES,
     ) -> None:
         self.dropped = Counter[Dropped]() if dropped is None else dropped
         self._output = _Output(stream)
@@ -71,7 +71,7 @@ class LogQueue:
         """Queue a line, to be written at once. Also from other threads."""
         encoded = line.encode("utf-8", "backslashreplace")
         with self._changed:
-            if len(self._lines) >= self._most_lines or self._bytes + len(encoded) > MOST_BYTES:
+            if len(self._lines) >= self._most_lines or self._bytes + len(encoded) > MAX_BYTES:
                 self._drop(Dropped.FULL)
             else:
                 self._lines.append(encoded)

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import re
 
-MOST_CHARACTERS = 8192
+MAX_CHARACTERS = 8192
 """The most characters of one text; Kafka's longest topic name has 249."""
 LAYOUT = "\n\t"
 _USER = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*:/*)?.*@", re.DOTALL)
@@ -24,7 +24,7 @@ _USER = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*:/*)?.*@", re.DOTALL)
 without a scheme before it is taken for a scheme, and a password is hidden all the same."""
 
 
-def printable(text: str, *, keep: str = "", most: int = MOST_CHARACTERS) -> str:
+def printable(text: str, *, keep: str = "", most: int = MAX_CHARACTERS) -> str:
     """Return `text` with every character that does not print as `\\xNN` or `\\uNNNN`, but those in `keep` (line breaks
     of a message of ours). What is longer than `most` ends with how much is left out.
     """

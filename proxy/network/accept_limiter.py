@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from ..config.settings import LimitSettings
     from ..logs.log import Log
 
-MOST_AT_ONCE = 64
+MAX_AT_ONCE = 64
 """Connections that are accepted before those that are open have their turn again: a few milliseconds."""
 RETRY_SECONDS = 0.1
 """The pause after an accept that failed because there was no descriptor, or no memory in the kernel."""
@@ -101,7 +101,7 @@ class AcceptLimiter:
                 await self._wait_for_room()
                 try:
                     first = detached(await listener.accept())
-                    accepted = [first, *_accept_at_once(waiting, min(self.most - self.open, MOST_AT_ONCE) - 1)]
+                    accepted = [first, *_accept_at_once(waiting, min(self.most - self.open, MAX_AT_ONCE) - 1)]
                 except OSError as error:
                     await self._cannot_accept(error)
                     continue
@@ -144,15 +144,15 @@ class AcceptLimiter:
         return True
 
     async def _wait_for_room(self) -> None:
-        if self.most - self.open < MOST_AT_ONCE:
-            self.silent.make_room(MOST_AT_ONCE)
+        if self.most - self.open < MAX_AT_ONCE:
+            self.silent.make_room(MAX_AT_ONCE)
         pause = self._pause()
         if pause is None:
             return
         self.pauses[pause] += 1
         self._tell("accept_paused", reason=pause.value, open=self.open)
         while self._pause() is not None:
-            self.silent.make_room(MOST_AT_ONCE)
+            self.silent.make_room(MAX_AT_ONCE)
             with trio.move_on_after(RETRY_SECONDS):
                 await self._left.wait()
 

@@ -18,7 +18,7 @@ import trio
 if TYPE_CHECKING:
     from ..relay.connection import Draining
 
-LEAST_SECONDS = 1.0
+MIN_SECONDS = 1.0
 """How long a peer may be silent in any case. An honest one sends its first bytes within a round trip."""
 
 
@@ -42,7 +42,7 @@ class SilentPeers:
         try:
             while (spoken := _has_spoken(sock)) is None:
                 if draining.is_begun():
-                    return draining.give is not None and trio.current_time() - began < LEAST_SECONDS
+                    return draining.give is not None and trio.current_time() - began < MIN_SECONDS
                 if await self._times_out(sock, began) and not draining.is_begun():
                     self.closed += 1
                     return False
@@ -61,7 +61,7 @@ class SilentPeers:
 
     def make_room(self, most: int) -> None:
         """Close up to `most` peers, those first that have been silent the longest."""
-        since = trio.current_time() - LEAST_SECONDS
+        since = trio.current_time() - MIN_SECONDS
         for wait, began in tuple(islice(self._waits.items(), most)):
             if began < since:
                 wait.cancel()

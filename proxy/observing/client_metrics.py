@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from ..clients.throttle import ClientThrottle
     from .metric_row import Sample, Sources
 
-MOST_SHOWN = 50
+MAX_SHOWN = 50
 """The most entities that `/throttle` shows, those that move most bytes first."""
 
 
 def client_states(clients: ClientThrottle, now: float) -> Iterator[ClientState]:
     """Yield the quotas of clients that have shown themselves, and then the sections that bound nobody yet."""
-    shown = clients.states(now)[:MOST_SHOWN]
+    shown = clients.states(now)[:MAX_SHOWN]
     for state in shown:
         free = round(state.free_bytes_per_second, 3) if state.catch_up_only else None
         yield ClientState(

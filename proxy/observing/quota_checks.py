@@ -36,11 +36,11 @@ if TYPE_CHECKING:
 
 
 LOOK_SECONDS = 1.0
-LEAST_PAUSE_SECONDS = 1.0
+MIN_PAUSE_SECONDS = 1.0
 PAUSE_RATIO = 9.0
 """The pause after a look, as a multiple of the look's time, between the two bounds. The look's time includes what
 others do between its slices."""
-MOST_PAUSE_SECONDS = 10.0
+MAX_PAUSE_SECONDS = 10.0
 
 
 class QuotaChecks:
@@ -130,7 +130,7 @@ class QuotaChecks:
 
 
 def pause_seconds(took_seconds: float) -> float:
-    return min(max(LEAST_PAUSE_SECONDS, PAUSE_RATIO * took_seconds), MOST_PAUSE_SECONDS)
+    return min(max(MIN_PAUSE_SECONDS, PAUSE_RATIO * took_seconds), MAX_PAUSE_SECONDS)
 
 
 class ReplicaStatsTask:

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from .throttle_page import Page
 
 
-LEAST_PAUSE_SECONDS = 0.2
+MIN_PAUSE_SECONDS = 0.2
 """The pause between two reloads that HTTP asks for; requests that come meanwhile share the next reload."""
 
 
@@ -88,7 +88,7 @@ class Site:
         self._turn = turn
         self._replica_stats_task = replica_stats_task
         self._process = ProcessFigures()
-        self._reloads = Shared(self._reload, lambda _: LEAST_PAUSE_SECONDS)
+        self._reloads = Shared(self._reload, lambda _: MIN_PAUSE_SECONDS)
         self._metrics = Shared(self._work_out_metrics, _at_once)
         self._config = Shared(self._work_out_config, _at_once)
         self._throttle = Shared(self._work_out_throttle, _at_once)

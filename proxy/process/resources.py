@@ -44,12 +44,12 @@ _OF_CONTAINER = 0.9
 """The share of the container's memory that the process may use. The rest is for what the kernel counts for the
 container as well: buffers of sockets, pages of files."""
 GARBAGE_LOOK_SECONDS = 0.5
-MOST_NEW_OBJECTS = 60_000
+MAX_NEW_OBJECTS = 60_000
 """The number of new objects within `GARBAGE_LOOK_SECONDS` above which no look is taken: most of them are in a few long
 lists that are still in use, and looking through them would be a pause of 20 ms and more for every connection."""
 WORTHWHILE_OBJECTS = 1000
 """A look that finds so many objects to be garbage, some 200 kB, was worth it: the next one is not put off."""
-MOST_LOOKING_SHARE = 0.003
+MAX_LOOKING_SHARE = 0.003
 """The most of the time that may go to looks that were not worth it: after such a look the next one is put off."""
 FULL_COLLECTION_SECONDS = 600.0
 DESCRIPTORS_PER_CONNECTION = 2
@@ -128,13 +128,13 @@ async def collect_now_and_then() -> None:
         if began >= full_at:
             full_at = began + FULL_COLLECTION_SECONDS
             gc.unfreeze()
-        elif began < not_before or gc.get_count()[0] >= MOST_NEW_OBJECTS:
+        elif began < not_before or gc.get_count()[0] >= MAX_NEW_OBJECTS:
             gc.freeze()
             continue
         was_worth_it = gc.collect() >= WORTHWHILE_OBJECTS
         gc.freeze()
         ended = trio.current_time()
-        not_before = ended if was_worth_it else ended + (ended - began) / MOST_LOOKING_SHARE
+        not_before = ended if was_worth_it else ended + (ended - began) / MAX_LOOKING_SHARE
 
 
 def raise_open_files_limit() -> None:

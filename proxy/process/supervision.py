@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
 
 FIRST_PAUSE_SECONDS = 0.1
-MOST_PAUSE_SECONDS = 10.0
+MAX_PAUSE_SECONDS = 10.0
 """The longest pause; each is twice as long as the one before. A task that fails at once is tried seven times in the
 first ten seconds, and six times a minute from then on."""
 STEADY_SECONDS = 30.0
 """A task that ran for so long before it failed has recovered: its pauses begin anew."""
-_MOST_ERRORS_TOLD = 5
+_MAX_ERRORS_TOLD = 5
 
 
 class Task(enum.StrEnum):
@@ -106,7 +106,7 @@ class Supervisor:
                 pause_seconds = FIRST_PAUSE_SECONDS
             self.tell(task, failure, pause_seconds)
             rests_until = trio.current_time() + pause_seconds
-            pause_seconds = min(2 * pause_seconds, MOST_PAUSE_SECONDS)
+            pause_seconds = min(2 * pause_seconds, MAX_PAUSE_SECONDS)
 
     def tell(self, task: Task, failure: BaseException | None, pause_seconds: float) -> None:
         """Log and count a restart, also of a task that restarts by itself."""
@@ -124,8 +124,8 @@ class Supervisor:
 def summary(failure: BaseException) -> str:
     """Return the errors of a failure in one line, without the exception groups that nurseries add."""
     told = list(dict.fromkeys(f"{type(error).__name__}: {error}" for error in _leaves(failure)))
-    more = len(told) - _MOST_ERRORS_TOLD
-    return "; ".join([*told[:_MOST_ERRORS_TOLD], *([f"and {more} more"] if more > 0 else [])])
+    more = len(told) - _MAX_ERRORS_TOLD
+    return "; ".join([*told[:_MAX_ERRORS_TOLD], *([f"and {more} more"] if more > 0 else [])])
 
 
 def _leaves(failure: BaseException) -> Iterator[BaseException]:

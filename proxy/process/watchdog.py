@@ -29,9 +29,9 @@ EXIT_STATUS = 70
 STALL_SECONDS = 5.0
 """A loop that has not turned for so long serves no connection."""
 LOOK_SECONDS = 0.25
-MOST_COUNTED_SECONDS = 2 * LOOK_SECONDS
+MAX_COUNTED_SECONDS = 2 * LOOK_SECONDS
 """The longest that one sleep of the thread may take. A longer one means that the whole process did not run."""
-_MOST_FRAMES = 50
+_MAX_FRAMES = 50
 
 
 class Watchdog:
@@ -68,7 +68,7 @@ class Watchdog:
             self._beats_seen = self._beats
             self._still_seconds, self._is_told = 0.0, False
             return
-        self._still_seconds += min(slept_seconds, MOST_COUNTED_SECONDS)
+        self._still_seconds += min(slept_seconds, MAX_COUNTED_SECONDS)
         if self._still_seconds >= self._stall_seconds and not self._is_told:
             self._is_told = True
             self._tell(self._loop)
@@ -93,7 +93,7 @@ class Watchdog:
 def stack_of(thread: int) -> str:
     """Return where a thread is, outermost call first, in the form of a traceback; "" if the thread has ended."""
     frame = sys._current_frames().get(thread)
-    return "" if frame is None else "".join(traceback.format_stack(frame, limit=_MOST_FRAMES))
+    return "" if frame is None else "".join(traceback.format_stack(frame, limit=_MAX_FRAMES))
 
 
 BEAT_SECONDS = 0.1

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ..logs.log import Log
     from .reload import QuotaWatch
 
-LEAST_PAUSE_SECONDS = 1.0
+MIN_PAUSE_SECONDS = 1.0
 """The pause between two writes, so that quotas that change 20 times a second do not wear out a disk."""
 RETRY_SECONDS = 60.0
 """The pause after a write that failed, unless the quotas change before."""
@@ -55,7 +55,7 @@ class LastGoodKeeper:
             with trio.move_on_after(math.inf if self.error is None else RETRY_SECONDS):
                 content = await self._watch.wait_good(content)
             await self._keep(content)
-            await trio.sleep(LEAST_PAUSE_SECONDS)
+            await trio.sleep(MIN_PAUSE_SECONDS)
 
     async def _keep(self, content: bytes | None) -> None:
         if content is None:

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 SCHEMA = 1
-MOST_OVERRIDES = 500
-MOST_BYTES = 2**20
+MAX_OVERRIDES = 500
+MAX_BYTES = 2**20
 
 
 class _File(msgspec.Struct, frozen=True):
@@ -94,7 +94,7 @@ def _read(path: Path, broker_id: int) -> tuple[Override, ...]:
     """Read a store. Raises ConfigurationError for anything but a whole store or no store."""
     if not os.path.lexists(path):
         return ()
-    content = read_bytes(path, most_bytes=2 * MOST_BYTES)
+    content = read_bytes(path, most_bytes=2 * MAX_BYTES)
     try:
         found = _FILE.decode(content)
         if found.schema != SCHEMA:
@@ -111,14 +111,14 @@ def _read(path: Path, broker_id: int) -> tuple[Override, ...]:
 
 def _write(path: Path, overrides: tuple[Override, ...]) -> None:
     """Replace the store. Raises OSError; ConfigurationError if there are too many."""
-    if len(overrides) > MOST_OVERRIDES:
+    if len(overrides) > MAX_OVERRIDES:
         raise ConfigurationError(
-            f"{path}: expected at most {MOST_OVERRIDES} overrides, found {len(overrides)}: undo some"
+            f"{path}: expected at most {MAX_OVERRIDES} overrides, found {len(overrides)}: undo some"
         )
     body = msgspec.json.encode(overrides)
     content = msgspec.json.encode(_File(SCHEMA, hashlib.sha256(body).hexdigest(), msgspec.Raw(body))) + b"\n"
-    if len(content) > MOST_BYTES:
-        raise ConfigurationError(f"{path}: expected at most {MOST_BYTES} bytes of overrides, found {len(content)}")
+    if len(content) > MAX_BYTES:
+        raise ConfigurationError(f"{path}: expected at most {MAX_BYTES} bytes of overrides, found {len(content)}")
     fresh = path.with_name(f"{path.name}.new")
     descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     with os.fdopen(descriptor, "wb") as stream:

@@ -32,13 +32,13 @@ if TYPE_CHECKING:
     from ..quotas.sections import QuotaFile
 
 
-MOST_BYTES = 4 * 2**20
+MAX_BYTES = 4 * 2**20
 """The longest quotas.toml that is read: lists of 300 000 partitions, which take a thread some seconds to parse."""
 NOTHING_EXPECTED = "expected TOML, found nothing (a comment is enough to lift every quota)"
 SCHEMA = 1
 _ESCAPED = 2
 """The most that JSON lengthens the text: a newline or a quote takes two bytes. Longer content is not kept."""
-_MOST_STATE_BYTES = _ESCAPED * MOST_BYTES + 4096
+_MAX_STATE_BYTES = _ESCAPED * MAX_BYTES + 4096
 _WHAT_IT_IS = "The last good quotas of a throttle sidecar, for its next start. Not quotas.toml: edit that."
 
 
@@ -104,8 +104,8 @@ def keep_last_good(path: Path, content: bytes, now: float, starts: Mapping[str, 
         starts=dict(starts),
     )
     written = msgspec.json.format(msgspec.json.encode(state), indent=1) + b"\n"
-    if len(written) > _MOST_STATE_BYTES:
-        raise ConfigurationError(f"{path}: expected at most {_MOST_STATE_BYTES} bytes to keep, found {len(written)}")
+    if len(written) > _MAX_STATE_BYTES:
+        raise ConfigurationError(f"{path}: expected at most {_MAX_STATE_BYTES} bytes to keep, found {len(written)}")
     with _being_written(path) as (descriptor, name):
         os.ftruncate(descriptor, 0)
         at = 0
@@ -130,7 +130,7 @@ def _read(path: Path) -> _State | None:
     """Return what is kept, if it is complete."""
     if not os.path.lexists(path):
         return None
-    content = read_bytes(path, most_bytes=_MOST_STATE_BYTES)
+    content = read_bytes(path, most_bytes=_MAX_STATE_BYTES)
     try:
         state = _STATE.decode(content)
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
@@ -172,7 +172,7 @@ class WrittenQuotas(NamedTuple):
 
 def read_quotas_file(path: Path) -> WrittenQuotas:
     """Read quotas.toml. Raises ConfigurationError if the file is missing, unreadable or wrong."""
-    content = read_bytes(path, most_bytes=MOST_BYTES)
+    content = read_bytes(path, most_bytes=MAX_BYTES)
     if not content.strip():
         # An editor has truncated the file and not written it yet. Read as quotas, it would lift every quota.
         raise ConfigurationError(f"{path}: {NOTHING_EXPECTED}")

@@ -40,7 +40,7 @@ _MAX_SLEEP_SECONDS = 30.0
 """An `until` is of the wall clock, which may be set while the task sleeps, so it wakes at least this often."""
 SHORT_BYTES = 16 * 1024
 """The size up to which a file's quotas are worked out at once: in a millisecond."""
-MOST_CHANGES_SHOWN = 20
+MAX_CHANGES_SHOWN = 20
 """The most changes of one override that pages show."""
 READ_SECONDS = 60.0
 """The longest time for the file's disk and the parser: the longest file is some seconds of work."""
@@ -188,7 +188,7 @@ class QuotaWatch:
         for override in self.overrides:
             if override.is_active(now):
                 found = (
-                    (each, self.layer_values(each.place, each.key)) for each in override.changes[:MOST_CHANGES_SHOWN]
+                    (each, self.layer_values(each.place, each.key)) for each in override.changes[:MAX_CHANGES_SHOWN]
                 )
                 own = f"override {override.id}:"
                 yield (

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from ..roles import Role
 from .finer_rates import TOPIC
-from .rate_source import LEAST_RATE
+from .rate_source import MIN_RATE
 from .rules import METADATA_TOPIC, RoleQuota, effective
 from .units import format_rate
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def about_tiny_rate(bytes_per_second: float) -> str:
-    """Return what to say of a rate above 0 and below `LEAST_RATE`."""
+    """Return what to say of a rate above 0 and below `MIN_RATE`."""
     return (
         f"the rate is {format_rate(bytes_per_second)}, less than the 64 KiB of one portion: catch-up almost stops. "
         "Was a unit forgotten? (50MiB/s; an integer is bytes per second)"
@@ -67,7 +67,7 @@ def _about_listener(quotas: Quotas, roles: Collection[Role]) -> Iterator[str]:
 
 
 def _if_tiny(whose: str, bytes_per_second: float) -> Iterator[str]:
-    if 0 < bytes_per_second < LEAST_RATE:
+    if 0 < bytes_per_second < MIN_RATE:
         yield f"{whose}: {about_tiny_rate(bytes_per_second)}"
 
 

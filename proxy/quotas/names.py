@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 _WILDCARDS = re.compile(r"\[[^\]]*\]|[*?]")
 _WILDCARD = re.compile(r"[?\[]")
 _TRANSLATED = re.compile(r"\(\?s:(.*)\)\\[zZ]", re.DOTALL)
-_MOST_CACHED = 4096
+_MAX_CACHED = 4096
 TOPIC_OR_GLOB = re.compile(r"[A-Za-z0-9._*?\[\]!-]{1,249}", re.ASCII)
 GLOB_WILDCARD = re.compile(r"[*?\[]")
 DEFAULT = "default"
 """Names each other broker, user or client id."""
-MOST_BROKER_ID = 2**31 - 1
+MAX_BROKER_ID = 2**31 - 1
 _BROKER = re.compile(r"0|[1-9][0-9]{0,9}", re.ASCII)
 PLAIN_TEXT = re.compile(r"[^\x00-\x1f\x7f\"\\]{1,249}")
 """The pattern of broker.rack, client.id and a user, which may be any text but quotes, backslashes and control
@@ -107,7 +107,7 @@ class Glob:
         return last.is_at(name, end)
 
 
-@lru_cache(maxsize=_MOST_CACHED)
+@lru_cache(maxsize=_MAX_CACHED)
 def glob_of(text: str) -> Glob:
     """Return the glob of a text, from a cache: quotas are worked out anew more often than globs are written."""
     return Glob(text)
@@ -164,7 +164,7 @@ def flattened(
 
 def is_broker_id(text: str) -> bool:
     """Return True if it is an int32 of at least 0, as node.id is, written without a sign or a zero before it."""
-    return _BROKER.fullmatch(text) is not None and int(text) <= MOST_BROKER_ID
+    return _BROKER.fullmatch(text) is not None and int(text) <= MAX_BROKER_ID
 
 
 def quoted(name: str) -> str:

@@ -44,13 +44,13 @@ BROKER, MODE, LISTENER = "broker", "mode", "listener"
 _CLIENT_KEYS = {**CLIENT_KEYS, CATCH_UP_ONLY: ClientTraffic.CONSUMER}
 """The keys of clients, each with the traffic whose section says it."""
 _NAMED = ("peers", "racks", "topics")
-MOST_CHANGES = 10_000
-MOST_LABEL_CHARACTERS, MOST_TEXT_CHARACTERS = 100, 500
+MAX_CHANGES = 10_000
+MAX_LABEL_CHARACTERS, MAX_TEXT_CHARACTERS = 100, 500
 _ID = re.compile(r"[0-9a-f]{4,16}")
 _LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@/+-]*")
 Overrides = tuple["Override", ...]
 DEFAULT_LAYER = DEFAULT
-MOST_CHARACTERS = 200
+MAX_CHARACTERS = 200
 
 
 class PlacedValue(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -109,13 +109,13 @@ def _problems(override: Override) -> Iterable[str]:
     if not _ID.fullmatch(override.id):
         yield f"id: expected 4 to 16 hexadecimal digits, found {shown(override.id)}"
     label = override.label
-    if label is not None and (len(label) > MOST_LABEL_CHARACTERS or not _LABEL.fullmatch(label)):
-        yield (f"label: expected at most {MOST_LABEL_CHARACTERS} letters, digits and ._:@/+-, found {shown(label)}")
+    if label is not None and (len(label) > MAX_LABEL_CHARACTERS or not _LABEL.fullmatch(label)):
+        yield (f"label: expected at most {MAX_LABEL_CHARACTERS} letters, digits and ._:@/+-, found {shown(label)}")
     for name, text in (("by", override.by), ("reason", override.reason)):
-        if text is not None and (len(text) > MOST_TEXT_CHARACTERS or not text.isprintable()):
-            yield f"{name}: expected one line of at most {MOST_TEXT_CHARACTERS} characters, found {shown(text)}"
-    if not 0 < len(override.changes) <= MOST_CHANGES:
-        yield f"changes: expected 1 to {MOST_CHANGES}, found {len(override.changes)}"
+        if text is not None and (len(text) > MAX_TEXT_CHARACTERS or not text.isprintable()):
+            yield f"{name}: expected one line of at most {MAX_TEXT_CHARACTERS} characters, found {shown(text)}"
+    if not 0 < len(override.changes) <= MAX_CHANGES:
+        yield f"changes: expected 1 to {MAX_CHANGES}, found {len(override.changes)}"
     for name, moment in (("since", override.since), ("until", override.until)):
         if moment is not None and moment.tzinfo is None:
             yield f"{name}: expected a time with an offset, like 2026-12-01T06:00:00Z, found {moment.isoformat()}"
@@ -308,7 +308,7 @@ def _in_words(section: Section, key: str, broker_id: int) -> str:
         return format_rate(rate) if isinstance(rate, int | float) else str(rate)
     if key in REPLICAS_KEYS:
         listed = str(section.replicas[REPLICAS_KEYS[key]].partitions_on(broker_id)) or "none"
-        return listed if len(listed) <= MOST_CHARACTERS else f"{listed[:MOST_CHARACTERS]}…"
+        return listed if len(listed) <= MAX_CHARACTERS else f"{listed[:MAX_CHARACTERS]}…"
     if key in CLIENT_KEYS:
         return format_rate(section.client_rates[CLIENT_KEYS[key]])
     if section.listener_rate is not None:

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
     from protocol.metadata import ReplicaCount
 
-MOST_ENTRIES = 16
-MOST_REPLICAS = 100
+MAX_ENTRIES = 16
+MAX_REPLICAS = 100
 TOPIC_PREFIX = "topic:"
 MIN_INSYNC_REPLICAS = "min.insync.replicas"
 REPLICATION_FACTOR = "default.replication.factor"
@@ -127,8 +127,8 @@ def parse_priorities(table: object, refuse: Callable[[str, str], None]) -> Prior
 
 def _order(value: object) -> tuple[Need | str, ...]:
     expected = f'a list of {", ".join(Need)} and "{TOPIC_PREFIX}NAME", the first first'
-    if not isinstance(value, list) or len(value) > MOST_ENTRIES:
-        raise InvalidValueError(f"expected {expected}, {MOST_ENTRIES} at most, found {shown(value)}")
+    if not isinstance(value, list) or len(value) > MAX_ENTRIES:
+        raise InvalidValueError(f"expected {expected}, {MAX_ENTRIES} at most, found {shown(value)}")
     found = tuple(_entry(item, expected) for item in value)
     twice = next((each for place, each in enumerate(found) if each in found[:place]), None)
     if twice is not None:
@@ -148,8 +148,8 @@ def _entry(item: object, expected: str) -> Need | str:
 
 
 def _count(value: object) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MOST_REPLICAS:
-        raise InvalidValueError(f"expected a number of replicas from 1 to {MOST_REPLICAS}, found {shown(value)}")
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MAX_REPLICAS:
+        raise InvalidValueError(f"expected a number of replicas from 1 to {MAX_REPLICAS}, found {shown(value)}")
     return value
 
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 
-LEAST_RATE = 64.0 * 1024
+MIN_RATE = 64.0 * 1024
 """Bytes per second. No less than 64 KiB is asked for at a time, so a lower rate holds on average alone, and is usually
 one whose unit was forgotten: kafka-configs takes bytes per second, and so does an integer in quotas.toml."""
 _DAY = timedelta(days=1)
@@ -75,7 +75,7 @@ class RateSource:
     rate that the deadline needs is the floor of the rate that `auto` chooses."""
 
     most: float
-    least: float = LEAST_RATE
+    least: float = MIN_RATE
     deadline: Deadline | None = None
     auto: bool = False
     """True for a rate that is raised while nothing hurts, and lowered when something does."""
@@ -150,7 +150,7 @@ def _source(table: Mapping[str, Any], path: str) -> RateSource:
     least = _bound(table, "min")
     if least is None and "auto" in table:
         raise InvalidValueError('min: missing; expected what the rate never goes below, like "10MiB/s"')
-    least = min(LEAST_RATE, most) if least is None else least
+    least = min(MIN_RATE, most) if least is None else least
     if least > most:
         raise InvalidValueError(f"min: expected no more than max, found {shown(table['min'])}")
     return RateSource(most, least, deadline, "auto" in table, path)

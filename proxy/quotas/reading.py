@@ -36,19 +36,19 @@ if TYPE_CHECKING:
     from collections.abc import Collection
     from datetime import datetime
 
-MOST_PROBLEMS = 100
+MAX_PROBLEMS = 100
 """The most problems told of one file. 200 000 of them made a message of 15 MB, and it took 14 s to work out a
 suggestion for each."""
-MOST_PATH_CHARACTERS, MOST_REASON_CHARACTERS = 500, 1500
+MAX_PATH_CHARACTERS, MAX_REASON_CHARACTERS = 500, 1500
 """The most characters shown of a problem's key path and of its reason. The longest valid path is that of a topic, some
 300 characters. Without a limit an endless key would stand in each of a hundred problems: a quotas.toml
 of 202 KB made a message of 20 MB."""
-MOST_GLOBS = 500
+MAX_GLOBS = 500
 """The most globs of a file: every topic name that is met may have to be compared with each of them."""
-MOST_RATES = 100
+MAX_RATES = 100
 """The most topics and globs, the most peers, and the most racks that may have a rate of their own in one layer: a fetch
 of replicas that are behind looks at the budget of each of its topics."""
-MOST_CLIENTS = 500
+MAX_CLIENTS = 500
 """The most sections of users and client ids of one layer: every client that is met may have to be compared with each of
 them."""
 _LAYER_KEYS = ("brokers", "peers", "racks", "topics", CLIENTS, USERS, "listener", "mode")
@@ -101,7 +101,7 @@ class _Reader:
         try:
             return self._read(document, content)
         except _TooManyProblemsError:
-            self._problems.append(f"{self._source}: there may be more problems; these are the first {MOST_PROBLEMS}")
+            self._problems.append(f"{self._source}: there may be more problems; these are the first {MAX_PROBLEMS}")
             raise ConfigurationError(self._problems) from None
 
     def layer(self, document: Toml, source: str, override: str, until: datetime | None, since: datetime) -> Layer:
@@ -122,13 +122,13 @@ class _Reader:
         return QuotaFile(base, hash_of(content), priorities)
 
     def _refuse(self, path: str, reason: str) -> None:
-        place, told = beginning(path, MOST_PATH_CHARACTERS), beginning(reason, MOST_REASON_CHARACTERS)
+        place, told = beginning(path, MAX_PATH_CHARACTERS), beginning(reason, MAX_REASON_CHARACTERS)
         # A good file is not looked over for its lines.
         self._lines = self._lines or KeyLines(self._content.decode())
         line = self._lines.of(path)
         told += "" if line is None else f" (line {line})"
         self._problems.append(f"{self._source}: {place}: {told}" if self._source else f"{place}: {told}")
-        if len(self._problems) >= MOST_PROBLEMS:
+        if len(self._problems) >= MAX_PROBLEMS:
             raise _TooManyProblemsError
 
     def _table(self, parent: Toml, key: str, path: str) -> Toml:
@@ -160,8 +160,8 @@ class _Reader:
         self._topics(self._table(table, "topics", f"{prefix}topics"), found)
         self._clients(self._table(table, CLIENTS, f"{prefix}{CLIENTS}"), f"{prefix}{CLIENTS}", found)
         self._users(self._table(table, USERS, f"{prefix}{USERS}"), found)
-        if len(found.clients) > MOST_CLIENTS:
-            expected = f"expected at most {MOST_CLIENTS} sections of clients and users, found {len(found.clients)}"
+        if len(found.clients) > MAX_CLIENTS:
+            expected = f"expected at most {MAX_CLIENTS} sections of clients and users, found {len(found.clients)}"
             self._refuse(f"{prefix}{CLIENTS}", expected)
         mode = listener = None
         if "mode" in table:
@@ -233,8 +233,8 @@ class _Reader:
 
     def _bound_rates(self, path: str, sections: Collection[Section]) -> None:
         with_rates = sum(1 for section in sections if section.rates)
-        if with_rates > MOST_RATES:
-            self._refuse(path, f"expected at most {MOST_RATES} with a rate, found {with_rates}")
+        if with_rates > MAX_RATES:
+            self._refuse(path, f"expected at most {MAX_RATES} with a rate, found {with_rates}")
 
     def _topics(self, table: Toml, found: _Found) -> None:
         for name in table:
@@ -243,8 +243,8 @@ class _Reader:
                 self._refuse(path, "expected a topic name or glob (letters, digits, . _ - and * ? [ ])")
             section = self._section(path, self._table(table, name, path), found, Of.TOPIC)
             (found.globs if GLOB_WILDCARD.search(name) else found.topics)[name] = section
-        if len(found.globs) > MOST_GLOBS:
-            expected = f"expected at most {MOST_GLOBS} globs, found {len(found.globs)}"
+        if len(found.globs) > MAX_GLOBS:
+            expected = f"expected at most {MAX_GLOBS} globs, found {len(found.globs)}"
             self._refuse(f"{found.prefix}topics", f"{expected} (a list of exact names may be as long as it likes)")
         self._bound_rates(f"{found.prefix}topics", [*found.topics.values(), *found.globs.values()])
 

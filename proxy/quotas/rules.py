@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 MAX_TOPIC_BYTES = 249
 """The longest name of a topic (org.apache.kafka.common.internals.Topic); a longer name in a request is made up."""
-MOST_RESOLVED = 20_000
+MAX_RESOLVED = 20_000
 """The most topics whose listed partitions are remembered; those of more topics are worked out each time."""
 METADATA_TOPIC = "__cluster_metadata"
 """The KRaft metadata log: throttling it would stop the controller, not a catch-up."""
@@ -90,7 +90,7 @@ class RoleQuota:
         topic. Memory is bounded, whatever names a peer makes up."""
         partitions = self._resolved.get(topic)
         if partitions is None:
-            if len(self._resolved) >= MOST_RESOLVED:
+            if len(self._resolved) >= MAX_RESOLVED:
                 self._resolved.clear()
             partitions = self.partitions_of(topic)
             if len(topic) <= MAX_TOPIC_BYTES:
@@ -303,7 +303,7 @@ def _by_topic(
     return topics, globs
 
 
-MOST_MOMENTS = 100
+MAX_MOMENTS = 100
 """The most moments at which something could change that are looked at."""
 
 
@@ -314,7 +314,7 @@ class Change(NamedTuple):
 
 
 def changes_ahead(
-    quota_file: QuotaFile, broker_id: int, now: datetime, *, moments: int = MOST_MOMENTS
+    quota_file: QuotaFile, broker_id: int, now: datetime, *, moments: int = MAX_MOMENTS
 ) -> Iterator[Change]:
     """Yield the changes ahead, in order of time, worked out as they are asked for."""
     before = effective(quota_file, broker_id, now)

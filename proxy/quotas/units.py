@@ -40,7 +40,7 @@ _UNITS = {
 _BIT_MULTIPLES = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 _QUANTITY = re.compile(r"([0-9]{1,20}(?:\.[0-9]{1,20})?) *([A-Za-z]*)(/s)?", re.ASCII)
 _BITS = re.compile(r"([kKMGTmgt]?)i?(?:b|[bB]its?|bps)", re.ASCII)
-_MOST_SHOWN = 200
+_MAX_SHOWN = 200
 """The most characters of a value that a message quotes: a list of 100 000 partitions would be a megabyte."""
 _EXPECTED_RATE = 'bytes per second as an integer or text like "50MiB/s", or "unlimited"'
 _EXPECTED_SIZE = 'bytes as an integer or text like "8MiB"'
@@ -55,11 +55,11 @@ LONGEST = timedelta(days=366)
 def shown(value: object) -> str:
     """Return how a value found in a file is quoted in a message: text in double quotes, true and false as TOML has
     them."""
-    if isinstance(value, str) and len(value) > _MOST_SHOWN:
-        return f"{json.dumps(value[:_MOST_SHOWN], ensure_ascii=False)} and {len(value) - _MOST_SHOWN} more characters"
+    if isinstance(value, str) and len(value) > _MAX_SHOWN:
+        return f"{json.dumps(value[:_MAX_SHOWN], ensure_ascii=False)} and {len(value) - _MAX_SHOWN} more characters"
     if isinstance(value, str | bool):
         return json.dumps(value, ensure_ascii=False)
-    if isinstance(value, int) and value.bit_length() > _MOST_SHOWN:
+    if isinstance(value, int) and value.bit_length() > _MAX_SHOWN:
         return f"a number of {value.bit_length()} bits"
     if isinstance(value, dict):
         return "a table"

@@ -53,7 +53,7 @@ RAISE = 1 - SPARE
 RAISE_GROWTH = 1.5
 """The factor by which each raise is larger than the one before: a rate that was lowered because a machine stood still
 has doubled again in six looks."""
-LEAST_REACHED = 0.5
+MIN_REACHED = 0.5
 """A share of the rate. Where the rate is lowered from what went through, at least so much counts as having gone
 through. A broker that stood still for most of a second let next to nothing through, which says nothing of the rate."""
 _SLACK_SECONDS = 0.5
@@ -107,7 +107,7 @@ class AutoRate:
             used = held
         else:
             self._beside = beside
-        reached = min(max(used, LEAST_REACHED * held), held)
+        reached = min(max(used, MIN_REACHED * held), held)
         found = self._choose(source, readings, held, reached, now)
         return found._replace(bytes_per_second=min(max(found.bytes_per_second, source.least), source.most))
 

@@ -16,7 +16,7 @@ import enum
 from datetime import timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
-from ..quotas.rate_source import LEAST_RATE
+from ..quotas.rate_source import MIN_RATE
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 
 SPARE_SHARE = 0.04
 """The share that is kept in reserve, of the time between the beginning of a catch-up and its deadline."""
-LEAST_SPARE_SECONDS = 1.0
+MIN_SPARE_SECONDS = 1.0
 """The least reserve. After the last byte, the controller takes a third of a second or more to call a move done
 (measured)."""
-MOST_SPARE_SECONDS = 120.0
+MAX_SPARE_SECONDS = 120.0
 ADDED_SHARE = 1.06
 """The factor by which the bytes that producers add are multiplied. A quota may bring only 0.95 of its rate, and would
 then never reach the end of a log that grows, however little is left of it."""
@@ -108,10 +108,10 @@ class DeadlineRate:
         self._known_at = now
         added = observed.growth_bytes_per_second + observed.in_sync_bytes_per_second
         spare = SPARE_SHARE * (now - began_at + left)
-        spare = min(max(spare, LEAST_SPARE_SECONDS), MOST_SPARE_SECONDS)
+        spare = min(max(spare, MIN_SPARE_SECONDS), MAX_SPARE_SECONDS)
         seconds = max(left - spare, left / 2, 1.0)
         lag_rate = observed.lag_bytes / seconds
-        wanted = lag_rate + ADDED_SHARE * added + (LEAST_RATE if seconds < TAIL_SECONDS else 0.0)
+        wanted = lag_rate + ADDED_SHARE * added + (MIN_RATE if seconds < TAIL_SECONDS else 0.0)
         least = observed.lag_bytes / max(left, 0.1) + added
         self._judge(least / source.most, now, is_over=left <= 0 and observed.lag_bytes > 0)
         return Need(Standing.LATE if self._is_late else Standing.IN_TIME, moment, wanted, left)

@@ -22,7 +22,7 @@ from .direction import Replace
 from .in_flight import LONG_FRAME_BYTES, Undecoded
 from .response_edits import Additions, ResponseBuffer
 from .response_walk import FIXED_HEAD_BYTES, TOPICS_END, FrameWalk, PartialEntry, form_of, says
-from .transfer import LEAST_SPLICED_BYTES, Need
+from .transfer import MIN_SPLICED_BYTES, Need
 
 if TYPE_CHECKING:
     import mmap
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from .response_edits import Edit
     from .transfer import Window
 
-MOST_COUNT_BYTES = 4
+MAX_COUNT_BYTES = 4
 """How many bytes the number of topics may take after its first one: in flexible versions it is a varint."""
 
 
@@ -90,7 +90,7 @@ class DecidedResponseReader:
         form = self._form = form_of(pending.version)
         least = form.least_bytes
         if window.end - window.start < total and total >= least:
-            wanted = min(least + MOST_COUNT_BYTES, total)
+            wanted = min(least + MAX_COUNT_BYTES, total)
             if window.size < wanted:
                 return self._as_it_comes() if window.ended else Need(wanted, total - window.size)
         if total < least or (form.is_flexible and window.buffer[window.start + FIXED_HEAD_BYTES] != 0):
@@ -181,7 +181,7 @@ class DecidedResponseReader:
         if last is not None and last == (version, window.buffer[start + FIXED_HEAD_BYTES : end], pending.teaches()):
             self._last_empty, topics_end = last, end  # what has no session has nothing behind its topics
         elif self._total > LONG_FRAME_BYTES:
-            return None  # it is read and goes on in pieces of some `MOST_ROWS` partitions
+            return None  # it is read and goes on in pieces of some `MAX_ROWS` partitions
         else:
             form = self._form
             try:
@@ -222,7 +222,7 @@ class DecidedResponseReader:
         self._passed += seen
         if self._buffer.active:
             return self._buffer.keep_piece(window, walk, (passed, passed + seen), rows)
-        self._to_splice = unseen - seen if unseen - seen >= LEAST_SPLICED_BYTES else 0
+        self._to_splice = unseen - seen if unseen - seen >= MIN_SPLICED_BYTES else 0
         changes = [additions.edit_head(window)] if additions.owed and not passed else []
         changes += additions.due(walk, passed + seen)
         return _edited(window, (passed, passed + seen), changes) if changes else seen

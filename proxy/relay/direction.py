@@ -57,7 +57,7 @@ class Replace(NamedTuple):
 Step: TypeAlias = int | Replace | Need | Wait
 
 ANYTHING = Need(1, left=1)
-MOST_FRAMES = 64
+MAX_FRAMES = 64
 """The most whole frames that a reader passes on in one step, which takes some 0.1 ms: the clock is looked at after
 each step, and a turn lasts 0.3 ms."""
 

@@ -6,7 +6,7 @@
                     └─▶ it is to be answered here, in its turn: `answered` once that is done
 
 A Fetch of many partitions is decided in slices (`throttle.work_in_steps`), between which other connections have their
-turns. At most `in_flight.MOST_IN_SLICES` such requests of all connections are in work at once; the others wait for
+turns. At most `in_flight.MAX_IN_SLICES` such requests of all connections are in work at once; the others wait for
 their turn. A decision in slices never overlaps with an answer of the same connection: both change what is known of its
 replicas.
 

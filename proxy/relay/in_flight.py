@@ -35,17 +35,17 @@ LONG_FRAME_BYTES = 4096
 whole turn."""
 UNLIMITED = 2**63
 """The value of `Buffers.most` without a limit, in bytes."""
-MOST_KEPT_BYTES = 4 * 2**20
+MAX_KEPT_BYTES = 4 * 2**20
 """The most bytes of requests that all connections keep, to compare the next request with. Only the frames count; what
 was parsed from a frame is kept beside it and takes ten times as much. This is enough for 250 connections that ask for
 1000 partitions each."""
-MOST_IN_SLICES = 8
+MAX_IN_SLICES = 8
 """The most long Fetches that are decided at the same time. Eight of 25 000 partitions each take 60 MiB; without a limit
 500 of them would take 4 GiB, and the last one would be decided no sooner."""
-MOST_IN_FLIGHT = 1000
+MAX_IN_FLIGHT = 1000
 """The most requests of one connection that may be waiting for their answers. A broker deals with the requests of a
 connection one after the other, so more of them would only wait there. Each costs about 250 bytes here."""
-MOST_DECIDED_IN_FLIGHT = 16
+MAX_DECIDED_IN_FLIGHT = 16
 """The most fetches that one connection may have in flight whose answers are to be learnt from or edited. A replica
 fetcher has one (KIP-227's sessions allow no more). Each takes up to some megabytes for its grants and for the entries
 that are to be added to its answer."""
@@ -92,7 +92,7 @@ class Buffers:
     of its own (`limits`), but a thousand peers that send half a frame and then nothing would still hold half a
     gigabyte. A frame for which there is no room passes as it comes, or ends its connection where it must not pass.
 
-    Invariant: `held` is never above `most`, nor is `kept` above MOST_KEPT_BYTES.
+    Invariant: `held` is never above `most`, nor is `kept` above MAX_KEPT_BYTES.
     """
 
     most: int = UNLIMITED
@@ -110,13 +110,13 @@ class Buffers:
     @property
     def has_room_for_slices(self) -> bool:
         """True if another long Fetch may be begun. A connection that must wait asks again in its next turn."""
-        return self.in_slices < MOST_IN_SLICES
+        return self.in_slices < MAX_IN_SLICES
 
     def keep(self, size: int, *, instead_of: int = 0) -> bool:
         """Return whether a frame of `size` bytes may be kept with what was read from it. One of `instead_of` bytes is
         kept no longer."""
         self.kept -= instead_of
-        if self.is_memory_short or self.kept + size > MOST_KEPT_BYTES:
+        if self.is_memory_short or self.kept + size > MAX_KEPT_BYTES:
             return False
         self.kept += size
         return True
@@ -255,8 +255,8 @@ class InFlightRequests:
         """How many more requests may be in flight; 0: nothing is read from the follower until answers have come."""
         return (
             0
-            if self.service is HANDING or len(self._fetches) >= MOST_DECIDED_IN_FLIGHT
-            else MOST_IN_FLIGHT - len(self.correlator.pending)
+            if self.service is HANDING or len(self._fetches) >= MAX_DECIDED_IN_FLIGHT
+            else MAX_IN_FLIGHT - len(self.correlator.pending)
         )
 
     @property
@@ -268,12 +268,12 @@ class InFlightRequests:
         if self.clients is not None and self.clients.awaits_fetch:
             return False
         return self.opaque is not None or (
-            self.correlator.in_flight <= MOST_IN_FLIGHT // 2 and len(self._fetches) <= MOST_DECIDED_IN_FLIGHT // 2
+            self.correlator.in_flight <= MAX_IN_FLIGHT // 2 and len(self._fetches) <= MAX_DECIDED_IN_FLIGHT // 2
         )
 
     def waits_for_room(self) -> None:
         """Count a pause: nothing is read from the follower until answers have come."""
-        full = Full.FETCHES if len(self._fetches) >= MOST_DECIDED_IN_FLIGHT else Full.REQUESTS
+        full = Full.FETCHES if len(self._fetches) >= MAX_DECIDED_IN_FLIGHT else Full.REQUESTS
         self.statistics.in_flight_pauses[full.value] += 1
 
     def decided(self) -> None:

@@ -43,7 +43,7 @@ LITTLE_SECONDS = 0.0002
 """The sockets that are ready together are served in one round. Once a round has taken as long as a turn, a connection
 is still served at once if it used no more than this above its free share, and for no longer than this. All others wait
 in line."""
-MOST_SECONDS = 0.05
+MAX_SECONDS = 0.05
 """The most that is remembered of what a connection used. Without a limit, a connection that had the core alone for a
 minute would wait in line for the next ten minutes."""
 FREE_SHARE = 0.1
@@ -82,7 +82,7 @@ class CpuAccount:
     __slots__ = ("_ended", "_used")
 
     def __init__(self, now: float) -> None:
-        self._used = MOST_SECONDS
+        self._used = MAX_SECONDS
         """Seconds used above the free share when the last turn ended: a leaky bucket, full for a new connection."""
         self._ended = now
 
@@ -90,7 +90,7 @@ class CpuAccount:
         """Count a turn from `began` to `ended`, in which the connection had a core for `seconds`."""
         left = self._used - (began - self._ended) * FREE_SHARE
         used = left + seconds if left > 0.0 else seconds
-        self._used = used if used < MOST_SECONDS else MOST_SECONDS
+        self._used = used if used < MAX_SECONDS else MAX_SECONDS
         self._ended = ended
 
     @property

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from protocol.errors import ProtocolError
 from protocol.fetch.request import (
     LAST_VERSION_WITH_REPLICA_ID,
-    LEAST_BODY_BYTES,
+    MIN_BODY_BYTES,
     find_replica_id,
     peek_replica_id,
     peek_session,
@@ -32,7 +32,7 @@ from protocol.wire.headers import RequestHead, peek_request
 
 from ..throttle.decision import Answer
 from ..throttle.work_in_steps import run_through
-from .direction import MOST_FRAMES, rest
+from .direction import MAX_FRAMES, rest
 from .fetch_handling import FetchHandler
 from .in_flight import LONG_FRAME_BYTES, MAX_FRAME_BYTES, NO_REQUEST, Undecoded
 from .transfer import BETWEEN_FRAMES, Need
@@ -58,7 +58,7 @@ TLS_HANDSHAKE = b"\x16\x03"
 PEEKED_BYTES = 32
 """How much of a body is waited for before it is decided whether to read all of it: as far as the replica id and the
 fetch session, in versions that have both at the beginning."""
-LEAST_HEADER_BYTES = 64
+MIN_HEADER_BYTES = 64
 """How much of a frame is waited for while its header is not whole, then twice as much each time: the header is not
 parsed anew at every byte that comes."""
 BEGINNING = struct.Struct(">ihh")
@@ -287,7 +287,7 @@ def passable_requests(window: Window, exchange: InFlightRequests, room: int) -> 
     buffer, at, end = window.buffer, window.start, window.end
     if exchange.correlator.state is not KAFKA:
         return 0
-    room = min(room, MOST_FRAMES)
+    room = min(room, MAX_FRAMES)
     while at < end and room > 0 and (whole := whole_request(buffer, at, end)) is not None:
         after, api_key, version, correlation_id, body_at = whole
         if not 0 <= version <= MAX_PLAUSIBLE_VERSION:
@@ -304,7 +304,7 @@ def passable_requests(window: Window, exchange: InFlightRequests, room: int) -> 
 
 def _passes_unseen(exchange: InFlightRequests, version: int, buffer: Bytes, body: tuple[int, int]) -> bool:
     at, end = body
-    if version not in SUPPORTED_FETCH_VERSIONS or end - at < LEAST_BODY_BYTES:
+    if version not in SUPPORTED_FETCH_VERSIONS or end - at < MIN_BODY_BYTES:
         return False
     if version >= FIRST_FLEXIBLE_VERSION:
         if buffer[at] != 0:  # tagged fields in the header
@@ -346,7 +346,7 @@ def _size(window: Window, correlator: Correlator[Any]) -> int:
 def _read_on(window: Window, total: int) -> Need:
     """Wait for more of the frame, up to the window's present size: tagged fields of a header may claim any length,
     which is no reason to allocate memory for it."""
-    least = BEGINNING.size if window.size < BEGINNING.size else max(2 * window.size, LEAST_HEADER_BYTES)
+    least = BEGINNING.size if window.size < BEGINNING.size else max(2 * window.size, MIN_HEADER_BYTES)
     least = min(least, total, window.capacity)
     return Need(least, total - window.size)
 

@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 CORRELATION_ID_BYTES = 4
 FIXED_HEAD_BYTES = LENGTH_PREFIX_BYTES + CORRELATION_ID_BYTES
 """The part of a response that is the same in every version: its length and its correlation id."""
-LEAST_STEP_BYTES, MOST_STEP_BYTES = 8 * 1024, 128 * 1024
+MIN_STEP_BYTES, MAX_STEP_BYTES = 8 * 1024, 128 * 1024
 """How many bytes the walker may look at before its rows are counted. The least holds some 400 entries without records.
 Where a step finds few rows the next one is twice as long, since each step costs as much as three entries."""
 FEW_ROWS = 32
 """A step that finds fewer rows doubles the next one."""
-MOST_ROWS = 256
+MAX_ROWS = 256
 """The most rows of one walk, which take half a millisecond to walk and learn from; then it may be another connection's
 turn."""
 TOPICS_END = "responses_end"
@@ -96,9 +96,9 @@ class FrameWalk:
         self._total = LENGTH_PREFIX_BYTES + size
         self._at = LENGTH_PREFIX_BYTES + header_bytes(version)
         self._finished = False
-        self._step_bytes = LEAST_STEP_BYTES
+        self._step_bytes = MIN_STEP_BYTES
         self.has_more = False
-        """True if the last step stopped at `MOST_ROWS` although the window holds more."""
+        """True if the last step stopped at `MAX_ROWS` although the window holds more."""
         self.head: Head = {}
         self.topics_end: int | None = None
         """The offset in the frame after the last topic, once it is known."""
@@ -114,7 +114,7 @@ class FrameWalk:
     def step(self, passed: int) -> list[ResponseEntry]:
         """Walk what is in the window, whose first byte is the frame's byte `passed`; return the new rows.
 
-        With `MOST_ROWS` of them or so it stops, and `has_more` says so. Positions in a row are the buffer's, valid
+        With `MAX_ROWS` of them or so it stops, and `has_more` says so. Positions in a row are the buffer's, valid
         until the window changes. Raises ProtocolError.
         """
         rows, send, step_bytes = self._rows, self._steps.send, self._step_bytes
@@ -122,7 +122,7 @@ class FrameWalk:
         origin = self._window.start - passed
         end = min(self._window.end, origin + self._total)
         until = at = origin + self._at
-        while not self._finished and len(rows) < MOST_ROWS and until < end and at < end:
+        while not self._finished and len(rows) < MAX_ROWS and until < end and at < end:
             found = len(rows)
             until = min(end, max(at, until) + step_bytes)
             try:
@@ -130,8 +130,8 @@ class FrameWalk:
             except StopIteration as done:
                 at, self._finished = done.value, True
             if len(rows) - found >= FEW_ROWS:
-                step_bytes = LEAST_STEP_BYTES
-            elif step_bytes < MOST_STEP_BYTES:
+                step_bytes = MIN_STEP_BYTES
+            elif step_bytes < MAX_STEP_BYTES:
                 step_bytes *= 2
         self._at, self._step_bytes = at - origin, step_bytes
         if self.topics_end is None and TOPICS_END in self.head:

@@ -19,7 +19,7 @@ from protocol.errors import ProtocolError
 from protocol.wire.framing import LENGTH_PREFIX_BYTES, frame_size, whole_response
 
 from .decided_response import DecidedResponseReader
-from .direction import MOST_FRAMES, rest
+from .direction import MAX_FRAMES, rest
 from .in_flight import DECIDED, MAX_FRAME_BYTES, SLICED, Undecoded
 from .response_walk import CORRELATION_ID_BYTES, FIXED_HEAD_BYTES
 from .transfer import Need
@@ -63,7 +63,7 @@ class ResponseReader:
             return self._answers.read(window)
         if exchange.opaque or window.end - window.start < LENGTH_PREFIX_BYTES:
             return rest(window, opaque=exchange.opaque is not None)
-        most = MOST_FRAMES
+        most = MAX_FRAMES
         if exchange.clients is not None:
             most = 1  # each response is looked at
             step = exchange.clients.response(window, self._clock())
@@ -117,7 +117,7 @@ class ResponseReader:
 
 
 def passable_responses(
-    window: Window, exchange: InFlightRequests, most: int = MOST_FRAMES
+    window: Window, exchange: InFlightRequests, most: int = MAX_FRAMES
 ) -> tuple[int, tuple[int, int] | None]:
     """Return how many bytes at the window's start may go on to the follower, and the response behind them if all of it
     is there: where it ends, and its correlation id. If any bytes may go on, `exchange.responded` is due."""

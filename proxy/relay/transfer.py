@@ -26,18 +26,18 @@ if TYPE_CHECKING:
 READ_AHEAD_BYTES = 16 * 1024
 """How much is read where a frame begins, whose length is not known yet: what has been read cannot be spliced any
 more."""
-LEAST_SPLICED_BYTES = 128 * 1024
+MIN_SPLICED_BYTES = 128 * 1024
 """The size from which on records are cheaper to splice, with its two system calls and their waits, than to copy
 (measured)."""
 LARGE_BYTES = 512 * 1024
 """The size of records after which the next partition's are expected to be as large, so that little is read ahead of
 them: what has been read cannot be spliced any more. Answers of 8 x 1 MB, to a reader with Kafka's socket buffers, then
 have twice the throughput; answers of 40 x 200 KB are better copied."""
-LEAST_PEEKED_BYTES = 64 * 1024
+MIN_PEEKED_BYTES = 64 * 1024
 """The size from which on it costs less to peek at bytes in the socket and then splice them than to copy them into the
 window and out again."""
-MOST_VAIN_PEEKS = 4
-"""How often in one frame peeking may find fewer than `LEAST_PEEKED_BYTES` before it is given up: from a leader that has
+MAX_VAIN_PEEKS = 4
+"""How often in one frame peeking may find fewer than `MIN_PEEKED_BYTES` before it is given up: from a leader that has
 Kafka's own socket buffers, so many bytes are never there at once."""
 
 
@@ -183,7 +183,7 @@ class Transfer:
                 wait = self._splice(pipe)
             elif self.window.end > self.window.start:
                 wait = self._send_window()
-            elif self._to_pass >= LEAST_SPLICED_BYTES and self._open_pipe():
+            elif self._to_pass >= MIN_SPLICED_BYTES and self._open_pipe():
                 self._read_little = self._to_pass >= LARGE_BYTES
                 self._to_pipe = self._to_pass
                 continue
@@ -203,14 +203,14 @@ class Transfer:
             if not source.readable:
                 return WOULD_WAIT
             self._read_little = False
-            self._peeks_left = MOST_VAIN_PEEKS
+            self._peeks_left = MAX_VAIN_PEEKS
             received = source.receive_into(window.ahead)
             window.start = window.end = 0
             if received > 0:
                 window.end = received
             return received
         if not need.left:
-            self._peeks_left = MOST_VAIN_PEEKS
+            self._peeks_left = MAX_VAIN_PEEKS
         elif self._may_peek(need.left) and self._open_pipe():
             return self._peek()
         if window.is_peeked:
@@ -232,7 +232,7 @@ class Transfer:
     def _send_window(self) -> Wait | None:
         window = self.window
         if window.is_peeked:
-            if self._to_pass >= LEAST_PEEKED_BYTES:
+            if self._to_pass >= MIN_PEEKED_BYTES:
                 self._peeks_left += 1
                 self._read_little = self._to_pass >= LARGE_BYTES
                 self._to_pipe = self._to_pass
@@ -274,7 +274,7 @@ class Transfer:
 
     def _may_peek(self, left: int) -> bool:
         empty = self.window.start == self.window.end
-        return empty and self._peeks_left > 0 and left >= LEAST_SPLICED_BYTES and not self._read_little
+        return empty and self._peeks_left > 0 and left >= MIN_SPLICED_BYTES and not self._read_little
 
     def _peek(self) -> int:
         """Copy what has come into the window, and leave it in the socket as well."""

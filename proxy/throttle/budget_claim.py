@@ -17,7 +17,7 @@ from admission.wishes import LIMIT
 from . import work_in_steps
 from .peer_latencies import tolerated_rise
 from .priority_order import PriorityOrder
-from .replica import LEAST_NEED_BYTES, SERVED
+from .replica import MIN_NEED_BYTES, SERVED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -32,20 +32,20 @@ if TYPE_CHECKING:
 
 
 _KEY, _WISH = attrgetter("key"), attrgetter("wish")
-LEAST_HOLD_SECONDS = 0.002
+MIN_HOLD_SECONDS = 0.002
 """The shortest hold, so that a wait that rounds to nothing cannot become a loop of decisions."""
-LEAST_FORWARDED_WAIT_MS = 10
+MIN_FORWARDED_WAIT_MS = 10
 """The shortest max_wait_ms that a leader is asked for, so that an idle link makes at most 100 fetches a second."""
 Turn: TypeAlias = "tuple[Sequence[PartitionKey], Sequence[Wish]]"
 """The replicas whose turn it is, in order, and what each of them wishes for."""
 NOBODY: Turn = ((), ())
-LEAST_FIXED_BYTES = 160 * 1024
+MIN_FIXED_BYTES = 160 * 1024
 """The smallest piece under a fixed rate: ten batches of the default size. Each piece costs brokers and sidecars some
 work, however small it is. On two cores with nothing to spare, pieces of 64 KiB made followers slower, which called for
 small pieces: at 4 MiB/s producers waited 6.6 to 7.0 ms (median), and 9.7 to 10.0 while another process started. With
 this they wait 6.2 and 7.3, as with half gates. In the simulated cluster that depends most on it, a leader beside three
 that bring little has 0.46 of the quota; 0.28 to 0.34 with 112 to 144 KiB."""
-LEAST_BYTES = LEAST_NEED_BYTES // 4
+MIN_BYTES = MIN_NEED_BYTES // 4
 """A batch of the default size: 3.3 ms of 5 MB/s. With two, producers' p99 on such a link was up to 17 ms more than
 it was to be (simulated, benchmarks/chosen_rates/simulated.py)."""
 AIM = 0.4
@@ -54,7 +54,7 @@ may lengthen the follower's pause before `most_bytes` is lowered."""
 GROWTH = 1.1
 """The factor by which `most_bytes` grows with each answer that was in time, if at least half of it was granted: seven
 such answers double it."""
-LEAST_CUT = 0.5
+MIN_CUT = 0.5
 """The most that two answers in a row that took long, for whatever reason, take away of `most_bytes`: half of it."""
 BEST_KEPT_SECONDS = 60.0
 """The period of the best time, which is that of the last one to two such periods: once a route has become slower for
@@ -163,7 +163,7 @@ class BudgetClaim:
         """Note that the follower asks again, `seconds` after an answer with records of replicas in sync began to go on
         to it. The longer the follower took, the less it is granted beside such records next, but never less than the
         rate's floor brings until it is back. The floor of a fixed rate is that rate: it is to be reached, so nothing is
-        held back from a bucket that is about to be full, and no piece of it is smaller than `LEAST_FIXED_BYTES`."""
+        held back from a bucket that is about to be full, and no piece of it is smaller than `MIN_FIXED_BYTES`."""
         throttle, fetcher = self._throttle, self.path.fetcher
         self._piggyback.came_back(seconds, self._granted_bytes, size, now)
         away = max(seconds, fetcher.absence_seconds)
@@ -172,7 +172,7 @@ class BudgetClaim:
         elif throttle.has_spare(now):
             floor = math.inf
         else:
-            floor = max(throttle.most_bytes_per_second * away, LEAST_FIXED_BYTES)
+            floor = max(throttle.most_bytes_per_second * away, MIN_FIXED_BYTES)
         fetcher.max_bytes_beside_in_sync = max(self._piggyback.most_bytes, floor)
 
     def lift_piggyback_limit(self) -> None:
@@ -185,7 +185,7 @@ class BudgetClaim:
 
     def looks_again(self, now: float, deadline: float) -> float:
         """Return when a held request is to be decided again: when its turn comes, at `deadline` at the latest."""
-        due = min(now + max(self.path.seconds_until_turn(now), LEAST_HOLD_SECONDS), deadline)
+        due = min(now + max(self.path.seconds_until_turn(now), MIN_HOLD_SECONDS), deadline)
         self.path.fetcher.wait(due)
         return due
 
@@ -194,7 +194,7 @@ class BudgetClaim:
 
         The caller rounds up: an answer just before the turn would cost another fetch and another wait.
         """
-        return min(max_wait_ms, max(self.path.seconds_until_turn(now) * 1000, LEAST_FORWARDED_WAIT_MS))
+        return min(max_wait_ms, max(self.path.seconds_until_turn(now) * 1000, MIN_FORWARDED_WAIT_MS))
 
 
 def give_back(
@@ -212,7 +212,7 @@ class CatchUpWindow:
     A rate is looked at once a second, and a link that is full by a hundredth more has half a second of records in its
     queue by then. A producer with acks=all waits for the follower's next fetch. So each fetch tells how long the
     follower took, and the next grant is larger or smaller by it, as LEDBAT's window (RFC 6817) is by its delay. Of that
-    time what was granted is to blame for its share of the answer. Invariant: `most_bytes` is `LEAST_BYTES` at least.
+    time what was granted is to blame for its share of the answer. Invariant: `most_bytes` is `MIN_BYTES` at least.
     """
 
     __slots__ = ("_best_before", "_best_seconds", "_per_byte", "_since", "most_bytes")
@@ -222,7 +222,7 @@ class CatchUpWindow:
         self._since = -math.inf
         self._per_byte = 0.0
         """The seconds per byte by which the last answer took longer than the best."""
-        self.most_bytes = float(LEAST_BYTES)
+        self.most_bytes = float(MIN_BYTES)
 
     def came_back(self, seconds: float, granted_bytes: float, size: float, now: float) -> None:
         """Record how long after an answer of `size` bytes began to go on its follower asks again. Of two times in a row
@@ -238,6 +238,6 @@ class CatchUpWindow:
         self._per_byte = per_byte
         aim = AIM * tolerated_rise(best)
         if own > aim:
-            self.most_bytes = max(self.most_bytes * max(aim / own, LEAST_CUT), LEAST_BYTES)
+            self.most_bytes = max(self.most_bytes * max(aim / own, MIN_CUT), MIN_BYTES)
         elif 2 * granted_bytes >= self.most_bytes:
             self.most_bytes *= GROWTH

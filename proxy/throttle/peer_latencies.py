@@ -5,7 +5,7 @@ Any peer may connect where no password is required, claim to be a broker, and be
 have brought replication for some time (`PROVEN_SECONDS`, `ELDER_SHARE`), and the samples of all connections of one
 broker make one value.
 
-A sample costs the data path a subtraction and an append, and at most `MOST_SAMPLES` are kept until they are taken, once
+A sample costs the data path a subtraction and an append, and at most `MAX_SAMPLES` are kept until they are taken, once
 a second. If many pauses are too long and few between them are not, `on_standing_queue` is called at once and not at the
 next look. One second of long pauses is 3 % of a move of half a minute, so it alone would decide the producers' 99th
 percentile. Pure: times are arguments. Invariant: no sample is kept once it was taken.
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sized
 
 
-MOST_SAMPLES = 256
+MAX_SAMPLES = 256
 """The number of the last samples that are kept."""
 STANDING_PAUSES = 10
 """The number of long pauses, with few short ones among them, that means a queue and not chance. At 300 fetches a second
@@ -44,7 +44,7 @@ ELDER_SHARE = 0.5
 """The share of the seconds of a broker's most proven connection in which another one must have brought records to
 count. A broker's fetchers connect together and stay for days. A peer that claims to be that broker has to bring its
 records for half as long before it has a say."""
-LEAST_RISE_SECONDS = 0.005
+MIN_RISE_SECONDS = 0.005
 """The rise of a leader's answers, or of a follower's pauses before its next fetch, over their best that says nothing.
 Records may be read from a disk or from memory; and producers with acks=all wait for two or three pauses. With 1.5 ms,
 and the answer's own time counted, links of 5 to 20 MB/s were used to 0.51 to 0.75 of what producers left: at 10 MB/s a
@@ -53,8 +53,8 @@ portion of 32 KiB alone takes 3.3 ms, and a batch of 40 kB 4.1 (simulated, bench
 
 def tolerated_rise(best_seconds: float) -> float:
     """Return how many seconds more than at its best something may take before catch-up hurts: as many again, and
-    `LEAST_RISE_SECONDS` always."""
-    return max(best_seconds, LEAST_RISE_SECONDS)
+    `MIN_RISE_SECONDS` always."""
+    return max(best_seconds, MIN_RISE_SECONDS)
 
 
 class PeerLatencies:
@@ -77,8 +77,8 @@ class PeerLatencies:
         self._taken: tuple[float, int] | None = None
         """The time of the last samples, and what the broker had been sent until then."""
         self._throughputs: deque[float] = deque(maxlen=THROUGHPUT_SECONDS)
-        self._answers: deque[float] = deque(maxlen=MOST_SAMPLES)
-        self._pauses: deque[float] = deque(maxlen=MOST_SAMPLES)
+        self._answers: deque[float] = deque(maxlen=MAX_SAMPLES)
+        self._pauses: deque[float] = deque(maxlen=MAX_SAMPLES)
         self._too_long = 0
 
     def answered(self, seconds: float) -> None:

@@ -33,12 +33,12 @@ if TYPE_CHECKING:
 
 SERVED = attrgetter("served")
 """The key by which replicas are ordered: the one served longest ago comes first."""
-LEAST_NEED_BYTES = 64 * 1024
+MIN_NEED_BYTES = 64 * 1024
 """The smallest grant, until larger batches are seen: four producer batches of the default size."""
 LIKELY_GROWTH = 3
 """The factor by which the next answer is expected to exceed one that used less than half of its grant; where grants are
 scarce no more is granted. Rounded up to a power of two, so that the wish seldom changes."""
-MOST_WEIGHED_BYTES = 64 * 2**20
+MAX_WEIGHED_BYTES = 64 * 2**20
 """How many bytes the average size of a message is worked out from; older ones count half, then a quarter, and so on,
 since messages may become larger or smaller."""
 
@@ -186,7 +186,7 @@ class Replica:
     def need_bytes(self) -> int:
         """The smallest partition_max_bytes worth sending: below the size of its next batch a partition answers with no
         records."""
-        return max(self.batches.first if self.batches.seen else LEAST_NEED_BYTES, self._need_bytes)
+        return max(self.batches.first if self.batches.seen else MIN_NEED_BYTES, self._need_bytes)
 
     @property
     def stalls(self) -> bool:
@@ -225,7 +225,7 @@ class Replica:
         if self._unconfirmed_bytes:
             self._moved_bytes += self._unconfirmed_bytes
             self._moved_messages += messages
-            if self._moved_bytes > MOST_WEIGHED_BYTES and self._moved_messages > 1:
+            if self._moved_bytes > MAX_WEIGHED_BYTES and self._moved_messages > 1:
                 self._moved_bytes //= 2
                 self._moved_messages //= 2
 
@@ -294,8 +294,8 @@ class Replica:
         self.served = turn
         self._empty_grants += 1
         if needs_more:
-            need = max(self.need_bytes, LEAST_NEED_BYTES)
-            self._need_bytes = min(2 * need, max(self.limit_bytes, LEAST_NEED_BYTES))
+            need = max(self.need_bytes, MIN_NEED_BYTES)
+            self._need_bytes = min(2 * need, max(self.limit_bytes, MIN_NEED_BYTES))
         self._wishes()
 
     def saw_batch(self, size: int) -> None:

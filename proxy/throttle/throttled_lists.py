@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ..quotas.rules import RoleQuota
     from ..topology.topic_names import TopicNames
 
-MOST_FREE_TOPICS = 5_000
+MAX_FREE_TOPICS = 5_000
 """The most topics of a connection that are remembered as free; with one more, remembering starts again."""
 
 
@@ -107,7 +107,7 @@ class ListedReplicasCache:
             return True
         topic = key[0]
         if topic not in self.free_topics and not self._lists.selects_any_of(topic):
-            if len(self.free_topics) >= MOST_FREE_TOPICS:
+            if len(self.free_topics) >= MAX_FREE_TOPICS:
                 self.free_topics.clear()
             self.free_topics.add(topic)
         return False

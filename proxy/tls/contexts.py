@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from ..config.tls_settings import KEY_AGREEMENT, ClientAuth
 from ..errors import ConfigurationError
-from .handshakes import MOST_SMALL_RECORDS, HandshakeError, Reason, comes_in_crumbs
+from .handshakes import MAX_SMALL_RECORDS, HandshakeError, Reason, comes_in_crumbs
 from .identity import read_authorities, read_identity
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ class AcceptedSocket(ssl.SSLSocket):
         """Take one step. Raises HandshakeError if what the peer sent is made to cost OpenSSL much time."""
         if comes_in_crumbs(self):
             raise HandshakeError(
-                Reason.OTHER, f"it comes in crumbs: expected at most {MOST_SMALL_RECORDS} small records"
+                Reason.OTHER, f"it comes in crumbs: expected at most {MAX_SMALL_RECORDS} small records"
             )
         super().do_handshake(block)
 

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 YIELDS_AFTER_SECONDS = 1.0
-MOST_SMALL_RECORDS = 128
+MAX_SMALL_RECORDS = 128
 """The most small records that may be in the socket at the same time. So many cost OpenSSL 0.2 ms."""
 LOOKED_AT_BYTES = 256 * 1024
 """The bytes of the socket that are looked at: more than OpenSSL takes of a handshake, since a hello has 128 KiB at most
@@ -163,7 +163,7 @@ def comes_in_crumbs(sock: ssl.SSLSocket) -> bool:
     except OSError:  # nothing has come, or OpenSSL will say what is wrong
         return False
     found = _SMALL_RECORD.finditer(_CAME[:came])
-    return next(islice(found, MOST_SMALL_RECORDS, None), None) is not None
+    return next(islice(found, MAX_SMALL_RECORDS, None), None) is not None
 
 
 class Reason(enum.StrEnum):

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from ..config.tls_settings import Secret, StoreSettings
 
-MOST_BYTES = 2**20
+MAX_BYTES = 2**20
 _PEM = serialization.Encoding.PEM
 _PKCS8 = serialization.PrivateFormat.PKCS8
 CANNOT_READ = (
@@ -75,8 +75,8 @@ class Authorities:
 
 def read_identity(store: StoreSettings) -> Identity:
     """Read the key and certificates of a store. Raises ConfigurationError."""
-    key = None if store.key is None else read_bytes(store.key, most_bytes=MOST_BYTES)
-    return parse_identity(store, read_bytes(store.location, most_bytes=MOST_BYTES), key)
+    key = None if store.key is None else read_bytes(store.key, most_bytes=MAX_BYTES)
+    return parse_identity(store, read_bytes(store.location, most_bytes=MAX_BYTES), key)
 
 
 def parse_identity(store: StoreSettings, content: bytes, pem_key: bytes | None = None) -> Identity:
@@ -106,7 +106,7 @@ def parse_identity(store: StoreSettings, content: bytes, pem_key: bytes | None =
 
 def read_authorities(store: StoreSettings) -> Authorities:
     """Read the authorities of a store. Raises ConfigurationError."""
-    return parse_authorities(store, read_bytes(store.location, most_bytes=MOST_BYTES))
+    return parse_authorities(store, read_bytes(store.location, most_bytes=MAX_BYTES))
 
 
 def parse_authorities(store: StoreSettings, content: bytes) -> Authorities:
@@ -148,7 +148,7 @@ def _password(secret: Secret | None) -> bytes | None:
     if secret is None:
         return None
     if secret.file is not None:
-        return read_bytes(secret.file, most_bytes=MOST_BYTES).strip()
+        return read_bytes(secret.file, most_bytes=MAX_BYTES).strip()
     # As it came: a password in the environment need not be UTF-8.
     return (secret.value or "").encode(errors="surrogateescape")
 

@@ -31,13 +31,13 @@ if TYPE_CHECKING:
     from .contexts import Loaded
     from .handshakes import Handshakes
 
-MOST_TOLD = 1000
+MAX_REMEMBERED = 1000
 """The most pairs of peer and reason that are remembered as logged, and the most peers whose handshakes fail. Beyond
 them all are forgotten, so some are logged again."""
 FAILS_SECONDS = 60.0
 """How long after a failed handshake those with that peer count as failing. A broker that cannot fetch tries again every
 second."""
-MOST_WARNED = 5
+MAX_WARNED = 5
 """The most of those peers that a leg's warnings name."""
 SAYS_NOTHING = frozenset({Reason.CLOSED, Reason.TIMEOUT, Reason.CROWDED_OUT})
 """The reasons of someone who dialled us and failed without a word about keys: a health check that only connects."""
@@ -77,7 +77,7 @@ class Leg:
         failing = {peer: reason for peer, (reason, when) in self._failing.items() if when >= since}
         found = [
             f"{self.name}: TLS handshakes with {shown(peer)} fail ({reason.value}): {ADVICE[reason]}"
-            for peer, reason in islice(failing.items(), MOST_WARNED)
+            for peer, reason in islice(failing.items(), MAX_WARNED)
         ]
         more = len(failing) - len(found)
         return [*found, f"{self.name}: TLS handshakes with {more} others fail"] if more else found
@@ -173,11 +173,11 @@ class Leg:
         reason = reason_of(error)
         self.failures[reason] += 1
         if not (self.settings.listens and reason in SAYS_NOTHING):
-            if len(self._failing) >= MOST_TOLD:
+            if len(self._failing) >= MAX_REMEMBERED:
                 self._failing.clear()
             self._failing[peer] = reason, trio.current_time()
         if (peer, reason) not in self._told:
-            if len(self._told) >= MOST_TOLD:
+            if len(self._told) >= MAX_REMEMBERED:
                 self._told.clear()
             self._told.add((peer, reason))
             self._log.warning(

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
 AGAIN_SECONDS = 3.0
 """How old what is known of a topic may become before it is asked for again."""
-MOST_TOPICS = 2_000
+MAX_TOPICS = 2_000
 """The most topics whose partitions are looked at; replicas of others are of no urgency."""
-MOST_PARTITIONS = 100_000
+MAX_PARTITIONS = 100_000
 """The most partitions in need that are remembered."""
 
 
@@ -67,7 +67,7 @@ class PartitionUrgency:
             self._told.pop(topic, None)
             self._take(topic)
         for topic in wanted:
-            if topic not in self._asked_at and len(self._asked_at) < MOST_TOPICS:
+            if topic not in self._asked_at and len(self._asked_at) < MAX_TOPICS:
                 self._asked_at[topic] = -math.inf
         self._name_topics()
 
@@ -110,7 +110,7 @@ class PartitionUrgency:
         for partition, has in partitions.items():
             need = priorities.need_of(has, fewest)
             urgency = priorities.urgency_of_need(need)
-            if (need is Need.MOVES and not urgency) or len(self.known) >= MOST_PARTITIONS:
+            if (need is Need.MOVES and not urgency) or len(self.known) >= MAX_PARTITIONS:
                 continue
             key = (topic, partition)
             found.append(key)

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from ..quotas.finer_rates import FinerRates
     from ..statistics.counters import RoleStatistics
 
-MOST_NAMED = 5
+MAX_NAMED = 5
 """How many a message names; the others are counted."""
-MOST_BROKERS = 10_000
+MAX_BROKERS = 10_000
 """The most brokers whose rack is remembered; no Kafka cluster is known that has more."""
 
 
@@ -54,8 +54,8 @@ class Racks:
             return False
         self.generation += 1
         self._of.update(new)
-        if len(self._of) > MOST_BROKERS:
-            self._of = dict([*new.items()][:MOST_BROKERS])
+        if len(self._of) > MAX_BROKERS:
+            self._of = dict([*new.items()][:MAX_BROKERS])
         return True
 
     def brokers_in(self, rack: str) -> list[int]:
@@ -112,9 +112,9 @@ class RackWarnings(NamedTuple):
 
 
 def first_of(names: Sequence[str]) -> str:
-    """Return the first `MOST_NAMED`, and how many more there are, for people."""
-    named = ", ".join(names[:MOST_NAMED])
-    return named if len(names) <= MOST_NAMED else f"{named} and {len(names) - MOST_NAMED} more"
+    """Return the first `MAX_NAMED`, and how many more there are, for people."""
+    named = ", ".join(names[:MAX_NAMED])
+    return named if len(names) <= MAX_NAMED else f"{named} and {len(names) - MAX_NAMED} more"
 
 
 NO_RACK_WARNINGS = RackWarnings()

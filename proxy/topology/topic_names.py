@@ -5,7 +5,7 @@ new, or was deleted and created again. Lists that name no topic (`*`) need no na
 counts as listed, so that a move does not begin with an unthrottled response of 10 MiB; if no name comes, the topic
 passes unthrottled and is counted. Pure: time is an argument.
 
-Invariants: an id that no broker knew is asked for at most once per `AGAIN_SECONDS`, and at most `MOST_AT_ONCE` ids are
+Invariants: an id that no broker knew is asked for at most once per `AGAIN_SECONDS`, and at most `MAX_AT_ONCE` ids are
 asked for at once; what is remembered is bounded, whatever ids a follower makes up.
 """
 
@@ -19,11 +19,11 @@ from protocol.metadata import NO_ID
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
-MOST_UNKNOWN = 10_000
+MAX_UNKNOWN = 10_000
 """The most ids remembered that have no name, since followers may make up as many as they like."""
-MOST_AT_ONCE = 2_000
+MAX_AT_ONCE = 2_000
 """The most ids in one question, which is 32 kB then."""
-MOST_NAMES = 200_000
+MAX_NAMES = 200_000
 """The most names remembered; with one more, all are forgotten and asked for again. Kafka's largest clusters have some
 ten thousand topics."""
 AGAIN_SECONDS = 5.0
@@ -51,7 +51,7 @@ class TopicNames:
     def of(self, topic_id: bytes) -> str | None:
         """Return the topic's name; None if it is not known yet, in which case it is asked for."""
         name = self._names.get(topic_id)
-        if name is None and topic_id not in self._awaited and len(self._awaited) < MOST_UNKNOWN and topic_id != NO_ID:
+        if name is None and topic_id not in self._awaited and len(self._awaited) < MAX_UNKNOWN and topic_id != NO_ID:
             (self._again if topic_id in self._without else self._awaited).add(topic_id)
             self.wanted_more()
         return name
@@ -73,7 +73,7 @@ class TopicNames:
         """Return the ids to ask for next: those never asked for first, then those whose time has come again."""
         due = [each for each in self._again if now - self._without.get(each, now) >= AGAIN_SECONDS]
         self._again.clear()
-        return [*self._awaited, *due][:MOST_AT_ONCE]
+        return [*self._awaited, *due][:MAX_AT_ONCE]
 
     def learn(self, names: Mapping[bytes, str] | None, asked: Collection[bytes] = (), now: float = 0.0) -> None:
         """Record a broker's answer about the ids in `asked`; `names` None: no broker answered."""
@@ -83,10 +83,10 @@ class TopicNames:
         self.unnamed += len(missed)
         if missed or any(self._names.get(each) != name for each, name in found.items()):
             self.generation += 1
-        if len(self._names) + len(found) > MOST_NAMES:
+        if len(self._names) + len(found) > MAX_NAMES:
             self._names.clear()
         self._names.update(found)
-        if len(self._without) + len(in_vain) > MOST_UNKNOWN:
+        if len(self._without) + len(in_vain) > MAX_UNKNOWN:
             self._without.clear()
         self._without |= dict.fromkeys(in_vain, now)
         for each in found:

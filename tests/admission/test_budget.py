@@ -12,7 +12,7 @@ from admission.budget import Kip73Budget, StrictBudget
 from admission.budget_path import BudgetPath
 from admission.fetcher import REST_SECONDS
 from admission.turns import Claim, Turns
-from admission.wishes import MOST_SHARED, Wish, share
+from admission.wishes import MAX_SHARED, Wish, share
 
 MIB = 1024 * 1024
 KIB = 1024
@@ -292,11 +292,11 @@ def test_what_is_shared_at_once_is_what_would_be_shared_one_by_one(wishes: list[
 
 
 def test_no_more_replicas_are_granted_something_at_once_than_can_be_worked_out_in_a_moment() -> None:
-    wishes = [Wish(100, 10, 20)] * (3 * MOST_SHARED)
+    wishes = [Wish(100, 10, 20)] * (3 * MAX_SHARED)
     assert len(share(wishes, 100.0 * len(wishes))) == len(wishes), "all of it fits"
-    grants = share(wishes, 50.0 * MOST_SHARED)
-    assert len(grants) == MOST_SHARED
-    assert sum(grants) == 50 * MOST_SHARED, "the others leave what they wish for to these"
+    grants = share(wishes, 50.0 * MAX_SHARED)
+    assert len(grants) == MAX_SHARED
+    assert sum(grants) == 50 * MAX_SHARED, "the others leave what they wish for to these"
 
 
 BATCHES = Wish(MIB, 60_012, first_bytes=60_012, batch_bytes=60_000)

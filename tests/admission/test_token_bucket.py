@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from admission.token_bucket import LEAST_GATE_BYTES, LOOK_AGAIN_SECONDS, TokenBucket
+from admission.token_bucket import LOOK_AGAIN_SECONDS, MIN_GATE_BYTES, TokenBucket
 
 MIB = 1024 * 1024
 
@@ -22,8 +22,8 @@ def bucket(rate: float = 4 * MIB, now: float = 0.0) -> TokenBucket:
     [
         (4 * MIB, 0.4 * MIB, MIB),
         (100 * MIB, 10 * MIB, 25 * MIB),
-        (256 * 1024, LEAST_GATE_BYTES, 64 * 1024),  # 100 ms would be 25.6 KiB: too small to be asked for
-        (1, LEAST_GATE_BYTES, LEAST_GATE_BYTES),
+        (256 * 1024, MIN_GATE_BYTES, 64 * 1024),  # 100 ms would be 25.6 KiB: too small to be asked for
+        (1, MIN_GATE_BYTES, MIN_GATE_BYTES),
     ],
 )
 def test_gate_and_burst(rate: float, gate: float, burst: float) -> None:
@@ -159,7 +159,7 @@ def test_another_gate_changes_what_opens_it_and_nothing_else() -> None:
     subject.change_gate(0.02, 1.0)
     assert (subject.available(1.0), subject.gate_bytes) == (tokens, pytest.approx(4 * MIB * 0.02))
     subject.change_gate(0.001, 1.0)
-    assert subject.gate_bytes == LEAST_GATE_BYTES
+    assert subject.gate_bytes == MIN_GATE_BYTES
 
 
 @pytest.mark.parametrize(

@@ -12,13 +12,13 @@ import trio
 from lab.embedded.follower import EmbeddedFollower, FetcherSettings
 
 KEY = ("t", 0)
-MOST_SECONDS = 20
+MAX_SECONDS = 20
 
 
 async def fetch(host: str, port: int, messages: int) -> None:
     follower = EmbeddedFollower([KEY], settings=FetcherSettings(backoff_seconds=0.05))
     began = time.monotonic()
-    with trio.move_on_after(MOST_SECONDS):
+    with trio.move_on_after(MAX_SECONDS):
         async with trio.open_nursery() as nursery:
             nursery.start_soon(follower.run, host, port)
             await follower.wait_caught_up({KEY: messages})

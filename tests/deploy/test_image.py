@@ -37,7 +37,7 @@ pytestmark = [pytest.mark.image, pytest.mark.timeout(900)]
 BROKERS = (101, 102)
 QUOTA = 4 * MIB
 MOVE = Move("sidecar strict", "both", QUOTA, partitions=4, bytes_per_partition=6 * MIB)
-MOST_BYTES_OVER_BASE = 150 * MIB
+MAX_BYTES_OVER_BASE = 150 * MIB
 STOP_SECONDS = 10.0
 """A drain ends as soon as nothing is in flight: a fetch at most (500 ms), and HTTP's second."""
 TRANSPARENT = "transparent"
@@ -111,7 +111,7 @@ def _deployed(containers: Containers, rooms: Rooms | None) -> Iterator[Deployed]
 
 def test_it_is_small_labelled_and_has_no_build_tools(containers: Containers) -> None:
     image, base = (containers.inspect(name, kind="image") for name in (IMAGE, BASE_IMAGE))
-    assert 0 < image["Size"] - base["Size"] <= MOST_BYTES_OVER_BASE
+    assert 0 < image["Size"] - base["Size"] <= MAX_BYTES_OVER_BASE
     labels = image["Config"]["Labels"]
     assert labels["org.opencontainers.image.title"] == "kafka-throttle-sidecar"
     assert {"version", "revision", "licenses", "description", "base.name"} <= {

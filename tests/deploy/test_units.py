@@ -24,7 +24,7 @@ FILES = ROOT / "deploy" / "packages" / "files"
 SERVICE = FILES / "kafka-throttle-sidecar.service"
 GUARD = FILES / "kafka-throttle-guard.service"
 PACKAGE = "kafka-throttle-sidecar"
-MOST_EXPOSED = 2.0
+MAX_EXPOSED = 2.0
 
 
 def unit(path: Path) -> configparser.ConfigParser:
@@ -41,7 +41,7 @@ def test_the_service_is_exposed_to_little() -> None:
     said = subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, "LANG": "C.UTF-8"})
     found = re.search(r"exposure level for \S+: ([0-9.]+)", said.stdout)
     assert found is not None, said.stderr
-    assert float(found[1]) <= MOST_EXPOSED
+    assert float(found[1]) <= MAX_EXPOSED
 
 
 def test_a_new_version_may_give_way_to_the_old_one() -> None:

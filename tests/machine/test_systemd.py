@@ -25,7 +25,7 @@ from lab.sidecars.sidecars import SidecarPlan
 from tests.deploy.containers import Containers
 from tests.deploy.systems import BARE
 from tests.deploy.test_packages import build
-from tests.deploy.test_units import MOST_EXPOSED
+from tests.deploy.test_units import MAX_EXPOSED
 
 from .booted import Booted
 
@@ -145,7 +145,7 @@ def as_the_unit_says(booted: Booted) -> None:
     said = booted.run(f"LANG=C.UTF-8 systemd-analyze security --no-pager {UNIT}")
     found = re.search(r"exposure level for \S+: ([0-9.]+)", said)
     assert found is not None, said
-    assert float(found[1]) <= MOST_EXPOSED
+    assert float(found[1]) <= MAX_EXPOSED
     status = dict(
         line.split(":\t", 1)
         for line in booted.run(f"cat /proc/{main_pid(booted)}/status").splitlines()

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from protocol.sasl import (
-    MOST_USER_BYTES,
+    MAX_USER_BYTES,
     accepting_answer,
     is_accepted,
     is_first,
@@ -43,8 +43,8 @@ BODY_AT = 13
         ("PLAIN", b"\0alice\0secret\0more", None),
         ("PLAIN", b"\0\0secret", None),
         ("PLAIN", b"\0\xff\xfe\0secret", None),
-        ("PLAIN", plain("a" * MOST_USER_BYTES), "a" * MOST_USER_BYTES),
-        ("PLAIN", plain("a" * (MOST_USER_BYTES + 1)), None),
+        ("PLAIN", plain("a" * MAX_USER_BYTES), "a" * MAX_USER_BYTES),
+        ("PLAIN", plain("a" * (MAX_USER_BYTES + 1)), None),
         (SCRAM, client_first("alice"), "alice"),
         ("SCRAM-SHA-256", client_first("alice"), "alice"),
         (SCRAM, client_first("a=2Cb=3Dc"), "a,b=c"),
@@ -110,7 +110,7 @@ def test_whatever_comes_nothing_is_raised(data: bytes, version: int, at: int) ->
     accepting_answer(version, data, at, len(data))
     for mechanism in ("PLAIN", SCRAM):
         user = named_user(mechanism, data)
-        assert user is None or 0 < len(user.encode()) <= MOST_USER_BYTES
+        assert user is None or 0 < len(user.encode()) <= MAX_USER_BYTES
 
 
 @given(frame=st.sampled_from([authenticate(plain("alice"), version=version) for version in range(3)]), data=st.data())

@@ -28,7 +28,7 @@ def hanging_disk(
             over.wait(20.0)
         return open_file(name, *arguments)
 
-    monkeypatch.setattr(reading, "MOST_SECONDS", most_seconds)
+    monkeypatch.setattr(reading, "MAX_SECONDS", most_seconds)
     monkeypatch.setattr(os, "open", hang)
     try:
         yield

@@ -36,14 +36,14 @@ if TYPE_CHECKING:
 IDLE_SECONDS = 0.002
 """So long nothing happens in this process before its clock goes on to what comes next: a busy machine makes nobody
 late."""
-MOST_TRIES = 4
+MAX_TRIES = 4
 OCCASIONS = 2
 """The sidecar's uses in which an await is to be met, the second after an error before it: it has been met by then, or
 goes on only when it is cancelled."""
 PAUSE_SECONDS = 0.05
 LONGEST_SECONDS = 600.0
 """Of the clock that goes on by itself: some two minutes of everybody else's, if nothing happens at all."""
-LEAST_AWAITS = 80
+MIN_AWAITS = 80
 """There were 90 when this was written; fewer would mean that something is not used any more. For some there is no
 occasion: they go on only when they are cancelled."""
 NOT_KEPT_HERE = {Task.POLLER, Task.TLS_FILES, Task.HANDOVER}
@@ -55,7 +55,7 @@ pytestmark = pytest.mark.timeout(600, method="thread")  # the other method's sig
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> trio.testing.MockClock:
     monkeypatch.setattr(supervision, "FIRST_PAUSE_SECONDS", PAUSE_SECONDS)
-    monkeypatch.setattr(supervision, "MOST_PAUSE_SECONDS", PAUSE_SECONDS)
+    monkeypatch.setattr(supervision, "MAX_PAUSE_SECONDS", PAUSE_SECONDS)
     monkeypatch.setattr(resources, "FULL_COLLECTION_SECONDS", 2.0)
     return trio.testing.MockClock(autojump_threshold=IDLE_SECONDS)
 
@@ -91,7 +91,7 @@ async def until_raised(of: Attended, raised: trio.Event, provoke: Callable[[], N
 async def works_again(of: Attended) -> bool:
     """Use the sidecar until each use has succeeded; on a busy machine one that meets a pause may need another try."""
     of.uses.served.clear()
-    for _ in range(MOST_TRIES):
+    for _ in range(MAX_TRIES):
         await of.uses.once()
         if of.uses.served.keys() >= {"_come_and_go", "_visit", "_ask_privately", "_put", "_edit"}:
             return True
@@ -128,7 +128,7 @@ async def test_an_error_at_any_await_is_noticed_by_no_other_connection(
             done = await raise_everywhere(of, faults)
             assert await works_again(of)
     raised_at = [at for at, raised in done.items() if raised]
-    assert len(raised_at) >= LEAST_AWAITS
+    assert len(raised_at) >= MIN_AWAITS
     assert {at.task for at in raised_at} >= {task.value for task in Task} - NOT_KEPT_HERE
     assert [at for at in raised_at if at.lines[0].endswith("Poller.run")] != []
 

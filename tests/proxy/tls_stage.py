@@ -32,7 +32,7 @@ NAME = "kafka-101"
 PATIENT_SECONDS = 30.0
 """Of a handshake that has to succeed, or to fail for another reason than its time: only a test that hangs takes as
 long. One of 0.3 s failed where the machine had other work."""
-MOST_HANDSHAKES = 8
+MAX_HANDSHAKES = 8
 KAFKA = bytes.fromhex("00000014001200030000000100047465737400000000000000")
 TLS = '\n[ingress.tls.{side}]\n{keystore}ssl.truststore.location = "ca.pem"\n{more}'
 OWN = 'ssl.keystore.location = "own.pem"\n'
@@ -132,7 +132,7 @@ async def attacked(
         path = folder / "proxy.toml"
         path.write_text(SETTINGS.format(upstream=upstream, tls=tls))
         settings = load_settings(path)
-        limits = replace(settings.limits, tls_handshake_seconds=handshake_seconds, max_tls_handshakes=MOST_HANDSHAKES)
+        limits = replace(settings.limits, tls_handshake_seconds=handshake_seconds, max_tls_handshakes=MAX_HANDSHAKES)
         async with running(replace(settings, limits=limits)) as sidecar:
             yield sidecar, leader
 

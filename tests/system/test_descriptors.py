@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 SPLICED = Load("spliced", partitions=2, record_bytes=300_000)
 MIB = 1024 * 1024
-LOOK_SECONDS, STILL_LOOKS, MOST_LOOKS = 0.05, 40, 400
+LOOK_SECONDS, STILL_LOOKS, MAX_LOOKS = 0.05, 40, 400
 """Two seconds without a change, within twenty: a busy machine pauses for half a second."""
 ABORTED = struct.pack("ii", 1, 0)
 """SO_LINGER: close() resets the connection."""
@@ -36,7 +36,7 @@ def _descriptors(contender: Contender) -> int:
 def _settled(contender: Contender) -> int:
     """What is open once that has stayed the same for a while: the ends of connections are noticed later."""
     looks = [_descriptors(contender)]
-    while len(looks) < MOST_LOOKS and looks[-STILL_LOOKS:] != looks[-1:] * STILL_LOOKS:
+    while len(looks) < MAX_LOOKS and looks[-STILL_LOOKS:] != looks[-1:] * STILL_LOOKS:
         time.sleep(LOOK_SECONDS)
         looks.append(_descriptors(contender))
     return looks[-1]
@@ -45,7 +45,7 @@ def _settled(contender: Contender) -> int:
 def _until(contender: Contender, count: int) -> None:
     """Wait until so many are open. They only become fewer by now, so what is left over is never that many."""
     looks = [_descriptors(contender)]
-    while len(looks) < MOST_LOOKS and looks[-1] != count:
+    while len(looks) < MAX_LOOKS and looks[-1] != count:
         time.sleep(LOOK_SECONDS)
         looks.append(_descriptors(contender))
     assert looks[-1] == count, looks

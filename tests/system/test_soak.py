@@ -38,7 +38,7 @@ FLIP_SECONDS = 0.2
 MOVE = Move("sidecar strict", "both", RATES[0], bytes_per_partition=32 * MIB)
 WARM_UP_MOVES = 3
 """Buffers are as large as they get by then, and what a second move needs has been loaded."""
-MOST_GROWTH_BYTES = 5 * 2**20
+MAX_GROWTH_BYTES = 5 * 2**20
 pytestmark = [pytest.mark.system, pytest.mark.timeout(SECONDS + 600)]
 
 
@@ -107,4 +107,4 @@ async def test_memory_stays_and_metric_journal_and_wire_agree(tmp_path: Path, re
     # The quota falls while an answer is on its way: the follower's side discards records, which are then sent again.
     assert by_journal == {"leader": sum(wire), "follower": sum(wire) - withheld}
     assert by_metric == sum(wire) - withheld
-    assert max(growth.values()) <= MOST_GROWTH_BYTES
+    assert max(growth.values()) <= MAX_GROWTH_BYTES

@@ -47,7 +47,7 @@ EVERYTHING = "".join(
         for role in ("leader", "follower")
     ]
 )
-MOST_BYTES = 2500
+MAX_BYTES = 2500
 """Eight partitions that catch up, listed or forgotten, and those that records have just been written to."""
 
 
@@ -102,8 +102,8 @@ async def observed(running: Cluster) -> tuple[dict[str, Seen], dict[str, int]]:
 def assert_incremental(found: Mapping[str, Seen], *, least_fetches: int) -> None:
     for place, each in found.items():
         assert each.fetches >= least_fetches, place
-        assert max(each.request_bytes) <= MOST_BYTES, place
-        assert max(each.answer_bytes) <= MOST_BYTES, place
+        assert max(each.request_bytes) <= MAX_BYTES, place
+        assert max(each.answer_bytes) <= MAX_BYTES, place
 
 
 async def busy(running: Cluster, name: str, task_status: trio.TaskStatus[LiveProducer]) -> None:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 OURS = {peer.name for peer in SIDECARS}
 BAR = 0.8
-MOST_CPU_RATIO = 4.0
+MAX_CPU_RATIO = 4.0
 """The length at which bars are cut. Otherwise all others would be too short to see: a peer that holds bytes back moves
 few of them, so each costs much."""
 MIB = 1024 * 1024
@@ -71,7 +71,7 @@ def _save(figure: Figure, path: Path) -> Path:
 def _bulk(results: Sequence[Result]) -> Figure:
     found = ratios(figures([run for run in results if not run.load.is_small]))
     figure = _bars(found, ("throughput / that of HAProxy's defaults", "CPU per GB / that of HAProxy's defaults"))
-    figure.axes[1].set_xlim(0, MOST_CPU_RATIO)
+    figure.axes[1].set_xlim(0, MAX_CPU_RATIO)
     for axis in figure.axes:
         axis.axvline(1.0, color="black", linewidth=0.8)
     return figure

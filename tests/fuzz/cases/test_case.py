@@ -11,7 +11,7 @@ import pytest
 from fuzz.cases.case import Case, generator
 from fuzz.cases.http import http_case
 from fuzz.cases.kafka import answer_case, pool, request_case
-from fuzz.cases.mutations import MOST_BYTES, MUTATIONS, chunks, mutated, prefixed
+from fuzz.cases.mutations import MAX_BYTES, MUTATIONS, chunks, mutated, prefixed
 from fuzz.cases.random_fetches import exchange
 from fuzz.findings import Finding, cases_of
 from fuzz.invariant import Breach, Broken
@@ -72,8 +72,8 @@ def test_every_mutation_takes_whatever_there_is(mutate: Callable[[random.Random,
 
 def test_what_is_mutated_stays_bounded_and_chunks_lose_nothing() -> None:
     for seed in range(200):
-        data = mutated(random.Random(seed), bytes(MOST_BYTES - 10), times=8)
-        assert len(data) <= MOST_BYTES
+        data = mutated(random.Random(seed), bytes(MAX_BYTES - 10), times=8)
+        assert len(data) <= MAX_BYTES
         short = data[: seed * 3]
         assert b"".join(chunks(random.Random(seed), short)) == short
 

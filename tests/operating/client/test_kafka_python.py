@@ -11,7 +11,7 @@ import pytest
 import trio
 
 from operating.client.kafka_python import (
-    MOST_HOSTS_BYTES,
+    MAX_HOSTS_BYTES,
     AdminClient,
     ConfigResource,
     ConfigResourceType,
@@ -113,8 +113,8 @@ def test_addresses_are_those_of_lines_like_etc_hosts(tmp_path: Path) -> None:
 
 def test_a_hosts_file_is_never_read_beyond_what_one_may_have(tmp_path: Path) -> None:
     hosts = tmp_path / "hosts"
-    hosts.write_bytes(b"#" * (MOST_HOSTS_BYTES + 1))
-    with pytest.raises(ConfigurationError, match=rf"hosts: expected at most {MOST_HOSTS_BYTES} bytes, found a larger"):
+    hosts.write_bytes(b"#" * (MAX_HOSTS_BYTES + 1))
+    with pytest.raises(ConfigurationError, match=rf"hosts: expected at most {MAX_HOSTS_BYTES} bytes, found a larger"):
         known_addresses(hosts)
     with pytest.raises(ConfigurationError, match="/dev/zero: cannot be read: expected a file, found a device"):
         known_addresses(Path("/dev/zero"))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from operating.fleet.members import MOST_SIDECARS, Fleet, SidecarTable, load_fleet
+from operating.fleet.members import MAX_SIDECARS, Fleet, SidecarTable, load_fleet
 from proxy.errors import ConfigurationError
 
 GOOD = """
@@ -78,8 +78,8 @@ def test_all_problems_are_told_at_once(tmp_path: Path) -> None:
 
 
 def test_there_is_a_bound(tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match=f"at most {MOST_SIDECARS}"):
-        read(tmp_path, ONE * (MOST_SIDECARS + 1))
+    with pytest.raises(ConfigurationError, match=f"at most {MAX_SIDECARS}"):
+        read(tmp_path, ONE * (MAX_SIDECARS + 1))
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:

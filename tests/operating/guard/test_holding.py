@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 from operating.guard.decision import LOOK_SECONDS
-from operating.guard.holding import MOST_PAUSE_SECONDS, TELL_SECONDS, Refusals
+from operating.guard.holding import MAX_PAUSE_SECONDS, TELL_SECONDS, Refusals
 from operating.guard.rules import Rules
 
 DAY_SECONDS = 24 * 3600.0
@@ -14,8 +14,8 @@ DAY_SECONDS = 24 * 3600.0
 def test_a_refused_change_is_tried_again_ever_more_seldom_down_to_every_five_seconds() -> None:
     tried, _ = _refused_for(60.0)
     pauses = [round(after - before, 3) for before, after in pairwise(tried)]
-    assert pauses[:6] == [0.2, 0.4, 0.8, 1.6, 3.2, MOST_PAUSE_SECONDS]
-    assert all(MOST_PAUSE_SECONDS <= pause <= MOST_PAUSE_SECONDS + LOOK_SECONDS for pause in pauses[6:])
+    assert pauses[:6] == [0.2, 0.4, 0.8, 1.6, 3.2, MAX_PAUSE_SECONDS]
+    assert all(MAX_PAUSE_SECONDS <= pause <= MAX_PAUSE_SECONDS + LOOK_SECONDS for pause in pauses[6:])
 
 
 def test_a_refusal_is_told_when_it_begins_and_once_a_minute() -> None:
@@ -23,7 +23,7 @@ def test_a_refusal_is_told_when_it_begins_and_once_a_minute() -> None:
     assert told[0] == 0.0
     pauses = [after - before for before, after in pairwise(told)]
     assert min(pauses) >= TELL_SECONDS
-    assert max(pauses) <= TELL_SECONDS + MOST_PAUSE_SECONDS
+    assert max(pauses) <= TELL_SECONDS + MAX_PAUSE_SECONDS
 
 
 def test_another_change_is_tried_at_once_and_is_the_same_refusal() -> None:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from operating.injection.addition import Addition
 from operating.injection.injecting import NoReviewError, Review
-from operating.injection.server import BOUNDS, MOST_REVIEW_BYTES
+from operating.injection.server import BOUNDS, MAX_REVIEW_BYTES
 
 from .pods import addition, pod
 
@@ -126,7 +126,7 @@ FILLED = {
 def filled(where: str, unit: str) -> bytes:
     """The longest review there may be: of a pod in whose spec something is said without end."""
     whole = review(pod()).decode()
-    count = (MOST_REVIEW_BYTES - len(whole) - 100) // (len(unit) + 1)
+    count = (MAX_REVIEW_BYTES - len(whole) - 100) // (len(unit) + 1)
     parts = ",".join([unit] * count)
     if where == "spec":
         return whole.replace('"spec": {', f'"spec": {{"x": [{parts}],', 1).encode()
@@ -141,7 +141,7 @@ def test_the_longest_reviews_stay_below_the_memory_of_the_webhooks_pod(
 ) -> None:
     """Whatever is in them. Beside it are the process, and as many bodies as there may be connections."""
     content = filled(where, unit)
-    assert len(content) > MOST_REVIEW_BYTES * 0.99
+    assert len(content) > MAX_REVIEW_BYTES * 0.99
     tracemalloc.start()
     try:
         response = answered(content, follower)
@@ -150,7 +150,7 @@ def test_the_longest_reviews_stay_below_the_memory_of_the_webhooks_pod(
         tracemalloc.stop()
     chart = (Path(__file__).parents[3] / "deploy" / "helm" / "templates" / "webhook.yaml").read_text()
     (limit,) = re.findall(r"limits: \{memory: ([0-9]+)Mi\}", chart)
-    bodies = BOUNDS.connections * MOST_REVIEW_BYTES
+    bodies = BOUNDS.connections * MAX_REVIEW_BYTES
     assert 48 * MIB + bodies + peak < int(limit) * MIB
     assert len(json.dumps(response)) < 16 * 1024
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from operating.client.kafka_python import (
-    MOST_HOSTS_BYTES,
+    MAX_HOSTS_BYTES,
     IncompatibleBrokerVersion,
     KafkaConnectionError,
     KafkaError,
@@ -333,13 +333,13 @@ def test_a_missing_hosts_file_is_said(tmp_path: object) -> None:
         pass
 
 
-@pytest.mark.parametrize("size", [MOST_HOSTS_BYTES + 1, 64 * MOST_HOSTS_BYTES])
+@pytest.mark.parametrize("size", [MAX_HOSTS_BYTES + 1, 64 * MAX_HOSTS_BYTES])
 def test_a_hosts_file_that_is_too_long_is_said_before_anybody_is_asked(tmp_path: Path, size: int) -> None:
     path = tmp_path / "hosts"
     path.touch()
     os.truncate(path, size)
     with (
-        pytest.raises(ConfigurationError, match=rf"hosts: expected at most {MOST_HOSTS_BYTES} bytes, found a larger"),
+        pytest.raises(ConfigurationError, match=rf"hosts: expected at most {MAX_HOSTS_BYTES} bytes, found a larger"),
         connected(("127.0.0.1:9092",), None, path),
     ):
         pass

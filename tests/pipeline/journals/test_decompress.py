@@ -55,5 +55,5 @@ def test_the_last_line_needs_no_line_feed_and_comes_in_pieces(monkeypatch: pytes
 
 
 def test_a_line_without_an_end_is_not_kept_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(decompress, "MOST_LINE_BYTES", 1000)
+    monkeypatch.setattr(decompress, "MAX_LINE_BYTES", 1000)
     assert how_it_ends(gzip.compress(bytes(10_000_000))) == (FileEnd.ALTERED, "a line has more than 1000 bytes")

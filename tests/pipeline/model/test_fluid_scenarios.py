@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from pipeline.model.fluid_scenarios import EXACT_CPU_SECONDS, exact_cpu_seconds
-from pipeline.model.replay import MOST_SECONDS, WhatIf
+from pipeline.model.replay import MAX_SECONDS, WhatIf
 from pipeline.model.simulation import Flow
 
 MB = 1_000_000.0
@@ -16,7 +16,7 @@ MB = 1_000_000.0
         (Flow("1", "2", 100 * MB, starts=900.0), MB, 100.0),
         (Flow("1", "2", 100 * MB, arrivals=(0.0,) * 300), MB, 300.0),
         (Flow("1", "2", 100 * MB, arrivals=(2 * MB,) * 10), 2 * MB, 60.0),
-        (Flow("1", "2", 10**9 * MB), MB, MOST_SECONDS),
+        (Flow("1", "2", 10**9 * MB), MB, MAX_SECONDS),
         (Flow("1", "2", 100 * MB), 0.0, 0.0),
     ],
 )

@@ -8,7 +8,7 @@ import pytest
 
 from pipeline.questions import replica_times
 from pipeline.questions.answer import Verdict
-from pipeline.questions.replica_times import DAY_SECONDS, LEAST_SECONDS, LONG_SECONDS
+from pipeline.questions.replica_times import DAY_SECONDS, LONG_SECONDS, MIN_SECONDS
 from pipeline.units import Units
 from tests.pipeline.journal_files import FIRST
 
@@ -33,7 +33,7 @@ def moves(spark: SparkSession, *said: dict[str, Any]) -> DataFrame:
 def test_who_keeps_falling_behind_is_who_did_so_on_most_days(spark: SparkSession) -> None:
     days = [{"began": day * DAY_SECONDS, "partition": 1, "seconds": 100 + day} for day in range(3)]
     often = [{"began": 1000 * at, "destination": "103"} for at in range(5)]
-    short = [{"began": 1000 * at, "destination": "104", "seconds": LEAST_SECONDS - 1} for at in range(9)]
+    short = [{"began": 1000 * at, "destination": "104", "seconds": MIN_SECONDS - 1} for at in range(9)]
     found = replica_times.falling_behind(moves(spark, *days, *often, *short, {"began": 7, "partition": 2}))
     assert (found.moves, found.replicas) == (9, 2)
     assert [(row.destination, row.times) for row in found.destinations] == [("103", 5), ("102", 3)]

@@ -40,7 +40,7 @@ CLUSTER = Cluster(
 )
 FIRST_SECOND = 1_795_226_400
 VOID = {"meta", "br", "use", "path", "stop"}
-MOST_BYTES = 4_000_000
+MAX_BYTES = 4_000_000
 """Of the page of a cluster of any size; the library in it takes 0.9 MB."""
 PHONE, DESK = (390, 1600), (1280, 1600)
 
@@ -137,7 +137,7 @@ def test_scripts_have_all_of_it_as_json(facts: Facts) -> None:
 
 def test_the_page_is_whole_and_needs_nothing(page: Path) -> None:
     text = page.read_text("utf-8")
-    assert len(text.encode()) < MOST_BYTES
+    assert len(text.encode()) < MAX_BYTES
     elements = Elements()
     elements.feed(text)
     assert elements.open == []

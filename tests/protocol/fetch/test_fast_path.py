@@ -9,7 +9,7 @@ from hypothesis import given
 
 from protocol.fetch.request import (
     LAST_VERSION_WITH_REPLICA_ID,
-    LEAST_BODY_BYTES,
+    MIN_BODY_BYTES,
     SessionAt,
     find_replica_id,
     parse_fetch_request,
@@ -73,7 +73,7 @@ def test_a_torn_frame_tells_no_replica_id_before_that_is_all_there(case: Golden)
     head = head_of(case.frame)
     ends = 4 if case.version <= LAST_VERSION_WITH_REPLICA_ID else 15
     for end in range(head.body_at, min(head.body_at + ends, len(case.frame))):
-        torn = case.frame[:end] + bytes([POISON]) * LEAST_BODY_BYTES
+        torn = case.frame[:end] + bytes([POISON]) * MIN_BODY_BYTES
         assert find_replica_id(head, torn, end) is None
 
 

@@ -12,8 +12,8 @@ from tests.protocol.session.world import NOT_LEADER_OR_FOLLOWER, OWN_BYTES, Faul
 
 PARTITIONS = st.integers(0, 5)
 SOME = st.sets(PARTITIONS)
-MOST_SIDECARS = 2
-HOPS = st.integers(0, MOST_SIDECARS - 1)
+MAX_SIDECARS = 2
+HOPS = st.integers(0, MAX_SIDECARS - 1)
 GRANTS = st.dictionaries(PARTITIONS, st.integers(1, 2 * OWN_BYTES), max_size=3)
 
 
@@ -21,7 +21,7 @@ class SessionEvents(RuleBasedStateMachine):
     """One follower; other followers take the leader's slots; sidecars that throttle, are idle, restart."""
 
     @initialize(
-        version=st.sampled_from([7, 11, 12, 13, 17]), hops=st.integers(1, MOST_SIDECARS), slots=st.integers(0, 3)
+        version=st.sampled_from([7, 11, 12, 13, 17]), hops=st.integers(1, MAX_SIDECARS), slots=st.integers(0, 3)
     )
     def begin(self, version: int, hops: int, slots: int) -> None:
         self.world = World(version=version, sidecars=hops, slots=slots)

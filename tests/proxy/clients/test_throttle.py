@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from proxy.clients.connection import ClientConnection
-from proxy.clients.throttle import MOST_COUNTED, MOST_ENTITIES, OTHER, ClientThrottle
+from proxy.clients.throttle import MAX_COUNTED, MAX_ENTITIES, OTHER, ClientThrottle
 from proxy.handover.messages import Begin
 from proxy.quotas.client_entity import ANONYMOUS
 from proxy.quotas.client_rates import ClientRates
@@ -105,12 +105,12 @@ def test_a_client_id_that_reads_like_a_user_is_told_from_it() -> None:
 
 def test_too_many_users_share_a_budget_for_each_section() -> None:
     clients = throttle(quotas(5000, users={"users.default.clients.etl": 1000}))
-    for number in range(MOST_ENTITIES):
+    for number in range(MAX_ENTITIES):
         charged(clients, "etl", user=f"user-{number}")
     assert charged(clients, "etl", user="new").throttle_time_ms(0.0) == 750
     assert charged(clients, "etl", user="newer").throttle_time_ms(0.0) == 1750
     assert charged(clients, "app", user="new", size=6250).throttle_time_ms(0.0) == 1000  # 5000 B/s, 1250 B of burst
-    assert len({label for label, _ in clients.passed_bytes}) == MOST_COUNTED + 1
+    assert len({label for label, _ in clients.passed_bytes}) == MAX_COUNTED + 1
 
 
 def test_both_kinds_of_traffic_have_budgets_of_their_own() -> None:
@@ -144,18 +144,18 @@ def test_observed_only_counts_and_mutes_nobody() -> None:
 
 def test_made_up_client_ids_are_counted_as_others_and_the_configured_by_name() -> None:
     clients = throttle(quotas(1e9, zzz=1e9))
-    for number in range(MOST_COUNTED + 10):
+    for number in range(MAX_COUNTED + 10):
         charged(clients, f"id-{number}")
     charged(clients, "zzz")
     names = {name for name, _ in clients.passed_bytes}
-    assert len(names) == MOST_COUNTED + 2
+    assert len(names) == MAX_COUNTED + 2
     assert clients.passed_bytes[OTHER, PRODUCER] == 10 * 1000
     assert clients.passed_bytes["zzz", PRODUCER] == 1000
 
 
 def test_made_up_client_ids_share_a_budget_once_there_are_too_many() -> None:
     clients = throttle(quotas(1000, zzz=1000))
-    for number in range(MOST_ENTITIES):
+    for number in range(MAX_ENTITIES):
         charged(clients, f"id-{number}")
     assert charged(clients, "new").throttle_time_ms(0.0) == 750
     assert charged(clients, "newer").throttle_time_ms(0.0) == 1750  # with "new"
@@ -163,13 +163,13 @@ def test_made_up_client_ids_share_a_budget_once_there_are_too_many() -> None:
     assert charged(clients, "zzz").throttle_time_ms(0.0) == 750
     # Those that have paid make room.
     assert charged(clients, "newest", now=100.0).throttle_time_ms(100.0) == 750
-    assert len(clients.states(100.0)) <= 2 + MOST_ENTITIES
+    assert len(clients.states(100.0)) <= 2 + MAX_ENTITIES
 
 
 def test_a_connection_finds_the_new_budget_when_its_entity_was_forgotten() -> None:
     clients = throttle(quotas(1000))
     connection = charged(clients, "a", size=100)
-    for number in range(MOST_ENTITIES):
+    for number in range(MAX_ENTITIES):
         charged(clients, f"id-{number}", now=10.0)
     entity = connection.entity("a", PRODUCER, 10.0)
     assert entity is not None
@@ -198,11 +198,11 @@ def test_a_change_shortens_a_mute(after: Quotas, left_ms: int) -> None:
 
 def test_a_section_of_its_own_names_a_client() -> None:
     clients = throttle(quotas(1000))
-    for number in range(MOST_COUNTED + 1):
+    for number in range(MAX_COUNTED + 1):
         charged(clients, f"id-{number}", size=1)
-    clients.apply(quotas(1000, **{f"id-{MOST_COUNTED}": 5000}), 0.0)
-    charged(clients, f"id-{MOST_COUNTED}", size=7)
-    assert clients.passed_bytes[f"id-{MOST_COUNTED}", PRODUCER] == 7
+    clients.apply(quotas(1000, **{f"id-{MAX_COUNTED}": 5000}), 0.0)
+    charged(clients, f"id-{MAX_COUNTED}", size=7)
+    assert clients.passed_bytes[f"id-{MAX_COUNTED}", PRODUCER] == 7
 
 
 def test_a_section_that_is_gone_is_shown_no_more() -> None:

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from admission.budget import StrictBudget
 from admission.budget_path import BudgetPath
 from admission.wishes import Wish
-from proxy.clients.budgets import LEAST_LARGEST_BYTES
+from proxy.clients.budgets import MIN_LARGEST_BYTES
 from proxy.clients.uplink import UplinkBudget
 from proxy.statistics.counters import RoleStatistics
 from tests.proxy.conversation import settings
@@ -279,7 +279,7 @@ def test_a_large_response_is_cut_only_while_the_rate_is_not_kept() -> None:
     many = [object() for _ in range(100)]
     for each in many:
         uplink.budget.charge_client(each, 1, 0.0)
-    assert uplink.budget.largest_response_bytes(0.0) == LEAST_LARGEST_BYTES
+    assert uplink.budget.largest_response_bytes(0.0) == MIN_LARGEST_BYTES
 
 
 def test_what_left_before_the_rate_was_set_is_not_charged() -> None:

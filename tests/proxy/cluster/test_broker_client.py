@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lab.brokers.authority import Authority
-from proxy.cluster.broker_client import MOST_MET, Broker, KnownBrokers
+from proxy.cluster.broker_client import MAX_REDIRECTED, Broker, KnownBrokers
 from proxy.config.settings import Address, load_settings
 from proxy.tls.legs import open_legs
 
@@ -18,7 +18,7 @@ INGRESS = "[ingress]\nlisten = '10.0.0.1:9092'\nupstream = '127.0.0.1:19092'\n"
 TRANSPARENT = "[egress]\nmode = 'transparent'\nlisten = '[::]:15001'\n"
 NAMED = "[[egress.peers]]\nbroker = 102\nupstream = 'kafka-102:9092'\n"
 BESIDE, PEER = Address("127.0.0.1", 19092), Address("kafka-102", 9092)
-MET = [Address(f"10.0.1.{n}", 9092) for n in range(MOST_MET + 2)]
+MET = [Address(f"10.0.1.{n}", 9092) for n in range(MAX_REDIRECTED + 2)]
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,7 @@ def test_who_was_told_of_comes_first_and_who_was_met_last_next(roles: str, told:
     for broker in [*told, *MET, MET[5]]:
         known.meet(broker)
     newest = [MET[5], *(broker for broker in reversed(MET) if broker != MET[5])]
-    assert list(known) == [Broker(address) for address in (*told, *newest[:MOST_MET])]
+    assert list(known) == [Broker(address) for address in (*told, *newest[:MAX_REDIRECTED])]
 
 
 def test_a_broker_is_held_to_the_name_by_which_the_one_beside_us_knows_it(tmp_path: Path) -> None:

@@ -401,7 +401,7 @@ def test_the_state_takes_nobody_elses_place_however_it_is_spelt(
 def test_a_disk_that_hangs_is_not_waited_for_by_the_comparison(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A start says so later, and falls back on what it has."""
     over = threading.Event()
-    monkeypatch.setattr("proxy.files.reading.MOST_SECONDS", 0.5)
+    monkeypatch.setattr("proxy.files.reading.MAX_SECONDS", 0.5)
     monkeypatch.setattr("proxy.files.reading._touch", lambda path: over.wait(20.0) if path.name == "q" else None)
     try:
         assert load(tmp_path, f"{MINIMAL}[quotas]\nfile = 'q'\nstate = './q'\n").quotas.file == tmp_path / "q"

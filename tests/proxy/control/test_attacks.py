@@ -13,7 +13,7 @@ import msgspec
 import pytest
 import trio
 
-from proxy.control.override_routes import MOST_BODY_BYTES, PATH, UNDO_PATH, override_routes
+from proxy.control.override_routes import MAX_BODY_BYTES, PATH, UNDO_PATH, override_routes
 from proxy.http import authorization
 from proxy.http.authorization import BearerToken, Writers
 from proxy.http.request_checks import Bounds
@@ -120,8 +120,8 @@ async def test_the_token_is_compared_in_constant_time(tmp_path: Path, monkeypatc
 
 
 LENGTHS = {
-    "a declared body": (413, PATH, (f"content-length: {MOST_BODY_BYTES + 1}",), b""),
-    "a sent body": (413, PATH, (f"content-length: {MOST_BODY_BYTES + 1}",), b"x" * (MOST_BODY_BYTES + 1)),
+    "a declared body": (413, PATH, (f"content-length: {MAX_BODY_BYTES + 1}",), b""),
+    "a sent body": (413, PATH, (f"content-length: {MAX_BODY_BYTES + 1}",), b"x" * (MAX_BODY_BYTES + 1)),
     "a body to undo": (413, UNDO_PATH, ("content-length: 5000",), b"{" * 5000),
     "chunks without end": (411, PATH, ("transfer-encoding: chunked",), b"5\r\nxxxxx\r\n" * 9000),
 }
@@ -140,7 +140,7 @@ async def test_a_body_that_is_too_long_is_refused_before_it_is_read(
 async def test_who_is_not_let_in_sends_no_body_of_a_megabyte(tmp_path: Path) -> None:
     """The length that a writer may send is the writer's."""
     async with served(tmp_path) as (_, made):
-        sent = head("POST", PATH, f"content-length: {MOST_BODY_BYTES}", "expect: 100-continue")
+        sent = head("POST", PATH, f"content-length: {MAX_BODY_BYTES}", "expect: 100-continue")
         assert (await made.say(sent)).startswith(b"HTTP/1.1 401 ")
 
 

@@ -11,7 +11,7 @@ import pytest
 from proxy.diagnostics.quota_diagnostics import ALONE_SECONDS, QuotaDiagnostics, Reason, unknown_replicas
 from proxy.quotas import EVERY_PARTITION, NO_PARTITION, Partitions, RoleQuota, effective, parse_quotas
 from proxy.roles import Role
-from proxy.topology.racks import MOST_NAMED, RackWarnings
+from proxy.topology.racks import MAX_NAMED, RackWarnings
 
 MIB = 2**20
 QUOTA = RoleQuota.of_every_topic(MIB)
@@ -108,7 +108,7 @@ def test_rates_inside_are_warned_of_as_the_brokers_is_and_a_stop_is_called_one(b
     ("inside", "broker", "size", "ends"),
     [
         ((f"[peers.102]\n{RATE} = 50",), "60", 2, "peer 102 has 50 B/s"),
-        (tuple(f"[peers.{n}]\n{RATE} = 9" for n in range(MOST_NAMED + 7)), '"1GiB/s"', 12, "has 9 B/s and 7 more"),
+        (tuple(f"[peers.{n}]\n{RATE} = 9" for n in range(MAX_NAMED + 7)), '"1GiB/s"', 12, "has 9 B/s and 7 more"),
     ],
     ids=["inside a tiny one", "many"],
 )
@@ -151,5 +151,5 @@ def test_a_long_list_is_cut_and_says_so() -> None:
     assert unknown_replicas(RoleQuota(MIB, topics={"t": many}), {"t": {0}}) == [
         "t partition 1, 2, 3, 4, 5, … (it has 0 to 0)"
     ]
-    (warning,) = QuotaDiagnostics(Role.LEADER).look(QUOTA, 1, [f"t{n}" for n in range(MOST_NAMED + 7)], 0.0)
+    (warning,) = QuotaDiagnostics(Role.LEADER).look(QUOTA, 1, [f"t{n}" for n in range(MAX_NAMED + 7)], 0.0)
     assert "t4; and 7 more." in warning.text

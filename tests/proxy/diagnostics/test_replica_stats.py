@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from protocol.metadata import ReplicaCount
 from proxy.diagnostics.replica_stats import (
     LONGEST_ETA_SECONDS,
-    MOST_LINKS,
-    MOST_PARTITIONS,
+    MAX_LINKS,
+    MAX_PARTITIONS,
     ReplicaStats,
     eta_seconds,
     replica_stats,
@@ -145,16 +145,16 @@ def many(links: int, partitions: int) -> RoleThrottle:
 
 def test_those_furthest_behind_are_named_first() -> None:
     found = surveyed(many(3, 30), 0.0)
-    assert [(each.peer, each.partition) for each in found.partitions] == [("2", 29 - n) for n in range(MOST_PARTITIONS)]
+    assert [(each.peer, each.partition) for each in found.partitions] == [("2", 29 - n) for n in range(MAX_PARTITIONS)]
     assert [(link.peer, link.partitions, link.behind) for link in found.links] == [(p, 30, 30) for p in ("2", "1", "0")]
     assert sum(link.lag_messages for link in found.links) == found.lag_messages
     assert (found.in_sync, found.behind, found.fetching) == (0, 90, 3)
 
 
 def test_no_more_connections_are_named_than_a_page_holds() -> None:
-    found = surveyed(many(MOST_LINKS + 20, 1), 0.0)
-    assert found.fetching == MOST_LINKS + 20
-    assert [link.peer for link in found.links] == [str(MOST_LINKS + 19 - n) for n in range(MOST_LINKS)]
+    found = surveyed(many(MAX_LINKS + 20, 1), 0.0)
+    assert found.fetching == MAX_LINKS + 20
+    assert [link.peer for link in found.links] == [str(MAX_LINKS + 19 - n) for n in range(MAX_LINKS)]
 
 
 def test_a_look_is_taken_in_short_steps() -> None:
@@ -191,7 +191,7 @@ def test_the_sums_are_those_of_every_replica(lags: list[tuple[int, bool]]) -> No
     assert found.behind == sum(lag > 0 for lag, _ in lags)
     assert found.in_sync == len(lags) - found.behind
     assert found.fetching == len(found.links) == sum(fetches for _, fetches in lags)
-    worst = sorted((lag for lag, _ in lags), reverse=True)[:MOST_PARTITIONS]
+    worst = sorted((lag for lag, _ in lags), reverse=True)[:MAX_PARTITIONS]
     assert [each.lag_messages for each in found.partitions] == worst
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.files.toml_reading import MOST_CHARACTERS, KeyLines
+from proxy.files.toml_reading import MAX_CHARACTERS, KeyLines
 
 TEXT = '''\
 # ours
@@ -68,8 +68,8 @@ def test_a_key_has_its_line(path: str, line: int | None) -> None:
 
 
 def test_of_a_huge_text_only_the_beginning_is_looked_over() -> None:
-    lines = KeyLines("[a]\n" + "".join(f"k{number} = 1\n" for number in range(MOST_CHARACTERS // 4)))
-    assert (lines.of("a.k5"), lines.of(f"a.k{MOST_CHARACTERS // 4 - 1}")) == (7, 1)
+    lines = KeyLines("[a]\n" + "".join(f"k{number} = 1\n" for number in range(MAX_CHARACTERS // 4)))
+    assert (lines.of("a.k5"), lines.of(f"a.k{MAX_CHARACTERS // 4 - 1}")) == (7, 1)
 
 
 @given(st.text(alphabet="ab.=[]{}\"'#\n ,1", max_size=40), st.text(alphabet="ab.[]01", max_size=8))

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.errors import ConfigurationError
-from proxy.files.toml_reading import MOST_DEPTH, MOST_WORD_CHARACTERS, did_you_mean, parse_toml, what_costs_dearly
+from proxy.files.toml_reading import MAX_DEPTH, MAX_WORD_CHARACTERS, did_you_mean, parse_toml, what_costs_dearly
 
 LINE = 'a = 1\n[topics."x.y"]\nb = """\n two lines\n"""\n'
 
@@ -19,13 +19,13 @@ LINE = 'a = 1\n[topics."x.y"]\nb = """\n two lines\n"""\n'
     [
         ("a = " + "9" * 5000, "line 1: expected at most 256 characters without quotes, found 5000"),
         ("\n\na = 0x" + "f" * 20_000, "line 3: expected at most 256 characters without quotes, found 20002"),
-        ("a." * 3000 + "b = 1", f"line 1: expected a key at most {MOST_DEPTH} deep"),
-        ("a." * 100_000 + "b = 1", f"line 1: expected a key at most {MOST_DEPTH} deep"),
-        ("a . " * 3000 + "b = 1", f"line 1: expected a key at most {MOST_DEPTH} deep"),
-        ('"a".' * 3000 + "b = 1", f"line 1: expected a key at most {MOST_DEPTH} deep"),
-        ("[" + "a." * 3000 + "b]", f"line 1: expected a key at most {MOST_DEPTH} deep"),
-        ("a = " + "[" * 3000, f"line 1: expected brackets at most {MOST_DEPTH} deep"),
-        ("a = " + "{b = " * 3000, f"line 1: expected brackets at most {MOST_DEPTH} deep"),
+        ("a." * 3000 + "b = 1", f"line 1: expected a key at most {MAX_DEPTH} deep"),
+        ("a." * 100_000 + "b = 1", f"line 1: expected a key at most {MAX_DEPTH} deep"),
+        ("a . " * 3000 + "b = 1", f"line 1: expected a key at most {MAX_DEPTH} deep"),
+        ('"a".' * 3000 + "b = 1", f"line 1: expected a key at most {MAX_DEPTH} deep"),
+        ("[" + "a." * 3000 + "b]", f"line 1: expected a key at most {MAX_DEPTH} deep"),
+        ("a = " + "[" * 3000, f"line 1: expected brackets at most {MAX_DEPTH} deep"),
+        ("a = " + "{b = " * 3000, f"line 1: expected brackets at most {MAX_DEPTH} deep"),
         (LINE + "a." * 20 + "b = 1", "line 6: expected a key"),
         ("a = 2026-99-99", "not TOML"),
         ("a = '", "not TOML"),
@@ -52,7 +52,7 @@ def test_what_would_cost_the_parser_dearly_is_refused_by_line(text: str, said: s
         "a = [1.5, 2.5, 3.5]\n" * 0 + "a = [" + "1.5, " * 10_000 + "]",
         "\n".join(f"a{n}.b.c = 1.5" for n in range(1000)),
         "\n".join(f"[t.n{n}]" for n in range(1000)),
-        f"{'k' * MOST_WORD_CHARACTERS} = 1",
+        f"{'k' * MAX_WORD_CHARACTERS} = 1",
         'a = """x"""""',
         "a = '''x'''''",
     ],

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from proxy.http.routing import Request
 
 
-MOST_BYTES = 300_000
+MAX_BYTES = 300_000
 LIMIT_SECONDS = 60.0
 """Of each side, against a test that hangs. Work of a second can take 5 s on a machine that is busy with other tests."""
 
@@ -67,7 +67,7 @@ async def serving(settings: LegSettings) -> AsyncIterator[Address]:
     server = HttpServer.bind(Address("127.0.0.1", 0), log=RecordedLog(), bounds=bounds)
     with closing(server):
         async with trio.open_nursery() as nursery:
-            routes = Routes([Route("GET", "/", page), Route("POST", "/", length, max_body_bytes=MOST_BYTES)])
+            routes = Routes([Route("GET", "/", page), Route("POST", "/", length, max_body_bytes=MAX_BYTES)])
             start = nursery.start(lambda task_status: server.run(
                 routes, trust=Trust({"localhost"}), turn=LoopShare(), tls=lambda: contexts[0], task_status=task_status
             ))  # fmt: skip
@@ -103,11 +103,11 @@ async def test_a_long_body_comes_as_it_was_sent(authority: Authority) -> None:
             "localhost", address.port, context=client(authority), timeout=LIMIT_SECONDS
         )
         with closing(connection):
-            connection.request("POST", "/", b"x" * MOST_BYTES)
+            connection.request("POST", "/", b"x" * MAX_BYTES)
             return connection.getresponse().read()
 
     async with serving(leg(authority)) as address:
-        assert await trio.to_thread.run_sync(post, address) == b"%d" % MOST_BYTES
+        assert await trio.to_thread.run_sync(post, address) == b"%d" % MAX_BYTES
 
 
 async def test_only_who_has_a_certificate_gets_an_answer(authority: Authority) -> None:

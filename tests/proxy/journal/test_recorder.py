@@ -249,7 +249,7 @@ def test_a_directory_that_cannot_be_is_an_error_at_start(tmp_path: Path) -> None
 def test_a_directory_whose_disk_hangs_is_an_error_at_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The start waited for as long as it hung, and said nothing."""
     over = threading.Event()
-    monkeypatch.setattr(reading, "MOST_SECONDS", 0.05)
+    monkeypatch.setattr(reading, "MAX_SECONDS", 0.05)
     monkeypatch.setattr(reading, "_touch", lambda _: over.wait(20.0))
     with pytest.raises(ConfigurationError, match=r"journal\.directory: .*: cannot be read: no answer within 0\.05 s"):
         prepare(JournalSettings(tmp_path / "journal", 1, 1, 1), broker=101)

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from proxy.logs.log import MOST_CAUSES, MOST_LINES, WINDOW_SECONDS, LogRate, open_log
+from proxy.logs.log import MAX_CAUSES, MAX_LINES, WINDOW_SECONDS, LogRate, open_log
 from proxy.logs.log_settings import LogFormat, LogLevel, LogSettings
 from proxy.logs.queue import Dropped
 
@@ -127,8 +127,8 @@ def test_names_from_the_wire_are_shown_on_a_terminal_and_not_obeyed(name: str) -
 def test_of_one_cause_so_many_lines_pass_and_the_next_one_says_how_many_did_not() -> None:
     rate = LogRate()
     closed = {"cause": "malformed_frame", "role": "leader"}
-    admitted = [rate.admit("connection_closed", {**closed, "peer": peer}, 0.0) for peer in range(MOST_LINES + 7)]
-    assert admitted == [0] * MOST_LINES + [None] * 7
+    admitted = [rate.admit("connection_closed", {**closed, "peer": peer}, 0.0) for peer in range(MAX_LINES + 7)]
+    assert admitted == [0] * MAX_LINES + [None] * 7
     assert rate.admit("connection_closed", {**closed, "role": "follower"}, 0.0) == 0
     assert rate.admit("connection_closed", closed, WINDOW_SECONDS - 0.1) is None
     assert rate.admit("connection_closed", closed, WINDOW_SECONDS) == 8
@@ -137,10 +137,10 @@ def test_of_one_cause_so_many_lines_pass_and_the_next_one_says_how_many_did_not(
 
 def test_made_up_causes_are_one_cause_beyond_a_bound() -> None:
     rate = LogRate(most_lines=1)
-    for number in range(MOST_CAUSES):
+    for number in range(MAX_CAUSES):
         assert rate.admit("made_up", {"cause": number}, 0.0) == 0
     assert [rate.admit("made_up", {"cause": -number}, 0.0) for number in range(1, 4)] == [0, None, None]
-    assert remembered(rate) <= MOST_CAUSES + 1
+    assert remembered(rate) <= MAX_CAUSES + 1
     assert rate.admit("made_up", {"cause": -4}, WINDOW_SECONDS) == 2
     assert remembered(rate) <= 3
 
@@ -148,7 +148,7 @@ def test_made_up_causes_are_one_cause_beyond_a_bound() -> None:
 def test_made_up_causes_of_one_event_silence_no_other_event() -> None:
     """They shared a window with every cause that was new, so that whoever made some up kept a real one out."""
     rate = LogRate(most_lines=1)
-    for number in range(3 * MOST_CAUSES):
+    for number in range(3 * MAX_CAUSES):
         rate.admit("made_up", {"cause": number}, 0.0)
     assert rate.admit("real", {"cause": "disk"}, 1.0) == 0
     assert rate.admit("real", {"cause": "network"}, 1.0) == 0
@@ -157,10 +157,10 @@ def test_made_up_causes_of_one_event_silence_no_other_event() -> None:
 def test_causes_that_never_come_again_are_forgotten_and_what_was_suppressed_of_them_is_said() -> None:
     """A cause with a suppressed line was remembered for ever: after enough of them all new ones shared a window."""
     rate = LogRate(most_lines=1)
-    for number in range(MOST_CAUSES):
+    for number in range(MAX_CAUSES):
         rate.admit("made_up", {"cause": number}, 0.0)
         assert rate.admit("made_up", {"cause": number}, 0.0) is None
-    assert rate.admit("made_up", {"cause": "real"}, WINDOW_SECONDS) == MOST_CAUSES
+    assert rate.admit("made_up", {"cause": "real"}, WINDOW_SECONDS) == MAX_CAUSES
     assert rate.admit("made_up", {"cause": "another"}, WINDOW_SECONDS) == 0
     assert remembered(rate) == 2
 

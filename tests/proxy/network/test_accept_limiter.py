@@ -11,7 +11,7 @@ import pytest
 import trio
 
 from proxy.network.accept_limiter import TELL_SECONDS, AcceptLimiter, Pause
-from proxy.network.silent_peers import LEAST_SECONDS
+from proxy.network.silent_peers import MIN_SECONDS
 from proxy.relay.connection import Draining
 from tests.proxy.recorded_log import RecordedLog
 from tests.proxy.relay.wire import limits
@@ -103,7 +103,7 @@ async def test_a_silent_peer_makes_room_for_one_that_speaks(mock_clock: MockCloc
         first, second = await to.dial(), await to.dial()
         await first.send_all(b"?")
         assert await served(first)
-        mock_clock.jump(2 * LEAST_SECONDS)
+        mock_clock.jump(2 * MIN_SECONDS)
         third = await to.dial()
         await third.send_all(b"?")
         assert await served(third)

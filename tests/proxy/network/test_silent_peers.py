@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import trio
 import trio.testing
 
-from proxy.network.silent_peers import LEAST_SECONDS, SilentPeers
+from proxy.network.silent_peers import MIN_SECONDS, SilentPeers
 from proxy.relay.connection import Connection, Draining, Given
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ async def test_those_that_have_been_silent_the_longest_make_room(mock_clock: Moc
         for _ in range(3):
             await to.connect()
             mock_clock.jump(0.1)
-        mock_clock.jump(LEAST_SECONDS)
+        mock_clock.jump(MIN_SECONDS)
         await to.connect()
         to.silent.make_room(2)
         await settled()
@@ -119,7 +119,7 @@ async def test_a_drain_waits_for_nobody() -> None:
 async def test_who_has_just_connected_is_handed_over(mock_clock: MockClock) -> None:
     async with scene() as to:
         await to.connect()
-        mock_clock.jump(LEAST_SECONDS)
+        mock_clock.jump(MIN_SECONDS)
         await to.connect()
         to.draining.give = _give
         to.draining.begun.set()

@@ -15,9 +15,9 @@ from proxy.diagnostics.replica_stats import ReplicaStats
 from proxy.diagnostics.role_rates import RoleRates
 from proxy.http.loop_share import LoopShare
 from proxy.observing.quota_checks import (
-    LEAST_PAUSE_SECONDS,
     LOOK_SECONDS,
-    MOST_PAUSE_SECONDS,
+    MAX_PAUSE_SECONDS,
+    MIN_PAUSE_SECONDS,
     QuotaChecks,
     ReplicaStatsTask,
     pause_seconds,
@@ -204,13 +204,13 @@ async def test_a_look_is_taken_when_it_is_wanted_and_kept_for_a_second(autojump_
         Conversation(shared, offsets={("t", 0): 0}).meet()
         await replica_stats_task.refresh()
         assert replica_stats_task.last(Role.LEADER).in_sync == 1  # of the same second
-        await trio.sleep(LEAST_PAUSE_SECONDS * 1.01)
+        await trio.sleep(MIN_PAUSE_SECONDS * 1.01)
         await replica_stats_task.refresh()
         assert replica_stats_task.last(Role.LEADER).in_sync == 2
         assert replica_stats_task.last(Role.FOLLOWER) == ReplicaStats()
         nursery.cancel_scope.cancel()
 
 
-@pytest.mark.parametrize(("took", "pause"), [(0.0, 1.0), (0.1, 1.0), (0.5, 4.5), (60.0, MOST_PAUSE_SECONDS)])
+@pytest.mark.parametrize(("took", "pause"), [(0.0, 1.0), (0.1, 1.0), (0.5, 4.5), (60.0, MAX_PAUSE_SECONDS)])
 def test_looks_take_a_tenth_of_the_loop_at_most(took: float, pause: float) -> None:
     assert pause_seconds(took) == pytest.approx(pause)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from proxy.throttle.role_throttle import RoleThrottle
-from proxy.diagnostics.replica_stats import MOST_PARTITIONS, LinkStats, ReplicaStats
+from proxy.diagnostics.replica_stats import MAX_PARTITIONS, LinkStats, ReplicaStats
 from tests.proxy.diagnostics.surveys import surveyed
 
 SETTINGS = """
@@ -136,7 +136,7 @@ def test_a_move_is_shown_with_its_furthest_partitions_first(
     assert shown["rate_bytes_per_second"] == 200_018  # within the first second the window is one second
     assert shown["throttled_bytes_total"] == {"in_sync": 0, "catching_up": 200_018}
     assert shown["omitted_partitions_total"] == 29
-    assert len(shown["partitions"]) == MOST_PARTITIONS
+    assert len(shown["partitions"]) == MAX_PARTITIONS
     lags = [row["lag_messages"] for row in shown["partitions"]]
     assert lags == sorted(lags, reverse=True)
     assert shown["partitions"][0] == {

@@ -16,8 +16,8 @@ import trio.testing
 
 from proxy.process.resources import (
     FULL_COLLECTION_SECONDS,
-    MOST_LOOKING_SHARE,
-    MOST_NEW_OBJECTS,
+    MAX_LOOKING_SHARE,
+    MAX_NEW_OBJECTS,
     WORTHWHILE_OBJECTS,
     collect_now_and_then,
     collected_by_hand,
@@ -192,9 +192,9 @@ async def test_after_a_look_for_nothing_none_is_worth_it_for_a_while(
             gone = dropped()
             await trio.sleep(1)
             assert (gone() is not None) == was_alive
-            await trio.sleep(LOOK_TAKES_SECONDS / MOST_LOOKING_SHARE)
+            await trio.sleep(LOOK_TAKES_SECONDS / MAX_LOOKING_SHARE)
             later = dropped()
-            await trio.sleep(LOOK_TAKES_SECONDS / MOST_LOOKING_SHARE + 1)
+            await trio.sleep(LOOK_TAKES_SECONDS / MAX_LOOKING_SHARE + 1)
             assert (gone() is not None) == was_alive
             await trio.sleep(FULL_COLLECTION_SECONDS)
             assert gone() is None
@@ -207,11 +207,11 @@ async def test_long_lists_that_come_within_a_second_are_not_looked_through(autoj
         async with trio.open_nursery() as nursery:
             nursery.start_soon(collect_now_and_then)
             gone = dropped()
-            lists = [[number] for number in range(MOST_NEW_OBJECTS)]
+            lists = [[number] for number in range(MAX_NEW_OBJECTS)]
             await trio.sleep(2)
             assert gone() is not None
-            assert gc.get_count()[0] < MOST_NEW_OBJECTS
-            assert len(lists) == MOST_NEW_OBJECTS
+            assert gc.get_count()[0] < MAX_NEW_OBJECTS
+            assert len(lists) == MAX_NEW_OBJECTS
             await trio.sleep(FULL_COLLECTION_SECONDS)
             assert gone() is None
             nursery.cancel_scope.cancel()

@@ -9,7 +9,7 @@ import trio
 
 from proxy.process.supervision import (
     FIRST_PAUSE_SECONDS,
-    MOST_PAUSE_SECONDS,
+    MAX_PAUSE_SECONDS,
     STEADY_SECONDS,
     Supervisor,
     Task,
@@ -94,7 +94,7 @@ async def test_pauses_double_up_to_a_bound_and_begin_anew_after_a_steady_run(
         await trio.sleep(STEADY_SECONDS if len(began) == 10 else 0)
         raise ValueError
 
-    with trio.move_on_after(5 * MOST_PAUSE_SECONDS + STEADY_SECONDS):
+    with trio.move_on_after(5 * MAX_PAUSE_SECONDS + STEADY_SECONDS):
         await supervisor.keep(Task.JOURNAL, run)
     pauses = [line["pause_seconds"] for line in log.lines]
     assert pauses[:9] == [0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 10, 10]

@@ -61,7 +61,7 @@ async def until_kept(state: Path, content: bytes) -> None:
 async def test_good_quotas_are_kept_and_bad_ones_are_not(
     path: Path, log: RecordedLog, nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("proxy.quota_files.last_good_keeper.LEAST_PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr("proxy.quota_files.last_good_keeper.MIN_PAUSE_SECONDS", 0.0)
     state = path.with_name("state")
     watch = QuotaWatch.open(path, broker_id=1, log=log, state=state)
     keeper = LastGoodKeeper(state, watch, log)
@@ -82,7 +82,7 @@ async def test_good_quotas_are_kept_and_bad_ones_are_not(
 async def test_a_place_that_cannot_be_written_costs_a_line_and_never_the_reload(
     path: Path, log: RecordedLog, nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("proxy.quota_files.last_good_keeper.LEAST_PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr("proxy.quota_files.last_good_keeper.MIN_PAUSE_SECONDS", 0.0)
     monkeypatch.setattr("proxy.quota_files.last_good_keeper.RETRY_SECONDS", 0.01)
     folder = path.with_name("folder")
     state = folder / "state"
@@ -142,7 +142,7 @@ async def test_a_disk_that_hangs_is_said_and_written_to_once_it_answers(
         return keep_last_good(*arguments)
 
     monkeypatch.setattr("proxy.quota_files.last_good_keeper.keep_last_good", hang)
-    monkeypatch.setattr("proxy.quota_files.last_good_keeper.LEAST_PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr("proxy.quota_files.last_good_keeper.MIN_PAUSE_SECONDS", 0.0)
     monkeypatch.setattr("proxy.quota_files.last_good_keeper.RETRY_SECONDS", 0.01)
     monkeypatch.setattr("proxy.quota_files.last_good_keeper.WRITE_SECONDS", 0.05)
     state = path.with_name("state")

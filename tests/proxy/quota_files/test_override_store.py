@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from proxy.errors import ConfigurationError
-from proxy.quota_files.override_store import MOST_BYTES, MOST_OVERRIDES, before_path, edit, load, store_path
+from proxy.quota_files.override_store import MAX_BYTES, MAX_OVERRIDES, before_path, edit, load, store_path
 from proxy.quotas.override import Override, PlacedValue
 
 if TYPE_CHECKING:
@@ -91,10 +91,10 @@ def test_one_byte_flipped_is_noticed(path: Path) -> None:
 
 
 def test_too_many_and_too_large_are_refused(path: Path) -> None:
-    with pytest.raises(ConfigurationError, match=f"expected at most {MOST_OVERRIDES} overrides, found 501"):
-        edit(path, 101, lambda _: tuple(made(number) for number in range(MOST_OVERRIDES + 1)))
-    with pytest.raises(ConfigurationError, match=f"expected at most {MOST_BYTES} bytes"):
-        edit(path, 101, lambda _: (made(1, reason="x" * MOST_BYTES),))
+    with pytest.raises(ConfigurationError, match=f"expected at most {MAX_OVERRIDES} overrides, found 501"):
+        edit(path, 101, lambda _: tuple(made(number) for number in range(MAX_OVERRIDES + 1)))
+    with pytest.raises(ConfigurationError, match=f"expected at most {MAX_BYTES} bytes"):
+        edit(path, 101, lambda _: (made(1, reason="x" * MAX_BYTES),))
     assert load(path, 101) == ((), None)
 
 

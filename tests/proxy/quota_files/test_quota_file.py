@@ -15,7 +15,7 @@ import pytest
 
 from proxy.config.settings import state_beside, state_place
 from proxy.errors import ConfigurationError
-from proxy.quota_files.quota_file import MOST_BYTES, keep_last_good, load_last_good, load_quotas_file, read_quotas_file
+from proxy.quota_files.quota_file import MAX_BYTES, keep_last_good, load_last_good, load_quotas_file, read_quotas_file
 from tests.open_files import open_files
 
 if TYPE_CHECKING:
@@ -219,8 +219,8 @@ def test_a_file_caught_while_it_is_written_lifts_no_quota(tmp_path: Path, conten
 @pytest.mark.parametrize(
     ("content", "problem"),
     [
-        (b"#" * (MOST_BYTES + 1), f"expected at most {MOST_BYTES} bytes"),
-        (b"#" * MOST_BYTES, None),
+        (b"#" * (MAX_BYTES + 1), f"expected at most {MAX_BYTES} bytes"),
+        (b"#" * MAX_BYTES, None),
         (b"# none", None),
     ],
     ids=range(3),

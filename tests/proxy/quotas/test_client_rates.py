@@ -10,7 +10,7 @@ import pytest
 
 from proxy.errors import ConfigurationError
 from proxy.quotas.override import Override, PlacedValue, layer_of, layer_values, validated
-from proxy.quotas.reading import MOST_CLIENTS, parse_quotas
+from proxy.quotas.reading import MAX_CLIENTS, parse_quotas
 from proxy.quotas.rules import effective
 from proxy.quotas.sections import ClientTraffic
 
@@ -136,8 +136,8 @@ def test_the_layer_of_each_value_is_told(place: str, key: str, layers: list[str]
         ("[topics.a]\nconsumer_byte_rate = 1", "unknown key; expected one of leader.replication"),
         ("[clients.a]\nleader.replication.throttled.replicas = '*'", "unknown key"),
         (
-            "".join(f"[clients.a{number}]\nconsumer_byte_rate = 1\n" for number in range(MOST_CLIENTS + 1)),
-            f"clients: expected at most {MOST_CLIENTS} sections of clients and users, found {MOST_CLIENTS + 1}",
+            "".join(f"[clients.a{number}]\nconsumer_byte_rate = 1\n" for number in range(MAX_CLIENTS + 1)),
+            f"clients: expected at most {MAX_CLIENTS} sections of clients and users, found {MAX_CLIENTS + 1}",
         ),
     ],
 )

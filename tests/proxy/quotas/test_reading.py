@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.errors import ConfigurationError
-from proxy.quotas.reading import MOST_GLOBS, MOST_PROBLEMS, parse_quotas
+from proxy.quotas.reading import MAX_GLOBS, MAX_PROBLEMS, parse_quotas
 from proxy.roles import Role
 
 LEADER_RATE = "leader.replication.throttled.rate"
@@ -161,7 +161,7 @@ def test_every_problem_is_found() -> None:
 def test_of_very_many_problems_the_first_are_told() -> None:
     with pytest.raises(ConfigurationError) as caught:
         parse_quotas(b"".join(b"a%d = 1\n" % n for n in range(10_000)))
-    assert len(caught.value.problems) == MOST_PROBLEMS + 1
+    assert len(caught.value.problems) == MAX_PROBLEMS + 1
     assert caught.value.problems[-1] == "quotas.toml: there may be more problems; these are the first 100"
 
 
@@ -228,8 +228,8 @@ def test_a_section_of_any_values_is_read_or_refused_by_its_place(
 
 def test_so_many_globs_and_no_more() -> None:
     """Each may be compared with every topic's name."""
-    globs = "".join(f'[topics."a{n}*"]\nleader.replication.throttled.replicas = "*"\n' for n in range(MOST_GLOBS + 1))
-    with pytest.raises(ConfigurationError, match=f"topics: expected at most {MOST_GLOBS} globs, found 501"):
+    globs = "".join(f'[topics."a{n}*"]\nleader.replication.throttled.replicas = "*"\n' for n in range(MAX_GLOBS + 1))
+    with pytest.raises(ConfigurationError, match=f"topics: expected at most {MAX_GLOBS} globs, found 501"):
         parse_quotas(globs.encode())
 
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from proxy.relay.poller import FREE_SHARE, LITTLE_SECONDS, MOST_SECONDS, CpuAccount
+from proxy.relay.poller import FREE_SHARE, LITTLE_SECONDS, MAX_SECONDS, CpuAccount
 
 
 def share(*turns: tuple[float, float], born: float = 100.0) -> CpuAccount:
@@ -16,12 +16,12 @@ def share(*turns: tuple[float, float], born: float = 100.0) -> CpuAccount:
 @pytest.mark.parametrize(
     ("of", "now", "excess"),
     [
-        (share(born=101.0), 101.0, MOST_SECONDS),
-        (share(born=101.0), 101.0 + MOST_SECONDS / FREE_SHARE, 0.0),
+        (share(born=101.0), 101.0, MAX_SECONDS),
+        (share(born=101.0), 101.0 + MAX_SECONDS / FREE_SHARE, 0.0),
         (share((101.0, 0.010)), 101.010, 0.010),
         (share((101.0, 0.010)), 101.060, 0.005),
         (share((101.0, 0.010), (102.0, 0.001)), 102.001, 0.001),  # what it did not use is not saved up
-        (share((101.0, 60.0)), 161.0, MOST_SECONDS),  # nor does it wait for ever for what it had
+        (share((101.0, 60.0)), 161.0, MAX_SECONDS),  # nor does it wait for ever for what it had
     ],
 )
 def test_what_was_had_beyond_an_easy_share_wears_off(of: CpuAccount, now: float, excess: float) -> None:
@@ -31,7 +31,7 @@ def test_what_was_had_beyond_an_easy_share_wears_off(of: CpuAccount, now: float,
 def test_a_newcomer_is_not_easy_before_it_was_seen_to_be() -> None:
     made = share(born=101.0)
     assert made.debt(101.0) > LITTLE_SECONDS
-    assert made.debt(101.0 + MOST_SECONDS / FREE_SHARE) <= LITTLE_SECONDS
+    assert made.debt(101.0 + MAX_SECONDS / FREE_SHARE) <= LITTLE_SECONDS
     assert share((102.0, 10.0)).rank <= share(born=112.0).rank
 
 

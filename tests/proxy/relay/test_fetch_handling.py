@@ -150,7 +150,7 @@ def test_so_many_are_decided_at_once_and_the_others_wait_with_their_bytes(
     short_slices: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each takes memory for each of its partitions until it is through."""
-    monkeypatch.setattr(in_flight, "MOST_IN_SLICES", 2)
+    monkeypatch.setattr(in_flight, "MAX_IN_SLICES", 2)
     shared, of = Buffers(), throttle(400 * MIB)
     all_of_them = [Both(of, window_bytes=256 * 1024) for _ in range(4)]
     for both in all_of_them:
@@ -174,7 +174,7 @@ def test_so_many_are_decided_at_once_and_the_others_wait_with_their_bytes(
 def test_what_was_read_of_a_frame_is_kept_within_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is asked again before Fetch v7; after that a fetch session says what has changed, and nothing is kept."""
     frame = fetch_frame({("t", 0): 5})
-    monkeypatch.setattr(in_flight, "MOST_KEPT_BYTES", len(frame))
+    monkeypatch.setattr(in_flight, "MAX_KEPT_BYTES", len(frame))
     shared, of = Buffers(), throttle(400 * MIB)
     first, second = (Both(of) for _ in range(2))
     for both in (first, second):

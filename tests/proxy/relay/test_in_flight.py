@@ -13,7 +13,7 @@ from protocol.errors import ProtocolError
 from protocol.wire import headers
 from protocol.wire.framing import with_length, write_uvarint
 from proxy.relay import requests
-from proxy.relay.in_flight import MOST_DECIDED_IN_FLIGHT, MOST_IN_FLIGHT
+from proxy.relay.in_flight import MAX_DECIDED_IN_FLIGHT, MAX_IN_FLIGHT
 
 from .test_passing import fetch, idle, listed, records, send_in, told
 from .wire import read_exactly, relayed
@@ -32,8 +32,8 @@ METADATA = with_length(struct.pack(">hhih", 3, 1, 7, 3) + b"abc" + struct.pack("
 @pytest.mark.parametrize(
     ("of", "request_", "response", "most", "full"),
     [
-        (idle, METADATA, told(METADATA), MOST_IN_FLIGHT, "requests"),
-        (listed, fetch(), records(), MOST_DECIDED_IN_FLIGHT, "fetches"),
+        (idle, METADATA, told(METADATA), MAX_IN_FLIGHT, "requests"),
+        (listed, fetch(), records(), MAX_DECIDED_IN_FLIGHT, "fetches"),
     ],
     ids=["passed", "decided"],
 )
@@ -61,10 +61,10 @@ async def test_so_many_are_in_flight_and_the_rest_waits(
 
 
 async def test_where_frames_cannot_be_told_apart_nobody_waits_for_room(clock: MockClock) -> None:
-    asked = METADATA * (MOST_IN_FLIGHT + 3)
+    asked = METADATA * (MAX_IN_FLIGHT + 3)
     async with relayed(idle()) as wire, trio.open_nursery() as nursery:
         nursery.start_soon(wire.follower.send_all, asked)
-        await read_exactly(wire.leader, MOST_IN_FLIGHT * len(METADATA))
+        await read_exactly(wire.leader, MAX_IN_FLIGHT * len(METADATA))
         await wire.leader.send_all(b"\xff" * 8)
         assert await read_exactly(wire.leader, 3 * len(METADATA)) == METADATA * 3
 

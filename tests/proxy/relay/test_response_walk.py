@@ -29,8 +29,8 @@ def long_answer(version: int = 5) -> bytes:
 
 @pytest.mark.parametrize("step", [1, 7, 100, 8192, 1 << 20])
 async def test_steps_find_what_one_walk_finds(step: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(response_walk, "LEAST_STEP_BYTES", step)
-    monkeypatch.setattr(response_walk, "MOST_STEP_BYTES", step)
+    monkeypatch.setattr(response_walk, "MIN_STEP_BYTES", step)
+    monkeypatch.setattr(response_walk, "MAX_STEP_BYTES", step)
     frame = long_answer()
     window = window_of(with_length(frame))
     stepped = FrameWalk(window, version=5, size=len(frame))
@@ -47,8 +47,8 @@ async def test_steps_find_what_one_walk_finds(step: int, monkeypatch: pytest.Mon
 
 @pytest.mark.parametrize("step", [64, 8192])
 async def test_a_long_answer_passes_in_steps(step: int, clock: MockClock, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(response_walk, "LEAST_STEP_BYTES", step)
-    monkeypatch.setattr(response_walk, "MOST_STEP_BYTES", step)
+    monkeypatch.setattr(response_walk, "MIN_STEP_BYTES", step)
+    monkeypatch.setattr(response_walk, "MAX_STEP_BYTES", step)
     offsets: dict[Key, int] = {("t" * 200, p): 5 for p in range(PARTITIONS)} | {("u", p): 5 for p in range(3)}
     of = throttle(float("inf"))
     async with relayed(of) as wire:

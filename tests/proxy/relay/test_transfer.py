@@ -12,7 +12,7 @@ from time import perf_counter
 import pytest
 
 from proxy.relay import transport
-from proxy.relay.transfer import BETWEEN_FRAMES, MOST_VAIN_PEEKS, READ_AHEAD_BYTES, Need, Transfer, Window
+from proxy.relay.transfer import BETWEEN_FRAMES, MAX_VAIN_PEEKS, READ_AHEAD_BYTES, Need, Transfer, Window
 from proxy.relay.transport import PIPE_BYTES, WOULD_WAIT, ConnectionEndedError, PlainSocket, Wait, open_pipe
 from tests.open_files import open_files
 
@@ -155,12 +155,12 @@ def test_looks_that_lead_to_nothing_are_few_in_a_frame(large: int, scene: Scene)
     scene.receive(BETWEEN_FRAMES)
     assert scene.until_through(scene.transfer.send(1), 1) == b"x"
     vain = 0
-    for size in (100_000,) * large + (1000,) * (2 * MOST_VAIN_PEEKS):
+    for size in (100_000,) * large + (1000,) * (2 * MAX_VAIN_PEEKS):
         scene.feeder.sendall(bytes(size))
         scene.receive(Need(1, 1_000_000))
         vain += scene.transfer.window.is_peeked and size == 1000
         assert scene.until_through(scene.transfer.send(size), size) == bytes(size)
-    assert vain == MOST_VAIN_PEEKS
+    assert vain == MAX_VAIN_PEEKS
 
 
 def test_what_is_put_in_goes_instead_of_what_is_left_out() -> None:

@@ -12,9 +12,9 @@ from proxy.quotas import Partitions, Quotas, RoleQuota
 from proxy.quotas.rate_source import RateSource
 from proxy.roles import Role
 from proxy.statistics.counters import RoleStatistics
-from proxy.throttle.budget_claim import GROWTH, LEAST_BYTES, LEAST_FIXED_BYTES, CatchUpWindow
+from proxy.throttle.budget_claim import GROWTH, MIN_BYTES, MIN_FIXED_BYTES, CatchUpWindow
 from proxy.throttle.peer_latencies import LIVE_SECONDS, PeerLatencies
-from proxy.throttle.replica import LEAST_NEED_BYTES
+from proxy.throttle.replica import MIN_NEED_BYTES
 from proxy.throttle.role_throttle import RoleThrottle
 from tests.proxy.conversation import MIB, Conversation, settings
 
@@ -90,14 +90,14 @@ def test_two_late_answers_take_no_more_than_half_and_there_is_always_some() -> N
     assert before / 2 <= limit.most_bytes < 0.6 * before
     for _ in range(50):
         limit.came_back(5.0, before, before, 10.0)
-    assert limit.most_bytes == LEAST_BYTES
+    assert limit.most_bytes == MIN_BYTES
 
 
 def test_what_was_not_used_is_no_reason_for_more() -> None:
     limit = CatchUpWindow()
     for _ in range(50):
-        limit.came_back(BEST_SECONDS, LEAST_BYTES / 4, LEAST_BYTES, 10.0)
-    assert limit.most_bytes == LEAST_BYTES
+        limit.came_back(BEST_SECONDS, MIN_BYTES / 4, MIN_BYTES, 10.0)
+    assert limit.most_bytes == MIN_BYTES
 
 
 def moving(
@@ -149,7 +149,7 @@ def asked_beside_late_answers(conversation: Conversation) -> int:
 def test_a_rate_that_does_not_hurt_goes_by_it_and_a_fixed_one_that_is_not_reached_does_not(auto: bool) -> None:
     """100 MiB/s: half a gate is 1 MiB, or 5 MiB where the rate is fixed."""
     conversation = moving(auto=auto)
-    assert min(asked_every_tenth(conversation)[1:]) == (LEAST_BYTES * GROWTH // 1 if auto else MIB)
+    assert min(asked_every_tenth(conversation)[1:]) == (MIN_BYTES * GROWTH // 1 if auto else MIB)
     assert math.isinf(conversation.link.claim.path.fetcher.max_bytes_beside_in_sync) is not auto
 
 
@@ -171,7 +171,7 @@ def test_a_pause_of_producers_does_not_bring_a_whole_burst() -> None:
     assert ("t", 0) not in conversation.asked_for(waiting)
     conversation.now += 0.2
     conversation.answer(waiting)
-    assert conversation.asked_for(conversation.ask())["t", 0] <= LEAST_BYTES * GROWTH
+    assert conversation.asked_for(conversation.ask())["t", 0] <= MIN_BYTES * GROWTH
     conversation.now += LIVE_SECONDS
     assert conversation.asked_for(conversation.ask())["t", 0] == MIB
 
@@ -179,7 +179,7 @@ def test_a_pause_of_producers_does_not_bring_a_whole_burst() -> None:
 @pytest.mark.parametrize(
     ("batch_bytes", "asked_bytes"),
     [
-        (0, LEAST_BYTES),
+        (0, MIN_BYTES),
         (1_000, 16_012),
         (16_200, 16_212),
         (20_000, 20_012),
@@ -210,7 +210,7 @@ def test_after_an_answer_without_records_it_is_asked_for_more() -> None:
     replica.unused()
     replica.stalled(1, needs_more=True)
     conversation.now += 1.0
-    assert conversation.asked_for(conversation.ask())["t", 0] == 2 * LEAST_NEED_BYTES
+    assert conversation.asked_for(conversation.ask())["t", 0] == 2 * MIN_NEED_BYTES
 
 
 @pytest.mark.parametrize("of_listener", [False, True])
@@ -262,7 +262,7 @@ def test_pieces_of_a_fixed_rate_are_large_enough_to_be_worth_an_answer() -> None
         conversation.answer(decision, {("t", 0): asked, LIVE: 5_000} if asked else {LIVE: 5_000})
         conversation.now += 0.002 if turn < 20 else 0.012
         pieces += [asked] if asked and turn > 40 else []
-    assert LEAST_FIXED_BYTES <= min(pieces) <= max(pieces) < 1.5 * LEAST_FIXED_BYTES
+    assert MIN_FIXED_BYTES <= min(pieces) <= max(pieces) < 1.5 * MIN_FIXED_BYTES
     assert sum(pieces) / (360 * 0.012) == pytest.approx(4 * MIB, rel=0.05)
 
 

@@ -10,7 +10,7 @@ from proxy.quotas import Partitions, Quotas, RoleQuota
 from proxy.roles import Role
 from proxy.throttle.decision import Answer, Forward, Hold
 from proxy.throttle.link import REFRESH_CHECK_SECONDS, REFRESH_SECONDS
-from proxy.throttle.replica import LEAST_NEED_BYTES
+from proxy.throttle.replica import MIN_NEED_BYTES
 from proxy.throttle.replicas import ABSENCE_SECONDS
 from proxy.throttle.request_builder import FIRST_CONTACT_BYTES
 from proxy.throttle.work_in_steps import run_through
@@ -207,7 +207,7 @@ def test_a_batch_larger_than_the_grant_is_debt() -> None:
 def test_large_batches_raise_what_a_grant_is_worth() -> None:
     conversation = behind(partitions=2, bytes_per_second=8 * MIB)
     replica = conversation.link.replicas.known[T1]
-    assert replica.need_bytes == LEAST_NEED_BYTES
+    assert replica.need_bytes == MIN_NEED_BYTES
     replica.saw_batch(900_000)
     assert replica.need_bytes == 900_012, "and the header of the next one"
     assert T1 not in conversation.asked_for(conversation.ask())  # what T0 leaves is less than one batch

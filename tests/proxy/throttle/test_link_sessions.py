@@ -9,7 +9,7 @@ from proxy.quotas.replicas import Partitions
 from proxy.quotas.rules import METADATA_TOPIC_ID
 from proxy.throttle.decision import Answer, Forward, Hold
 from proxy.throttle.link import REFRESH_SECONDS
-from proxy.throttle.replica import LEAST_NEED_BYTES
+from proxy.throttle.replica import MIN_NEED_BYTES
 from proxy.throttle.request_builder import FIRST_CONTACT_BYTES
 from tests.proxy.conversation import LIMIT, MIB, quotas, throttle
 from tests.proxy.session_conversation import MESSAGE_BYTES, SessionConversation, SessionLeader, only, topic_of
@@ -319,7 +319,7 @@ def test_a_grant_that_brings_nothing_is_worth_more_next_time_until_something_com
     for _ in range(4):
         talk.now += 5
         talk.fetch()
-    assert [replica.need_bytes for replica in replicas] == [LEAST_NEED_BYTES, LEAST_NEED_BYTES]
+    assert [replica.need_bytes for replica in replicas] == [MIN_NEED_BYTES, MIN_NEED_BYTES]
 
 
 @each_version

@@ -13,7 +13,7 @@ from proxy.roles import Role
 from proxy.statistics.counters import RoleStatistics
 from proxy.throttle.decision import Forward
 from proxy.throttle.peer_latencies import (
-    MOST_SAMPLES,
+    MAX_SAMPLES,
     PROVEN_SECONDS,
     STANDING_PAUSES,
     LatencySample,
@@ -101,10 +101,10 @@ def test_followers_count_by_their_slower_half() -> None:
 def test_no_more_is_kept_than_a_second_needs() -> None:
     """The last of a second count: the rate may have done harm since its first."""
     timings = PeerLatencies()
-    for _ in range(10 * MOST_SAMPLES):
+    for _ in range(10 * MAX_SAMPLES):
         timings.answered(1.0)
         timings.came_back(1.0)
-    for _ in range(MOST_SAMPLES):
+    for _ in range(MAX_SAMPLES):
         timings.answered(9.0)
         timings.came_back(9.0)
     timings.answered(1.0)

@@ -10,7 +10,7 @@ from admission.wishes import Wish
 from protocol.fetch.batches import BATCH_HEADER_BYTES
 from protocol.fetch.tables import UNKNOWN_OFFSET
 from protocol.fetch.walker import RequestEntry
-from proxy.throttle.replica import LEAST_NEED_BYTES, Replica, Standing
+from proxy.throttle.replica import MIN_NEED_BYTES, Replica, Standing
 
 
 def entry(offset: int, *, epoch: int = -1) -> RequestEntry:
@@ -92,7 +92,7 @@ def test_need_follows_the_largest_batch_seen() -> None:
     for size in (0, 16_000, 900_000, 20_000):
         replica.saw_batch(size)
     assert replica.need_bytes == 900_000 + BATCH_HEADER_BYTES
-    assert known(high_watermark=150).need_bytes == LEAST_NEED_BYTES
+    assert known(high_watermark=150).need_bytes == MIN_NEED_BYTES
 
 
 def test_where_grants_are_scarce_one_that_brings_little_is_granted_little() -> None:
@@ -103,7 +103,7 @@ def test_where_grants_are_scarce_one_that_brings_little_is_granted_little() -> N
     replica.used(10_000, limit)
     assert replica.wish.likely_bytes == 32 * 1024
     replica.used(10_000, 32 * 1024)
-    assert replica.wish == Wish(limit, LEAST_NEED_BYTES, 32 * 1024)
+    assert replica.wish == Wish(limit, MIN_NEED_BYTES, 32 * 1024)
     replica.saw_batch(50_000)
     assert replica.wish.likely_bytes == 50_000 + BATCH_HEADER_BYTES  # less would bring nothing
 

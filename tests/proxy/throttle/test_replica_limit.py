@@ -10,7 +10,7 @@ from proxy.ledger import link_journal
 from proxy.ledger.blocks import Position, TrafficKey
 from proxy.ledger.ledger import Ledger
 from proxy.quotas import Quotas
-from proxy.quotas.rules import MOST_RESOLVED, RoleQuota
+from proxy.quotas.rules import MAX_RESOLVED, RoleQuota
 from proxy.throttle import throttled_lists
 from proxy.throttle.decision import Forward
 from proxy.throttle.link import Link
@@ -64,15 +64,15 @@ def test_nothing_new_is_remembered_while_memory_is_short() -> None:
 @pytest.mark.parametrize("topics", [None, "listed"])
 def test_topics_that_are_looked_up_once_are_forgotten_in_time(topics: str | None) -> None:
     quota = RoleQuota.of_every_topic(1.0) if topics is None else RoleQuota(1.0)
-    for number in range(MOST_RESOLVED + 100):
+    for number in range(MAX_RESOLVED + 100):
         assert quota.selects(f"t{number}", 0) == (topics is None)
-    assert len(quota._resolved) <= MOST_RESOLVED
+    assert len(quota._resolved) <= MAX_RESOLVED
     assert not quota.selects("t" * 250, 0)
     assert "t" * 250 not in quota._resolved
 
 
 def test_topics_without_listed_partitions_are_remembered_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(throttled_lists, "MOST_FREE_TOPICS", 10)
+    monkeypatch.setattr(throttled_lists, "MAX_FREE_TOPICS", 10)
     of = throttle()
     of.apply(Quotas(leader=RoleQuota(1.0)), 0.0)
     conversation = Conversation(of)
@@ -91,7 +91,7 @@ def test_a_name_that_no_topic_can_have_is_decoded_and_not_kept() -> None:
 
 
 def test_the_journal_tells_of_so_many_and_counts_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(link_journal, "MOST_SEEN", 3)
+    monkeypatch.setattr(link_journal, "MAX_SEEN", 3)
     of = throttle()
     of.ledger = Ledger(0.0)
     conversation = Conversation(of)
@@ -103,8 +103,8 @@ def test_the_journal_tells_of_so_many_and_counts_the_rest(monkeypatch: pytest.Mo
 
 
 def test_a_ledger_sums_up_so_many_and_counts_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ledgers, "MOST_KEYS", 3)
-    monkeypatch.setattr(ledgers, "MOST_KNOWN", 2)
+    monkeypatch.setattr(ledgers, "MAX_KEYS", 3)
+    monkeypatch.setattr(ledgers, "MAX_KNOWN", 2)
     ledger = Ledger(0.0)
     for partition in range(5):
         key = TrafficKey("leader", "102", "t", partition, throttled=True, in_sync=False)

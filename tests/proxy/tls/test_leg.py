@@ -20,7 +20,7 @@ from proxy.relay.tls_socket import TlsSocket
 from proxy.relay.transport import WOULD_WAIT
 from proxy.tls.contexts import load
 from proxy.tls.handshakes import HandshakeError, Reason
-from proxy.tls.leg import MOST_WARNED
+from proxy.tls.leg import MAX_WARNED
 
 from .stage import NAME, X400_NAME, Keys, connected, made, pair
 
@@ -246,11 +246,11 @@ async def test_a_health_check_that_only_connects_is_no_warning_and_a_leader_that
 
 async def test_so_many_peers_are_named_and_the_others_counted(keys: Keys) -> None:
     leg, _ = made(keys.upstream())
-    for number in range(MOST_WARNED + 3):
+    for number in range(MAX_WARNED + 3):
         plain, peer = pair()
         with pytest.raises(HandshakeError), peer:
             await leg.dial(plain.sock, f".kafka-{number}")
-    assert len(leg.warnings) == MOST_WARNED + 1
+    assert len(leg.warnings) == MAX_WARNED + 1
     assert leg.warnings[-1] == "ingress.upstream: TLS handshakes with 3 others fail"
 
 
@@ -380,7 +380,7 @@ async def test_who_dials_again_resumes_until_the_keys_are_renewed(keys: Keys, ne
 
 
 async def test_what_is_known_of_whom_it_told_is_bounded(keys: Keys, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("proxy.tls.leg.MOST_TOLD", 2)
+    monkeypatch.setattr("proxy.tls.leg.MAX_REMEMBERED", 2)
     leg, log = made(keys.listen())
     for number in range(5):
         plain, peer = pair()

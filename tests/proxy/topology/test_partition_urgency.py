@@ -67,8 +67,8 @@ def test_a_topic_that_is_named_is_urgent_once_its_id_is_known() -> None:
 
 
 def test_what_is_remembered_is_bounded(needs: PartitionUrgency, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MOST_TOPICS", 3)
-    monkeypatch.setattr(module, "MOST_PARTITIONS", 2)
+    monkeypatch.setattr(module, "MAX_TOPICS", 3)
+    monkeypatch.setattr(module, "MAX_PARTITIONS", 2)
     needs.look([f"t{each}" for each in range(10)])
     assert len(needs.due(100.0)) == 3
     asked = needs.due(100.0)

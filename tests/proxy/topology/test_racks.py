@@ -6,7 +6,7 @@ import pytest
 
 from proxy.quotas.finer_rates import FinerRates
 from proxy.statistics.counters import RoleStatistics
-from proxy.topology.racks import MOST_BROKERS, MOST_NAMED, Racks, RackWarnings, Relayed
+from proxy.topology.racks import MAX_BROKERS, MAX_NAMED, Racks, RackWarnings, Relayed
 
 CLUSTER = {101: "a", 102: "b", 103: "a", 104: ""}
 
@@ -32,9 +32,9 @@ def test_a_broker_that_is_away_keeps_its_rack_and_one_that_returns_may_have_anot
 
 
 def test_no_more_brokers_are_remembered_than_a_cluster_has(racks: Racks) -> None:
-    racks.learn(dict.fromkeys(range(200, 200 + MOST_BROKERS), "z"))
+    racks.learn(dict.fromkeys(range(200, 200 + MAX_BROKERS), "z"))
     assert racks.of("101") is None
-    assert racks.of(str(199 + MOST_BROKERS)) == "z"
+    assert racks.of(str(199 + MAX_BROKERS)) == "z"
 
 
 @pytest.mark.parametrize(
@@ -66,6 +66,6 @@ def test_a_rate_of_a_rack_without_a_broker_is_found_once_racks_are_known(racks: 
 
 def test_warnings_name_some_and_count_the_others() -> None:
     assert RackWarnings().in_words() == ""
-    told = RackWarnings([str(number) for number in range(100, 102 + MOST_NAMED)], ["eu-1x"]).in_words()
+    told = RackWarnings([str(number) for number in range(100, 102 + MAX_NAMED)], ["eu-1x"]).in_words()
     assert "do not hold for broker 100, 101, 102, 103, 104 and 2 more, whose rack is unknown" in told
     assert "no broker is in rack eu-1x, which has a rate" in told

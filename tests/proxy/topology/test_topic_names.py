@@ -6,8 +6,8 @@ import pytest
 
 from proxy.topology.topic_names import (
     AGAIN_SECONDS,
-    MOST_AT_ONCE,
-    MOST_UNKNOWN,
+    MAX_AT_ONCE,
+    MAX_UNKNOWN,
     TopicNames,
     written,
 )
@@ -122,10 +122,10 @@ def test_no_id_is_nobodys() -> None:
 
 def test_so_many_are_asked_for_at_once() -> None:
     names = TopicNames()
-    for number in range(MOST_AT_ONCE + 5):
+    for number in range(MAX_AT_ONCE + 5):
         names.of(made_up(number))
     asked = names.wanted(0.0)
-    assert len(asked) == MOST_AT_ONCE
+    assert len(asked) == MAX_AT_ONCE
     names.learn({}, asked)
     assert len(names.wanted(0.0)) == 5
 
@@ -137,13 +137,13 @@ def made_up(number: int) -> bytes:
 @pytest.mark.parametrize("answers", [{}, None], ids=["no name", "no answer"])
 def test_made_up_ids_cost_bounded_memory(answers: dict[bytes, str] | None) -> None:
     names = TopicNames()
-    for first in range(0, 3 * (MOST_UNKNOWN + 10), MOST_UNKNOWN + 10):
-        ids = [made_up(first + n) for n in range(MOST_UNKNOWN + 10)]
+    for first in range(0, 3 * (MAX_UNKNOWN + 10), MAX_UNKNOWN + 10):
+        ids = [made_up(first + n) for n in range(MAX_UNKNOWN + 10)]
         for each in ids:
             names.of(each)
-        assert sum(map(names.is_awaited, ids)) <= MOST_UNKNOWN
+        assert sum(map(names.is_awaited, ids)) <= MAX_UNKNOWN
         names.learn(answers, [each for each in ids if names.is_awaited(each)])
-        assert len(names._awaited) + len(names._without) <= 2 * MOST_UNKNOWN
+        assert len(names._awaited) + len(names._without) <= 2 * MAX_UNKNOWN
 
 
 def test_topics_for_people() -> None:
