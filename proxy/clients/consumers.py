@@ -182,6 +182,16 @@ class CatchUpThrottle(RoleThrottle):
         """Bound nothing any more. Fetch sessions that were begun here are refused from now on, and begin anew."""
         self.apply(Quotas(), now)
 
+    def debt_seconds(self, now: float) -> float:
+        """Return for how long nothing is to be granted because of what was used; 0: the entity is not over its
+        quota."""
+        left = self.budget.state(now)
+        return 0.0 if left is None else max(-left / self.budget.bytes_per_second, 0.0)
+
+    def begin_with_debt(self, seconds: float, now: float) -> None:
+        """Begin over quota, as `debt_seconds` has it."""
+        self.budget.restore(-seconds * self.budget.bytes_per_second, now)
+
     def decides(self, replica_id: int) -> bool:
         return replica_id < 0
 

@@ -66,6 +66,17 @@ class Entity:
     def name(self) -> str:
         return self.entity.label
 
+    def debt_seconds(self, now: float) -> float:
+        """Return for how long the entity is to get nothing that counts; 0: it is not over its quota."""
+        return self.budget.throttle_seconds(now) if self.catch_up is None else self.catch_up.debt_seconds(now)
+
+    def begin_with_debt(self, seconds: float, now: float) -> None:
+        """Begin over quota, as `debt_seconds` has it."""
+        if self.catch_up is None:
+            self.budget.begin_with_debt(seconds, now)
+        else:
+            self.catch_up.begin_with_debt(seconds, now)
+
 
 class EntityState(NamedTuple):
     """What an entity has used, for people and metrics."""
@@ -172,12 +183,12 @@ class ClientThrottle:
         entity = self._entities.get((traffic, whose))
         if entity is None:
             budget = client_budget(self._settings, quota.bytes_per_second, now)
-            if (until := self._indebted_until.pop((traffic, whose), now)) > now:
-                budget.begin_with_debt(until - now, now)
             entity = Entity(whose, traffic, budget, label if is_named else self._label(label), is_named=is_named)
             self._entities[traffic, whose] = entity
             self._by_default[traffic] += not is_named
         self._follow(entity, quota, now)
+        if (until := self._indebted_until.pop((traffic, whose), now)) > now:
+            entity.begin_with_debt(until - now, now)
         if entity.is_named != is_named:  # a section of its own has come or gone
             self._by_default[traffic] += 1 if entity.is_named else -1
             entity.is_named, entity.label = is_named, label if is_named else self._label(label)
@@ -240,8 +251,7 @@ class ClientThrottle:
     def debts(self, now: float) -> list[ClientDebt]:
         """Return the entities that are over quota, for another process to go on from."""
         debts = (
-            ClientDebt(each.traffic.value, *each.entity, each.budget.throttle_seconds(now))
-            for each in self._entities.values()
+            ClientDebt(each.traffic.value, *each.entity, each.debt_seconds(now)) for each in self._entities.values()
         )
         return [debt for debt in debts if debt.seconds > 0]
 
@@ -284,7 +294,7 @@ class ClientThrottle:
             self._swept_at = now
             for key, entity in tuple(self._entities.items()):
                 is_used = entity.catch_up is not None and entity.catch_up.links
-                if not (entity.is_named or is_used or entity.budget.throttle_seconds(now)):
+                if not (entity.is_named or is_used or entity.debt_seconds(now)):
                     self._forget(key, now)
             self.generation += 1
         return self._by_default[traffic] < MAX_ENTITIES

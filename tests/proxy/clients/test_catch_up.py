@@ -21,9 +21,9 @@ from protocol.wire.headers import response_header, response_header_version
 from protocol.wire.layout import TAGS
 from proxy.clients.throttle import ClientThrottle
 from proxy.handover.connection_state import restore, take
-from proxy.handover.messages import ConnectionState
+from proxy.handover.messages import Begin, ConnectionState
 from proxy.quotas import Quotas
-from proxy.quotas.client_entity import ClientEntity
+from proxy.quotas.client_entity import ANONYMOUS, ClientEntity
 from proxy.quotas.client_rates import ClientRates, TrafficRates
 from proxy.quotas.sections import ClientTraffic
 from proxy.relay.connection import Given
@@ -294,3 +294,31 @@ async def test_another_process_refuses_the_session(clock: MockClock) -> None:
             assert (await consumer.fetch()).error_code == SESSION_ID_NOT_FOUND
             assert consumer.wants == before
             assert (await consumer.fetch()).error_code == 0
+
+
+async def test_a_debt_is_paid_in_another_process(clock: MockClock) -> None:
+    old, new = clients(), clients()
+    entity = old.entity(ANONYMOUS, "mirror", CONSUMER, 0.0)
+    assert entity is not None
+    assert entity.catch_up is not None
+    link = entity.catch_up.link("peer", leader="101")
+    link.claim.path.settle(reserved=0, used=5 * MIB, now=0.0)
+    debts = msgspec.msgpack.decode(msgspec.msgpack.encode(Begin({}, old.debts(0.0))), type=Begin).client_debts
+    assert [debt.seconds for debt in debts] == [pytest.approx(5.0, abs=0.2)]
+    async with relayed(clients=new) as wire:
+        began = trio.current_time()
+        new.take_debts(debts, began)
+        consumer = Consumer(wire, {0: (0, 20_000), 1: (500, 500)})
+        tail = (topic_of(12), 1)
+        for _ in range(3):
+            await consumer.fetch()
+        before = consumer.wants[topic_of(12), 0]
+        while trio.current_time() < began + debts[0].seconds - 0.2:
+            consumer.broker.ends[tail] += 10
+            await consumer.fetch()
+            assert consumer.wants[tail] == consumer.broker.ends[tail]
+            await trio.sleep(0.1)
+        assert consumer.wants[topic_of(12), 0] == before
+        while trio.current_time() < began + debts[0].seconds + 1:
+            await consumer.fetch()
+        assert consumer.wants[topic_of(12), 0] > before + 500
