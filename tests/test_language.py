@@ -28,6 +28,7 @@ CONVERTED = (
     "lab",
     "pipeline",
     "protocol",
+    "proxy/clients",
     "proxy/cluster",
     "proxy/config",
     "proxy/control",

@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 LARGEST_RESPONSE_SECONDS = 1.0
 """Policy `strict`: how much of its quota one response may bring a consumer, in seconds of the quota."""
 MAX_RESPONSE_SECONDS = 10.0
-"""What a broker allows with its default window: a consumer is muted for no longer after one response."""
+"""The seconds of its quota that one response may bring at most: as a broker with its default window allows."""
 MIN_LARGEST_BYTES = 2**20
-"""But no less than `max.partition.fetch.bytes` by default: where a response is cut off, its last batch comes in part,
-and once more with the next one."""
+"""The least `largest_response_bytes`, the default of `max.partition.fetch.bytes`: where a response is cut off, its last
+batch comes in part, and once more with the next one."""
 
 
 class ClientBudget(Protocol):
@@ -33,7 +33,7 @@ class ClientBudget(Protocol):
     bytes_per_second: float
 
     def change_rate(self, bytes_per_second: float, now: float) -> None:
-        """Go on with another rate; what was used stays used."""
+        """Change the rate; what was used stays used."""
 
     def charge(self, size: int, now: float) -> None: ...
 
@@ -114,12 +114,12 @@ class ByRate:
 
     @property
     def largest_response_bytes(self) -> int:
-        """As in KafkaApis: what the quota lets through in all samples but one."""
+        """The bytes that the quota lets through in all samples but one, as in KafkaApis."""
         return int(self.bytes_per_second * self._largest_response_seconds)
 
 
 class Unbounded:
-    """Of a client that has no quota: what it is charged for is charged to the listener's rate alone."""
+    """The budget of a client without a quota: what it is charged for is charged to the listener's rate alone."""
 
     bytes_per_second = math.inf
     largest_response_bytes = MAX_INT32

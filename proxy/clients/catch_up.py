@@ -1,4 +1,4 @@
-"""Which link decides a consumer's Fetches on one connection: that of its quota, if only catching up counts.
+"""A consumer's Fetches on one connection are decided by a link of its quota, if only catching up counts.
 
     quota with catch_up_only ──▶ a link of the entity's throttle     read whole, held or changed, as a follower's
     any other, or none ────────▶ the role's link, which decides followers' Fetches alone
@@ -42,7 +42,7 @@ class ConsumerDecider:
         return throttle is not None
 
     def decide_by(self, throttle: CatchUpThrottle | None, *, reads_committed: bool = False) -> None:
-        """Have Fetches decided by a new link of `throttle`; None: by the role's."""
+        """Let a new link of `throttle` decide Fetches; None: the role's."""
         self._throttle, link = throttle, self._exchange.link
         if throttle is not None:
             link = throttle.link(link.peer, leader=link.translator.leader, reads_committed=reads_committed)

@@ -1,4 +1,4 @@
-"""What client quotas mean for one connection: which entities it is of, and until when it is muted (KIP-219).
+"""A connection knows which entities it is of, and until when it is muted (KIP-219).
 
     Produce ── charged when it has gone on ─┐
     Fetch ──── charged when its answer      ├─▶ over quota: muted for the throttle time, of which the answers in
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 MAX_THROTTLE_TIME_MS = 2**31 - 1
 MIN_THROTTLE_SECONDS = 0.001
-"""What is less is no throttle time: the field counts milliseconds."""
+"""The least throttle time, since the field counts milliseconds."""
 
 
 class ClientConnection:
@@ -40,13 +40,13 @@ class ClientConnection:
         self._user = user
         self._client_id: str | None = None
         self._entities: dict[ClientTraffic, Entity | None] = {}
-        """What the user and `_client_id` are of, as far as it was asked for; of `_generation`."""
+        """The entities of the user and `_client_id` in `_generation`, as far as somebody asked."""
         self._generation = throttle.generation
         self.epochs = SessionEpochs()
         self.last_response_bytes = 0
         """Size of the last answer to a Fetch: what the next one would probably bring."""
         self.muted_until = -math.inf
-        """When requests are read again."""
+        """The time at which requests are read again."""
 
     @property
     def user(self) -> str | None:
@@ -109,7 +109,7 @@ class ClientConnection:
         return min(math.ceil((self.muted_until - now) * 1000), MAX_THROTTLE_TIME_MS)
 
     def quotas_changed(self, now: float) -> None:
-        """Mute the connection no longer than the quotas in force now ask for."""
+        """Shorten the mute to what the quotas in force now ask for."""
         if self.muted_until <= now:
             return
         seconds = 0.0

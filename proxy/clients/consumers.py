@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 class ConsumedPartition(Replica):
-    """Of a consumer that reads everything up to the high watermark."""
+    """A partition of a consumer that reads everything up to the high watermark."""
 
     __slots__ = ()
 
@@ -93,7 +93,7 @@ class ConsumedPartition(Replica):
 
 
 class CommittedPartition(ConsumedPartition):
-    """Of a consumer that reads committed transactions alone (``isolation.level=read_committed``)."""
+    """A partition of a consumer that reads committed transactions alone (``isolation.level=read_committed``)."""
 
     __slots__ = ()
 

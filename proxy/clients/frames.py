@@ -1,5 +1,4 @@
-"""Where client quotas meet the frames of a relayed connection: `InFlightRequests.clients`, None where no client has a
-quota.
+"""`InFlightRequests.clients` applies client quotas to the frames of a relayed connection; None where no client has one.
 
 Both readers show it the frame at the start of the window before they look at it themselves:
 
@@ -97,7 +96,7 @@ class _Awaited(NamedTuple):
     """A request in flight whose response may be told a throttle time."""
 
     number: int
-    """Its number among the connection's requests."""
+    """The request's number on its connection."""
     api_key: int
     version: int
     entity: Entity
@@ -135,7 +134,7 @@ class ClientFrames:
 
     @property
     def muted_until(self) -> float:
-        """When requests are read again, by Trio's clock."""
+        """The time at which requests are read again, by Trio's clock."""
         return self.client.muted_until
 
     @property
@@ -182,7 +181,7 @@ class ClientFrames:
         )
 
     def restore(self, state: ClientState, now: float) -> None:
-        """Go on from what `state` returned in another process."""
+        """Continue from what `state` returned in another process."""
         muted_seconds, session_id, answered, user, mechanism, named, was_decided = state
         self.client.muted_until = now + muted_seconds
         self.client.epochs = SessionEpochs(session_id, answered)
@@ -284,7 +283,7 @@ class ClientFrames:
         return total
 
     def _share_fetch(self, window: Window, head: RequestHead, total: int, entity: Entity, now: float) -> Step | None:
-        """Have it charged as a Fetch, but never answer it here: it acknowledges records."""
+        """Charge it as a Fetch, but never answer it here: it acknowledges records."""
         if entity.catch_up is not None:
             return None  # which of its reads are behind nobody tells
         if self.awaits_fetch:

@@ -17,7 +17,7 @@ from __future__ import annotations
 from protocol.fetch.tables import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION_ID
 
 MAX_EPOCH = 2**31 - 1
-"""After it comes 1 (`FetchMetadata.nextEpoch`)."""
+"""The last epoch, followed by 1 (`FetchMetadata.nextEpoch`)."""
 
 
 class SessionEpochs:

@@ -37,7 +37,7 @@ share one."""
 MAX_COUNTED = 50
 """The most entities under sections of ``default`` that metrics name; the others are counted as `OTHER`."""
 MAX_NAME_CHARACTERS = 249
-"""What is longer is cut off: such users and client ids share a quota where they begin alike."""
+"""The characters that count in a user or client id: longer ones share a quota where they begin alike."""
 OTHER = "other"
 _Key: TypeAlias = tuple[ClientTraffic, ClientEntity]
 _SWEEP_SECONDS = 1.0
@@ -52,7 +52,7 @@ class Entity:
     traffic: ClientTraffic
     budget: ClientBudget
     label: str
-    """What metrics call it: its name, or `OTHER`."""
+    """The name in metrics: its own, or `OTHER`."""
     rate: SimpleRate = field(default_factory=SimpleRate)
     """The rate at which bytes passed, over KIP-73's window."""
     is_named: bool = False
@@ -79,7 +79,7 @@ class Entity:
 
 
 class EntityState(NamedTuple):
-    """What an entity has used, for people and metrics."""
+    """The use that an entity has made of its quota, for people and metrics."""
 
     name: str
     traffic: ClientTraffic
@@ -108,7 +108,7 @@ class ClientThrottle:
     """One per process: clients dial the ingress alone."""
 
     def __init__(self, settings: QuotaSettings, quotas: Quotas, now: float, statistics: RoleStatistics) -> None:
-        """`statistics`: the ingress's."""
+        """Begin with `quotas`. `statistics`: the ingress's."""
         self._settings = settings
         self.uplink = UplinkBudget(settings, statistics, math.inf, now)
         """The bound of all clients and replication together, while the listener has a rate."""
@@ -128,11 +128,11 @@ class ClientThrottle:
         """Changes whenever an entity that a connection remembers may have another budget, or none."""
         self.passed_bytes: Counter[tuple[str, ClientTraffic]] = Counter()
         self.free_bytes: Counter[str] = Counter()
-        """By label: those of the consumers' bytes that were read at the tail, and did not count."""
+        """Bytes by label that consumers read at the tail, and that did not count."""
         self.remembered = ReplicaCountLimit()
         """The limit of the partitions that are remembered for `catch_up_only`."""
         self.throttle_seconds: dict[tuple[str, ClientTraffic], float] = defaultdict(float)
-        """By label: for how long connections were muted."""
+        """The time for which connections were muted, by label."""
         self._put_in_force(quotas, now)
 
     def _put_in_force(self, quotas: Quotas, now: float) -> None:
@@ -141,7 +141,7 @@ class ClientThrottle:
 
     @property
     def is_needed(self) -> bool:
-        """Some client has a quota, or all of them together have a rate."""
+        """Whether some client has a quota, or all of them together have a rate."""
         return self.uplink.is_set or bool(self._rates)
 
     def attach(self, connection: Attached, now: float) -> None:
@@ -256,7 +256,7 @@ class ClientThrottle:
         return [debt for debt in debts if debt.seconds > 0]
 
     def take_debts(self, debts: Iterable[ClientDebt], now: float) -> None:
-        """Go on from what `debts` returned in another process, before any client has shown itself here."""
+        """Take over what `debts` returned in another process, before any client has shown itself here."""
         self._indebted_until = {
             (ClientTraffic(debt.traffic), ClientEntity(debt.user, debt.client)): now + debt.seconds for debt in debts
         }

@@ -31,17 +31,17 @@ if TYPE_CHECKING:
 
 LISTENER = ("listener", "")
 PART_OF_BURST = 1 / 2
-"""Of proxy.toml's gate and burst. Catch-up may have used its burst just before consumers use theirs: together they are
-the burst."""
+"""The part of proxy.toml's gate and burst that each kind has. Catch-up may have used its burst just before consumers
+use theirs: together they are the burst."""
 MAX_DEBT_SECONDS = 1.0
-"""What is never delayed causes no more debt than this: catch-up has what it leaves after a second at the latest. Less
-would forgive consumers that are sent a second's worth at once, and catch-up would come on top of that."""
+"""The most debt that traffic causes which is never delayed: catch-up has what it leaves after a second at the latest.
+Less would forgive consumers that are sent a second's worth at once, and catch-up would come on top of that."""
 MIN_SHARE = 1 / 20
-"""Of the rate. Where replication in sync alone takes all of it, consumers are paced as if they had so much."""
+"""The share of the rate at which consumers are paced where replication in sync alone takes all of it."""
 RESPONSE_SECONDS = 0.25
-"""Of a connection's share: the most that one response brings while the rate is not kept. A connection that is muted
-for no longer than the debt lasts has more than its share if it is sent more at once: 2.5 times as much as others with
-responses of a second, 1.5 times with this."""
+"""The seconds of a connection's share that one response brings at most while the rate is not kept. A connection that
+is muted for no longer than the debt lasts has more than its share if it is sent more at once: 2.5 times as much as
+others with responses of a second, 1.5 times with this."""
 SHARE_SECONDS = 1.0
 """How often it is counted among how many connections the rate is shared."""
 
@@ -53,7 +53,7 @@ class UplinkBudget(StrictBudget):
     def __init__(
         self, settings: QuotaSettings, statistics: RoleStatistics, bytes_per_second: float, now: float
     ) -> None:
-        """`statistics`: the ingress's, where the relay counts what it writes."""
+        """Begin with a full bucket. `statistics`: the ingress's, where the relay counts what it writes."""
         burst_seconds = settings.burst_seconds * PART_OF_BURST
         super().__init__(
             bytes_per_second=bytes_per_second,
@@ -73,11 +73,11 @@ class UplinkBudget(StrictBudget):
         self._other_bytes = self._uncharged_bytes()
         """Bytes that left and were charged because of what the relay counts."""
         self._undelayed_bytes = 0.0
-        """Since `_counted_at`: of replication in sync, and of what nobody can tell."""
+        """Bytes of replication in sync, and of what nobody can tell, since `_counted_at`."""
         self._undelayed_rate = 0.0
         self._counted_at = now
         self._connections: set[int] = set()
-        """Those that were charged since then."""
+        """Connections that were charged since then."""
         self._connections_before = 1
 
     @property
