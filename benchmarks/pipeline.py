@@ -1,8 +1,9 @@
-"""Growth of the pipeline's jobs: journals of known truth at several sizes, every job on each.
+"""Growth of the pipeline's jobs: journals of known truth at several sizes, every job and every question on each.
 
-`python -m benchmarks.pipeline` prints a table. Each job is a process of its own, started as a person starts it, so that
-its peak of memory is its own. What its tasks took and shuffled is in Spark's event log. Answers are compared with the
-generated truth: a job that loses lines does not count as fast.
+`python -m benchmarks.pipeline` writes the journals (without Spark: 10^7 rows in ten seconds), does each job, and prints
+a table of all results so far, which build/pipeline.json keeps: of a job at a size the last one. Each job is a process
+of its own, started as a person starts it, so that its peak of memory is its own. What its tasks took and shuffled is in
+Spark's event log. Answers are compared with the generated truth: a job that loses lines does not count as fast.
 """
 
 from __future__ import annotations
@@ -16,15 +17,17 @@ import sys
 import threading
 import time
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import psutil
 
 from lab.host.processes import dies_with_us
-from pipeline.journals.generate import BYTES_PER_MESSAGE, FIRST_BROKER, START_SECONDS, Cluster
 from pipeline.tables.scope import moment_text
+
+from .results import BUILD, keep, kept
+from .ring import BYTES_PER_MESSAGE, FIRST_BROKER, START_SECONDS, Cluster, write
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -38,8 +41,7 @@ ROWS_PER_BROKER = 2 * PARTITIONS_PER_BROKER * SECONDS
 MB = 1_000_000
 KIB = 1024
 LOOK_SECONDS = 0.1
-MARK = ".made-by-benchmarks-pipeline"
-"""A file in each folder that this benchmark made, and so may remove."""
+FOLDER, RESULTS = BUILD / "pipeline", BUILD / "pipeline.json"
 
 
 class Tasks(NamedTuple):
@@ -64,25 +66,24 @@ class Machine(NamedTuple):
 class Cost:
     job: str
     rows: int
-    lines: int
     seconds: float
     """The time from start to end, with the JVM's."""
-    machine: Machine
-    tasks: Tasks
+    cpu_seconds: float
+    peak_bytes: int
+    read_bytes: int
+    shuffled_bytes: int
+    spilled_bytes: int
 
     @property
-    def rows_per_core_second(self) -> float:
-        return self.rows / self.machine.cpu_seconds
+    def shuffled_bytes_per_row(self) -> float:
+        return self.shuffled_bytes / self.rows
 
-    def microseconds_per_row_beyond(self, smaller: Cost | None) -> float | None:
-        """Return the CPU for each row that the smaller run did not have.
-
-        If this stays the same from size to size, cost grows as the rows do.
-        """
-        if smaller is None:
-            return None
-        more = self.machine.cpu_seconds - smaller.machine.cpu_seconds
-        return 1e6 * more / (self.rows - smaller.rows)
+    def __str__(self) -> str:
+        return (
+            f"{self.job}, {self.rows:,} rows: {self.seconds:.0f} s, {self.cpu_seconds:.0f} s of CPU,"
+            f" JVM's peak {self.peak_bytes / MB:.0f} MB, read {self.read_bytes / MB:.1f} MB,"
+            f" shuffled {self.shuffled_bytes_per_row:.1f} B a row, spilled {self.spilled_bytes / MB:.0f} MB"
+        )
 
 
 def cluster_of(rows: int) -> Cluster:
@@ -94,12 +95,19 @@ def cluster_of(rows: int) -> Cluster:
 
 
 def run(
-    job: str, arguments: Sequence[str], folder: Path, *, cores: int, memory: str, statuses: Collection[int] = (0,)
-) -> tuple[str, float, Machine, Tasks]:
-    """Run a job to its end; return what it printed, the seconds, and what its JVM and its tasks took.
+    name: str,
+    arguments: Sequence[str],
+    folder: Path,
+    *,
+    rows: int,
+    cores: int,
+    memory: str,
+    statuses: Collection[int] = (0,),
+) -> tuple[str, Cost]:
+    """Run a job of the pipeline to its end; return what it printed, and its cost, which is that of `name`.
 
     Raises RuntimeError, with the end of what it said, if it ends with none of `statuses`.
-    """
+    """  # fmt: skip
     events = folder / "events"
     shutil.rmtree(events, ignore_errors=True)
     events.mkdir(parents=True)
@@ -110,8 +118,8 @@ def run(
         "spark.eventLog.compress": "false",
     }  # fmt: skip
     options = [part for key, value in settings.items() for part in ("--conf", f"{key}={value}")]
-    command = [sys.executable, "-m", "pipeline", job, *arguments, "--master", f"local[{cores}]", *options]
-    said = folder / f"{job}.stderr"
+    command = [sys.executable, "-m", "pipeline", *arguments, "--master", f"local[{cores}]", *options]
+    said = folder / "stderr"
     began = time.monotonic()
     with said.open("wb") as errors:
         process = subprocess.Popen([*dies_with_us(), *command], stdout=subprocess.PIPE, stderr=errors, text=True)
@@ -119,8 +127,8 @@ def run(
         printed, _ = process.communicate()
     took = time.monotonic() - began
     if process.returncode not in statuses:
-        raise RuntimeError(f"{job}: exit status {process.returncode}\n{said.read_text('utf-8')[-2000:]}")
-    return printed, took, watch.end(), _tasks(events)
+        raise RuntimeError(f"{name}: exit status {process.returncode}\n{said.read_text('utf-8')[-2000:]}")
+    return printed, Cost(name, rows, took, *watch.end(), *_tasks(events))
 
 
 class _Watch:
@@ -176,88 +184,94 @@ def _task_ends(events: Path) -> Iterator[dict[str, Any]]:
 
 
 class Job(NamedTuple):
-    """arguments: `{tables}`, `{journal}` and `{folder}` are filled in. says: what its output must have in it."""
+    """A command of the pipeline. arguments: `{tables}`, `{journal}` and `{out}`, an empty folder, are filled in. says:
+    what its output must have in it."""
 
     arguments: str
     says: str = ""
+    statuses: tuple[int, ...] = (0,)
 
 
 TEN = "--leader " + " --leader ".join(f"{rate}MB/s" for rate in range(1, 11))
 AT = START_SECONDS + SECONDS // 2
+KEPT = ", days kept"
+"""How the names of jobs end that come after `summarise`."""
+INGEST = "ingest"
 JOBS = {
-    "rates": Job("rates {tables} --out {folder}/rates --format csv"),
-    "audit": Job("audit {tables} --out {folder}/audit --format json", "worst windows over the bound:"),
+    INGEST: Job("ingest {journal} --into {tables}", ", of them set aside: 0"),
+    "ingest, nothing new": Job("ingest {journal} --into {tables}", "files: none; unchanged: "),
+    "stream": Job("stream {journal} --into {out}/live --once"),
+    "rates": Job("rates {tables} --out {out}/rates --format csv"),
+    "audit": Job("audit {tables} --out {out}/audit --format json", "worst windows over the bound:"),
     "audit of 10 min, 1 broker": Job(
         f"audit {{tables}} --since {moment_text(AT - 300)} --until {moment_text(AT + 300)} --broker {FIRST_BROKER}",
         "kept",
     ),
-    "lag": Job("lag {tables} --history --out {folder}/lag --format csv"),
-    "moves": Job("moves {tables} --out {folder}/moves --format csv"),
-    "replay, ten quotas": Job(f"replay {{tables}} --model fluid {TEN} --out {{folder}}/replay --format csv"),
+    "lag": Job("lag {tables} --history --out {out}/lag --format csv"),
+    "moves": Job("moves {tables} --out {out}/moves --format csv"),
+    "replay, ten quotas": Job(f"replay {{tables}} --model fluid {TEN} --out {{out}}/replay --format csv"),
+    "ask was-it-kept": Job("ask was-it-kept {tables}", "Yes"),
+    "ask will-it-finish": Job("ask will-it-finish {tables}", "Yes, in"),
+    "ask what-rate": Job("ask what-rate {tables}"),
     "ask what-happened": Job(f"ask what-happened {{tables}} --at {moment_text(AT)}", "Nothing out of the ordinary"),
     "ask who-was-starved": Job("ask who-was-starved {tables}", "Nobody"),
-    "ask will-it-finish": Job("ask will-it-finish {tables}", "Yes, in"),
-    "report": Job("report {tables} --out {folder}/report.html --json {folder}/report.json", "Yes, the bound was kept"),
-    "stream": Job("stream {journal} --into {folder}/live --once"),
+    "ask which-move-hurt": Job("ask which-move-hurt {tables}"),
+    "ask who-keeps-falling-behind": Job("ask who-keeps-falling-behind {tables}"),
+    "ask who-never-catches-up": Job("ask who-never-catches-up {tables}"),
+    "ask how-long-under-replicated": Job("ask how-long-under-replicated {tables}"),
+    "ask what-did-it-cost": Job("ask what-did-it-cost {tables}", statuses=(0, 4)),
+    "report": Job("report {tables} --out {out}/report.html --json {out}/report.json", "Yes, the bound was kept"),
+    "compact": Job("compact {tables}", "lines"),
     "summarise": Job("summarise {tables}", "times_behind:"),
 }
-KEPT = ", days kept"
-"""How the names of jobs end that come after `summarise`."""
 JOBS |= {f"{name}{KEPT}": JOBS[name] for name in ("lag", "moves", "ask will-it-finish", "report")}
-"""What is asked of the generated truth, which is in the tables when they begin."""
 
 
-def measure(
-    rows: int, folder: Path, *, cores: int, memory: str, jobs: Sequence[str], made: bool = False
-) -> Iterator[Cost]:
-    """Generate, ingest and do `jobs` on so many rows below `folder`. made: generated and ingested before.
+def measure(rows: int, jobs: Sequence[str], *, cores: int, memory: str) -> Iterator[Cost]:
+    """Do `jobs` on so many rows. Without `ingest` among them, they read the tables that it wrote the last time.
 
     Raises RuntimeError if what comes out is not true.
     """
-    cluster = cluster_of(rows)
-    places = {"tables": folder / "tables", "journal": folder / "journal", "folder": folder}
-    # Each file has a last line that says how many are before it, and each broker tells two quotas.
-    lines = cluster.lines + 2 * cluster.brokers + cluster.brokers + 1
-    first = {
-        "generate": Job(
-            f"generate {{journal}} --brokers {cluster.brokers} --partitions {cluster.partitions}"
-            f" --hours {SECONDS / 3600} --files {cluster.brokers}",
-            f"{cluster.lines} lines of traffic, {rows} seconds of partitions",
-        ),
-        "ingest": Job("ingest {journal} --into {tables}", f"lines: {lines}, of them set aside: 0"),
-    }
-    wanted = ({} if made else first) | {name: JOBS[name] for name in jobs}
-    for name, job in wanted.items():
-        arguments = [part.format(**places) for part in job.arguments.split()]
-        printed, took, machine, tasks = run(arguments[0], arguments[1:], folder, cores=cores, memory=memory)
+    cluster, folder = cluster_of(rows), FOLDER / str(rows)
+    places = {name: folder / name for name in ("tables", "journal", "out")}
+    if INGEST in jobs:
+        shutil.rmtree(folder, ignore_errors=True)
+        write(cluster, places["journal"])
+    for name in jobs:
+        shutil.rmtree(places["out"], ignore_errors=True)
+        places["out"].mkdir()
+        job = JOBS[name]
+        arguments = job.arguments.format(**places).split()
+        printed, cost = run(name, arguments, folder, rows=rows, cores=cores, memory=memory, statuses=job.statuses)
         if job.says not in printed:
             raise RuntimeError(f"{name}: expected {job.says!r}, found {printed!r}")
-        _check(name, cluster, folder)
-        yield Cost(name, rows, cluster.lines, took, machine, tasks)
+        _check(name.removesuffix(KEPT), printed, cluster, places["out"])
+        yield cost
 
 
-def _check(name: str, cluster: Cluster, folder: Path) -> None:
-    """Check a job's result. Raises RuntimeError if it is not what was generated."""
+def _check(name: str, printed: str, cluster: Cluster, out: Path) -> None:
+    """Check a job's result. Raises RuntimeError if it is not what the journals say."""
     roles, rows = 2 * cluster.brokers, cluster.rows
-    name = name.removesuffix(KEPT)
     found: object
     expected: object
-    if name == "audit":
-        verdicts = [json.loads(line) for part in (folder / "audit").glob("part-*.json") for line in part.open()]
+    if name == INGEST:
+        found, expected = f"lines: {cluster.lines}," in printed, True
+    elif name == "audit":
+        verdicts = [json.loads(line) for part in (out / "audit").glob("part-*.json") for line in part.open()]
         found, expected = sum(one["kept"] and one["seconds"] == SECONDS for one in verdicts), roles
     elif name == "rates":
-        found, expected = sum(int(row["record_bytes"]) for row in _table(folder / name)), _moved(cluster)
+        found, expected = sum(int(row["record_bytes"]) for row in _table(out / name)), _moved(cluster)
     elif name == "lag":
-        last = [row for row in _table(folder / name) if int(row["time"]) == START_SECONDS + SECONDS - 1]
+        last = [row for row in _table(out / name) if int(row["time"]) == START_SECONDS + SECONDS - 1]
         found, expected = len({(row["broker"], row["role"]) for row in last}), roles
     elif name == "moves":
-        moves = list(_table(folder / name))
+        moves = list(_table(out / name))
         found = (len(moves), sum(int(row["bytes"]) for row in moves))
         expected = (cluster.partitions, _moved(cluster) // 2)
     elif name == "replay, ten quotas":
-        found, expected = len(list(_table(folder / "replay"))), 10 * cluster.brokers
+        found, expected = len(list(_table(out / "replay"))), 10 * cluster.brokers
     elif name == "report":
-        links = json.loads((folder / "report.json").read_text("utf-8"))["links"]
+        links = json.loads((out / "report.json").read_text("utf-8"))["links"]
         found, expected = sum(link["bytes"] for link in links), _moved(cluster) // 2
     else:
         return
@@ -277,77 +291,63 @@ def _table(folder: Path) -> Iterator[dict[str, str]]:
             yield from csv.DictReader(text)
 
 
-HEAD = (
-    "| job | rows | lines | seconds | CPU | rows/s of a core | each further row | JVM's peak | read | shuffled"
-    " | shuffled a row | spilled |\n|---|---|---|---|---|---|---|---|---|---|---|---|"
-)
+def table(costs: Sequence[Cost]) -> Iterator[str]:
+    """Yield the lines of a Markdown table: a row for each job, with its sizes from the smallest to the largest, and the
+    CPU for each row that the largest had more than the smallest. Of a job at a size the last cost counts."""
+    last = {(cost.job, cost.rows): cost for cost in costs}
+    sizes = sorted({rows for _, rows in last})
+    yield f"Of {', '.join(f'{size:_}'.replace('_', ' ') for size in sizes)} rows:\n"
+    yield "| job | CPU, s | µs a further row | shuffled, B a row | JVM's peak, MB |"
+    yield "|---|---|---|---|---|"
+    for job in JOBS:
+        own = [last[job, size] for size in sizes if (job, size) in last]
+        if own:
+            yield _row(job, own)
 
 
-def row(cost: Cost, smaller: Cost | None) -> str:
-    further = cost.microseconds_per_row_beyond(smaller)
-    return (
-        f"| {cost.job} | {cost.rows:,} | {cost.lines:,} | {cost.seconds:.0f} | {cost.machine.cpu_seconds:.0f} s"
-        f" | {cost.rows_per_core_second:,.0f} | {'' if further is None else f'{further:.1f} µs'}"
-        f" | {cost.machine.peak_bytes / MB:.0f} MB | {cost.tasks.read_bytes / MB:.1f} MB"
-        f" | {cost.tasks.shuffled_bytes / MB:.1f} MB | {cost.tasks.shuffled_bytes / cost.rows:.1f} B"
-        f" | {cost.tasks.spilled_bytes / MB:.0f} MB |"
-    ).replace(",", " ")
-
-
-def own_folder(folder: Path, *, kept: bool) -> None:
-    """Make an empty folder with the mark of this benchmark, which removes it with all that is in it; or take one it
-    kept.
-
-    Raises:
-        ValueError: it is somebody else's.
-    """
-    is_own = (folder / MARK).exists()
-    if kept and not is_own:
-        raise ValueError(f"expected a folder that a run with --keep left, found {folder}")
-    if not is_own and folder.exists() and any(folder.iterdir()):
-        raise ValueError(f"expected an empty folder, or one that this benchmark made, found others' files in {folder}")
-    if not kept:
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir(parents=True)
-        (folder / MARK).touch()
+def _row(job: str, own: Sequence[Cost]) -> str:
+    least, most = own[0], own[-1]
+    further = ""
+    if most.rows > least.rows:
+        further = f"{1e6 * (most.cpu_seconds - least.cpu_seconds) / (most.rows - least.rows):.1f}"
+    columns = (
+        " / ".join(f"{cost.cpu_seconds:.0f}" for cost in own),
+        further,
+        " / ".join(f"{cost.shuffled_bytes_per_row:.1f}" for cost in own),
+        " / ".join(f"{cost.peak_bytes / MB:.0f}" for cost in own),
+    )
+    return f"| {job} | {' | '.join(columns)} |"
 
 
 def options_of(arguments: Sequence[str] | None) -> argparse.Namespace:
-    """Parse the arguments; a wrong one is reported before anything is removed."""
+    """Parse the arguments."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.pipeline", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--rows", type=lambda text: int(float(text)), nargs="+", default=ROWS, help="such as 1e6 5e7")
-    parser.add_argument("--jobs", nargs="*", choices=list(JOBS), default=list(JOBS), help="besides generate and ingest")
+    parser.add_argument(
+        "--jobs", nargs="*", choices=list(JOBS), default=list(JOBS),
+        help="which; without ingest, on the tables that are there. None: only print the table",
+    )  # fmt: skip
     parser.add_argument("--cores", type=int, default=1)
     parser.add_argument("--memory", default="2g", help="heap of the driver, which in local mode does it all")
-    parser.add_argument("--folder", type=Path, default=Path("build/pipeline"), help="needs some 12 bytes a row")
-    parser.add_argument("--keep", action="store_true", help="leave the tables there, for a run with more --jobs")
-    parser.add_argument("--kept", action="store_true", help="begin with those that a run with --keep left")
     options = parser.parse_args(arguments)
-    if (options.keep or options.kept) and len(options.rows) > 1:
-        parser.error("--keep and --kept: expected one --rows")
-    try:
-        for rows in options.rows:
+    for rows in options.rows:
+        try:
             cluster_of(rows)
-        own_folder(options.folder, kept=options.kept)
-    except (OSError, ValueError) as error:
-        parser.error(str(error))
+        except ValueError as error:
+            parser.error(str(error))
+        if options.jobs and INGEST not in options.jobs and not (FOLDER / str(rows) / "tables").is_dir():
+            parser.error(f"no tables of {rows} rows yet: expected {INGEST} among --jobs")
     return options
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the benchmark: the entry point of `python -m benchmarks.pipeline`."""
     options = options_of(arguments)
-    smaller: dict[str, Cost] = {}
-    print(HEAD)
     for rows in options.rows:
-        own_folder(options.folder, kept=options.kept)
-        folder = options.folder.resolve()
-        settings = {"cores": options.cores, "memory": options.memory, "jobs": options.jobs, "made": options.kept}
-        for cost in measure(rows, folder, **settings):
-            print(row(cost, smaller.get(cost.job)), flush=True)
-            smaller[cost.job] = cost
-        if not options.keep:
-            shutil.rmtree(options.folder)
+        for cost in measure(rows, options.jobs, cores=options.cores, memory=options.memory):
+            print(cost, file=sys.stderr, flush=True)
+            keep(RESULTS, asdict(cost))
+    print("\n".join(table([Cost(**one) for one in kept(RESULTS, "run it with --jobs")])))
 
 
 if __name__ == "__main__":

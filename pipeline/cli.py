@@ -30,7 +30,6 @@ def group() -> None:
     Watch    stream   progress, ETA and stalls as the journals grow
     Tell     ask      a question by its name, answered in a sentence
              report   one HTML page, to forward
-             generate journals of a cluster that never was
 
     TABLES is what `ingest --into` wrote. Every path may be any that Hadoop understands. Jobs run on this machine's
     cores unless --master (or spark-submit) says otherwise.
@@ -46,7 +45,6 @@ COMMANDS = (
     measurements.lag_command,
     planning.moves_command,
     planning.replay_command,
-    planning.generate_command,
     stream.command,
     report.command,
     ask.command,

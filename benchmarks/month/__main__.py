@@ -7,7 +7,6 @@ import json
 import shutil
 from pathlib import Path
 
-from ..pipeline import HEAD, row
 from . import __doc__ as about
 from .jobs import JOBS, measure
 from .journals import write
@@ -31,9 +30,8 @@ def main() -> None:
     options = parser.parse_args()
     folder = options.folder.resolve()
     if options.verb == "jobs":
-        print(HEAD)
         for cost, said in measure(folder, options.jobs, cores=options.cores, memory=options.memory):
-            print(f"{row(cost, None)} {said}", flush=True)
+            print(f"{cost}: {said}", flush=True)
         return
     shutil.rmtree(folder / "journals", ignore_errors=True)
     truth = write(Month(options.brokers, options.days, options.scale), folder / "journals")

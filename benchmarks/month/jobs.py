@@ -88,19 +88,14 @@ def measure(folder: Path, names: Sequence[str], *, cores: int, memory: str) -> I
     for name in names:
         job = JOBS[name]
         arguments = job.arguments.format(tables=folder / "tables", folder=folder, odd=odd).split()
-        printed, took, machine, tasks = run(
-            arguments[0], arguments[1:], folder, cores=cores, memory=memory, statuses=job.statuses
+        printed, cost = run(
+            name, arguments, folder, rows=truth["rows"], cores=cores, memory=memory, statuses=job.statuses
         )
         if job.check is not None:
             found, expected = job.check(folder, printed, truth)
             if found != expected:
                 raise RuntimeError(f"{name}: expected {expected}, found {found}")
-        yield Cost(name, truth["rows"], truth["lines"], took, machine, tasks), printed.partition("\n")[0]
-
-
-def _another(month: Month, broker: int) -> int:
-    alive = month.alive(month.days)
-    return alive[(alive.index(broker) + 7) % len(alive)]
+        yield cost, printed.partition("\n")[0]
 
 
 def _table(folder: Path) -> Iterator[dict[str, str]]:

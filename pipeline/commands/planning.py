@@ -1,4 +1,4 @@
-"""``moves``, ``replay``, ``generate``: what moved, and what would have."""
+"""``moves`` and ``replay``: what moved, and what would have."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from ..jobs import partition_sizes as sizes_job
 from ..jobs.inner_rates import Bound, Inside, inside
 from ..jobs.moves import catch_ups
 from ..jobs.times_behind import SUMMARY
-from ..journals.generate import Cluster, write
 from ..model import fluid_scenarios
 from ..model import replay as replay_job
 from ..model.broker_pairs import pairs
@@ -31,7 +30,7 @@ from .options import (
     tables,
     tell,
 )
-from .quantities import RATE, SOME_RATE, Number
+from .quantities import RATE, SOME_RATE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -208,29 +207,3 @@ def _flow(text: str, batch_bytes: int) -> Flow:
     if not (source and destination and size):
         raise InputError(f"--flow: expected FROM:TO:BYTES, found {text!r}")
     return Flow(source, destination, RATE.convert(size, None, None), batch_bytes=max(batch_bytes, 1))
-
-
-@click.command("generate", short_help="Journals of a cluster that never was, to try jobs with.")
-@click.argument("target", metavar="DIRECTORY")
-@click.option("--brokers", type=click.IntRange(2), default=3, show_default=True)
-@click.option("--partitions", type=click.IntRange(1), default=30, show_default=True, help="A multiple of --brokers.")
-@click.option("--hours", type=Number(1e6), default=0.1, show_default=True)
-@click.option("--quota", type=RATE, default=6_000_000.0, help="Default: 6MB/s.")
-@click.option("--files", type=click.IntRange(1), default=8, show_default=True)
-@spark_options
-def generate_command(
-    target: str, brokers: int, partitions: int, hours: float, quota: float, files: int, spark_settings: SparkSettings
-) -> None:
-    """Write journals of BROKERS in a ring that catch up at exactly their quota.
-
-    \b
-    Example:
-      python -m pipeline generate /tmp/journal --brokers 10 --partitions 1000 --hours 1
-    """
-    try:
-        cluster = Cluster(brokers, partitions, round(hours * 3600), round(quota))
-    except ValueError as error:
-        raise InputError(str(error)) from error
-    with session("generate", spark_settings) as spark:
-        write(spark, cluster, target, files=files)
-    click.echo(f"{cluster.lines} lines of traffic, {cluster.rows} seconds of partitions, written to {target}")

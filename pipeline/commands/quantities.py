@@ -55,13 +55,13 @@ SOME_TIME = Quantity("duration", _SECONDS, "2h", most=_MAX_SECONDS, some=True)
 
 
 class Number(click.FloatRange):
-    """A number above 0, and at most `most`.
+    """A number above 0.
 
     click's range check lets `nan` pass, because each comparison with it is false; so it is refused here.
     """
 
-    def __init__(self, most: float | None = None) -> None:
-        super().__init__(min=0, max=most, min_open=True)
+    def __init__(self) -> None:
+        super().__init__(min=0, min_open=True)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         """Return it as a float."""

@@ -1,57 +1,46 @@
-"""What a folder that the benchmark is given may lose."""
+"""Which jobs the benchmark of the pipeline measures, and what it makes of their costs."""
 
 from __future__ import annotations
-
-from typing import TYPE_CHECKING
 
 import pytest
 
 from benchmarks import pipeline
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-
-@pytest.fixture(autouse=True)
-def _nothing_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pipeline, "measure", lambda *_, **__: iter(()))
+from benchmarks.pipeline import JOBS, Cost, table
+from pipeline.cli import COMMANDS
+from pipeline.questions.asking import QUESTIONS
 
 
-@pytest.fixture
-def homework(tmp_path: Path) -> Path:
-    folder = tmp_path / "homework"
-    folder.mkdir()
-    (folder / "thesis").write_text("years of work")
-    return folder
+def test_every_job_and_every_question_is_measured() -> None:
+    measured = [job.arguments.split() for job in JOBS.values()]
+    assert {words[0] for words in measured} == {command.name for command in COMMANDS}
+    assert {words[1] for words in measured if words[0] == "ask"} == set(QUESTIONS)
+
+
+def cost(job: str, rows: int, cpu_seconds: float) -> Cost:
+    return Cost(job, rows, 1.0, cpu_seconds, 900_000_000, 0, 3 * rows, 0)
+
+
+def test_the_table_has_a_row_for_each_job_and_the_last_cost_of_each_size() -> None:
+    costs = [cost("audit", 10**5, 99.0), cost("audit", 10**6, 23.6), cost("audit", 10**5, 20.0), cost("lag", 10**6, 30)]
+    assert list(table(costs)) == [
+        "Of 100 000, 1 000 000 rows:\n",
+        "| job | CPU, s | µs a further row | shuffled, B a row | JVM's peak, MB |",
+        "|---|---|---|---|---|",
+        "| audit | 20 / 24 | 4.0 | 3.0 / 3.0 | 900 / 900 |",
+        "| lag | 30 |  | 3.0 | 900 |",
+    ]
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--rows", "1e6"], "expected an empty folder, or one that this benchmark made, found others' files in"),
-        (["--rows", "1e6", "--kept"], "expected a folder that a run with --keep left, found"),
         (["--rows", "1e6", "12345"], "expected a multiple of 50000 rows, found 12345"),
         (["--rows", "0"], "expected a multiple of 50000 rows, found 0"),
-        (["--rows", "1e6", "5e6", "--keep"], "expected one --rows"),
+        (["--rows", "9e8", "--jobs", "audit"], "no tables of 900000000 rows yet: expected ingest among --jobs"),
     ],
 )
-def test_a_folder_of_others_keeps_its_files(
-    arguments: list[str], message: str, homework: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_wrong_arguments_are_said(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
-        pipeline.main([*arguments, "--folder", str(homework)])
+        pipeline.main(arguments)
     assert ended.value.code == 2
     assert message in " ".join(capsys.readouterr().err.split())
-    assert [file.name for file in homework.iterdir()] == ["thesis"]
-
-
-def test_a_folder_of_its_own_is_begun_anew_and_removed_unless_it_is_kept(tmp_path: Path) -> None:
-    folder = tmp_path / "build" / "pipeline"
-    pipeline.main(["--rows", "1e6", "--folder", str(folder), "--keep"])
-    (folder / "tables").mkdir()
-    pipeline.main(["--rows", "1e6", "--folder", str(folder), "--kept", "--keep"])
-    assert (folder / "tables").is_dir()
-    pipeline.main(["--rows", "1e6", "--folder", str(folder), "--keep"])
-    assert not (folder / "tables").exists()
-    pipeline.main(["--rows", "1e6", "--folder", str(folder)])
-    assert not folder.exists()

@@ -58,18 +58,19 @@ class SparkJobs:
 
     def __init__(self, servers: ControlPlane, node: Node, folder: Path) -> None:
         self._servers, self._node = servers, node
-        self._folder = node.files / f"{folder.name}-pipeline"
+        self.data = node.files / f"{folder.name}-pipeline"
+        """The folder on this machine that all pods have at /data."""
         written = (DEPLOYED / "pod.yaml").read_text("utf-8")
         self._template = folder / "pod.yaml"
         self._template.write_text(written.replace(PUBLISHED, IMAGE), "utf-8")
 
     def make(self) -> None:
-        self._folder.mkdir()
-        self._folder.chmod(0o777)
+        self.data.mkdir()
+        self.data.chmod(0o777)
         volume = local_volume(
             "pipeline-data",
             node=self._node.name,
-            folder=self._folder.name,
+            folder=self.data.name,
             namespace=NAMESPACE,
             claim="data",
             mode="ReadWriteMany",

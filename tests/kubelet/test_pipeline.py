@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pipeline.journals.generate import Cluster
+from benchmarks.ring import Cluster, write
 from tests.deploy.containers import Containers
 from tests.system.printed_tables import role_rows
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.kubelet, pytest.mark.timeout(3000)]
 
 GENERATED = Cluster(brokers=2, partitions=4, seconds=60)
-SIZE = ("--brokers", "2", "--partitions", "4", "--hours", str(GENERATED.seconds / 3600), "--files", "4")
 
 
 @pytest.fixture
@@ -41,12 +40,10 @@ def jobs(cluster: tuple[ControlPlane, Node], tmp_path: Path) -> Iterator[SparkJo
 
 def test_a_driver_and_two_executors_do_what_one_process_does(jobs: SparkJobs) -> None:
     """What they answer is the generated truth; a job that fails is a pod that failed."""
-    phase, said = jobs.submit("generate", "generate", "/data/journal", *SIZE)
-    assert phase == "Succeeded", said
-    assert f"{GENERATED.lines} lines of traffic" in said
+    write(GENERATED, jobs.data / "journal")
     phase, said = jobs.submit("ingest", "ingest", "/data/journal", "--into", "/data/tables")
     assert phase == "Succeeded", said
-    assert "of them set aside: 0" in said
+    assert f"lines: {GENERATED.lines}, of them set aside: 0" in said
     assert jobs.executors("ingest") == ["Succeeded", "Succeeded"]
     phase, table = jobs.run_alone("audit", "audit", "/data/tables")
     assert phase == "Succeeded", table

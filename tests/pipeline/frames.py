@@ -7,14 +7,28 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import Row
 
+from benchmarks.ring import write
+from pipeline.journals.ingest import ingest
+from pipeline.tables import Tables
 from pipeline.tables.schema import EVENTS, TRAFFIC
 from tests.pipeline.journal_files import FIRST, JOURNAL
 from tests.pipeline.journal_files import TRAFFIC as LINE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from pathlib import Path
 
     from pyspark.sql import DataFrame, SparkSession
+
+    from benchmarks.ring import Cluster
+
+
+def ingested(spark: SparkSession, cluster: Cluster, folder: Path) -> Tables:
+    """The tables of a made-up cluster, and its journals beside them."""
+    write(cluster, folder / "journal")
+    outcome = ingest(spark, [str(folder / "journal")], str(folder / "tables"))
+    assert (outcome.lines, outcome.quarantined) == (cluster.lines, 0)
+    return Tables(spark, str(folder / "tables"))
 
 
 def traffic(spark: SparkSession, rows: Iterable[dict[str, Any]]) -> DataFrame:

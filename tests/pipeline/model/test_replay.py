@@ -6,14 +6,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from benchmarks.ring import Cluster
 from pipeline.commands.planning import scenarios
-from pipeline.journals import generate
-from pipeline.journals.generate import Cluster
 from pipeline.model.replay import WhatIf, demand, durations, flows_of, peaks, replay
 from pipeline.model.simulation import Flow
-from tests.pipeline.frames import traffic
+from tests.pipeline.frames import ingested, traffic
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from pyspark.sql import SparkSession
 
 MB = 1_000_000.0
@@ -68,10 +69,10 @@ def test_rates_that_differ_by_less_than_a_byte_are_scenarios_of_their_own() -> N
     ]  # fmt: skip
 
 
-def test_a_recording_under_other_quotas(spark: SparkSession) -> None:
+def test_a_recording_under_other_quotas(spark: SparkSession, tmp_path: Path) -> None:
     """What was recorded at 6 MB/s is 18 MB/s to go behind: what three quotas make of it."""
     cluster = Cluster(brokers=2, partitions=4, seconds=20, written_bytes_per_second=0)
-    flows = flows_of(demand(generate.traffic(spark, cluster)))
+    flows = flows_of(demand(ingested(spark, cluster, tmp_path).traffic))
     backlog = 2 * 3 * 20 * 6000 * 1000
     assert [flow.backlog_bytes for flow in flows] == pytest.approx([backlog] * 2)
     what_ifs = [WhatIf(f"{rate} MB/s", "strict", rate * MB, None) for rate in (6, 12, 24)]

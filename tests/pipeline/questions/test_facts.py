@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from benchmarks.ring import START_SECONDS, Cluster
 from journal_schema import Kind
 from pipeline.cli import main
-from pipeline.journals import generate
-from pipeline.journals.generate import START_SECONDS, Cluster
 from pipeline.journals.ingest import ingest
 from pipeline.model.duration_curve import recorded
 from pipeline.questions import was_it_kept, what_happened, who_was_starved, will_it_finish
@@ -19,6 +18,7 @@ from pipeline.questions.asking import ask, units_of
 from pipeline.tables import Tables
 from pipeline.tables.scope import Scope
 from tests.pipeline import recorded_moves
+from tests.pipeline.frames import ingested
 from tests.pipeline.journal_files import FIRST, changed, event_line, traffic_line, write_file
 
 if TYPE_CHECKING:
@@ -34,10 +34,7 @@ CLUSTER = Cluster(brokers=3, partitions=6, seconds=200, violations=((101, 17),),
 
 @pytest.fixture(scope="module")
 def generated(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Tables:
-    folder = tmp_path_factory.mktemp("facts")
-    generate.write(spark, CLUSTER, str(folder / "journal"), files=2)
-    ingest(spark, [str(folder / "journal")], str(folder / "tables"))
-    return Tables(spark, str(folder / "tables"))
+    return ingested(spark, CLUSTER, tmp_path_factory.mktemp("facts"))
 
 
 def test_the_injected_violation_is_what_was_broken(generated: Tables) -> None:

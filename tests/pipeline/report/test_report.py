@@ -15,16 +15,14 @@ import pytest
 from PIL import Image
 from pyspark.sql import Row
 
-from pipeline.journals import generate
-from pipeline.journals.generate import Cluster
-from pipeline.journals.ingest import ingest
+from benchmarks.ring import START_SECONDS, Cluster
 from pipeline.model.broker_pairs import Pair
 from pipeline.questions.answer import Verdict
 from pipeline.questions.will_it_finish import Left
 from pipeline.report.facts import collect
 from pipeline.report.page import _eta, _progress, render
-from pipeline.tables import Tables
 from pipeline.units import Units
+from tests.pipeline.frames import ingested
 
 from .browser import browser
 
@@ -38,7 +36,6 @@ if TYPE_CHECKING:
 CLUSTER = Cluster(
     brokers=3, partitions=6, seconds=150, violations=((101, 17),), stalls=((102, 60, 140),), hot_share=0.8
 )
-FIRST_SECOND = 1_795_226_400
 VOID = {"meta", "br", "use", "path", "stop"}
 MAX_BYTES = 4_000_000
 """Of the page of a cluster of any size; the library in it takes 0.9 MB."""
@@ -47,10 +44,7 @@ PHONE, DESK = (390, 1600), (1280, 1600)
 
 @pytest.fixture(scope="module")
 def facts(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Facts:
-    folder = tmp_path_factory.mktemp("report")
-    generate.write(spark, CLUSTER, str(folder / "journal"), files=2)
-    ingest(spark, [str(folder / "journal")], str(folder / "tables"))
-    return collect(Tables(spark, str(folder / "tables")))
+    return collect(ingested(spark, CLUSTER, tmp_path_factory.mktemp("report")))
 
 
 @pytest.fixture(scope="module")
@@ -116,7 +110,7 @@ def test_what_was_injected_is_on_the_page(facts: Facts, page: Path) -> None:
 
 
 def test_a_broker_whose_replicas_were_starved_says_so_beside_its_plot(facts: Facts) -> None:
-    row = Row(broker=103, role="leader", peer="101", topic="orders", partition=7, minutes=6, first=FIRST_SECOND,
+    row = Row(broker=103, role="leader", peer="101", topic="orders", partition=7, minutes=6, first=START_SECONDS,
               others_bytes=8_000_000)  # fmt: skip
     text = html.unescape(without_library(render(replace(facts, starved=(row,)))))
     _, _, own = text.partition("<h3>Broker 103</h3>")
@@ -154,7 +148,7 @@ def test_the_page_is_whole_and_needs_nothing(page: Path) -> None:
     assert "DejaVu" not in still
 
 
-ENDED = Pair("101", "102", 4, 0, 80, FIRST_SECOND, FIRST_SECOND + 100, 1.0, backlog_bytes=80.0)
+ENDED = Pair("101", "102", 4, 0, 80, START_SECONDS, START_SECONDS + 100, 1.0, backlog_bytes=80.0)
 GOING_ON = ENDED._replace(moves=4, unfinished=2)
 LEFT = Left("101", "102", 2, 5_000_000.0, 1_000_000.0, 0.0, 65.0, 60)
 

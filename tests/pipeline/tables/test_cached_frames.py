@@ -6,15 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from benchmarks.ring import Cluster
 from pipeline.jobs.moves import moves_of
-from pipeline.journals.generate import Cluster, write
-from pipeline.journals.ingest import ingest
 from pipeline.report.facts import collect
-from pipeline.tables import Tables
 from pipeline.tables.cached_frames import CachedFrames
+from tests.pipeline.frames import ingested
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from pipeline.tables import Tables
 
 pytestmark = pytest.mark.long
 
@@ -23,10 +24,7 @@ CLUSTER = Cluster(brokers=2, partitions=40, seconds=300)
 
 @pytest.fixture(scope="module")
 def tables(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Tables:
-    folder = tmp_path_factory.mktemp("held")
-    write(spark, CLUSTER, str(folder / "journal"), files=2)
-    ingest(spark, [str(folder / "journal")], str(folder / "tables"))
-    return Tables(spark, str(folder / "tables"))
+    return ingested(spark, CLUSTER, tmp_path_factory.mktemp("held"))
 
 
 @pytest.fixture(autouse=True)
