@@ -75,7 +75,6 @@ for file in files:
     assert main(["ingest", file, "--into", tables, "--master", "local[2]"]) == 0
     assert main(["compact", tables, "--master", "local[2]"]) == 0
 """
-KILLS = 6
 LONGEST_SECONDS = 8.0
 """How long a worker may go on before it, or another one, is killed."""
 
@@ -194,10 +193,11 @@ def test_nothing_is_lost_or_twice_and_nobody_sees_half(spark: SparkSession, tmp_
     try:
         before: set[tuple[int, int]] = set()
         numbers = random.Random(SEED)
-        for kill in range(KILLS):
+        # Each of them, the stream as well, is killed once by itself and once with its JVM.
+        kills = [(worker, with_jvm) for worker in workers for with_jvm in (False, True)]
+        for worker, with_jvm in numbers.sample(kills, len(kills)):
             time.sleep(numbers.uniform(0, LONGEST_SECONDS))
-            worker = numbers.choice(workers)
-            worker.kill(with_jvm=bool(kill % 2))
+            worker.kill(with_jvm=with_jvm)
             # What is read right now are whole lines, and all that were there before.
             there = lines_there(spark, tables)
             worker.start()

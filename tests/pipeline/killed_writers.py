@@ -1,12 +1,12 @@
-"""Ingests that are killed with SIGKILL at random moments, or run two at once, and what the tables have in the end.
+"""Writers that are killed with SIGKILL at random moments, or run two at once, and what the tables have in the end.
 
-    python -m tests.pipeline.killed_ingests FOLDER [--kills 30] [--pairs 0] [--into URI] [--conf KEY=VALUE]...
+    python -m tests.pipeline.killed_writers FOLDER [--job stream] [--kills 30] [--pairs 0] [--into URI] [--conf K=V]...
 
-Each ingest is a process of its own and is given one journal file more than the one before. It is killed, with its JVM,
-at a random moment between the first word that it prints and the least time that a whole one took. Then one ingest runs
-to its end. Of a pair both are given the same new file and start at once. Prints how many kills came before the process
-had ended, and compares the lines of the tables with the lines that were written; ends with 1 if a line is missing or
-there twice.
+Each writer, an `ingest` or a `stream --once`, is a process of its own and is given one journal file more than the one
+before. It is killed, with its JVM, at a random moment between the first word that it prints and the least time that a
+whole one took. Then one runs to its end. Of a pair both are given the same new file and start at once. Prints how many
+kills came before the process had ended, and compares the lines of the tables with the lines that were written; ends
+with 1 if a line is missing or there twice.
 """
 
 from __future__ import annotations
@@ -34,7 +34,9 @@ if TYPE_CHECKING:
 LINES = 40
 """Lines of a journal file."""
 BEGUN = b"reading"
-"""The line that an ingest prints when it has found its files."""
+"""The line that a writer prints when it has found its files."""
+JOBS = {"ingest": (), "stream": ("--once",)}
+"""The jobs that write tables, with the option by which they end."""
 
 
 def write_journal(folder: Path, number: int) -> dict[tuple[int, int], int]:
@@ -46,16 +48,16 @@ def write_journal(folder: Path, number: int) -> dict[tuple[int, int], int]:
     return told
 
 
-def ingesting(folder: Path, into: str, conf: Sequence[str]) -> subprocess.Popen[bytes]:
-    """Start an ingest."""
+def writing(job: str, folder: Path, into: str, conf: Sequence[str]) -> subprocess.Popen[bytes]:
+    """Start a writer."""
     settings = [part for one in conf for part in ("--conf", one)]
-    command = [sys.executable, "-m", "pipeline", "ingest", str(folder), "--into", into, "--master", "local[2]"]
-    return subprocess.Popen([*command, *settings], stderr=subprocess.PIPE, start_new_session=True)
+    command = [sys.executable, "-m", "pipeline", job, str(folder), "--into", into, "--master", "local[2]"]
+    return subprocess.Popen([*command, *JOBS[job], *settings], stderr=subprocess.PIPE, start_new_session=True)
 
 
-def start(folder: Path, into: str, conf: Sequence[str]) -> tuple[subprocess.Popen[bytes], float]:
-    """Start an ingest; return it, and when it printed that it reads its files."""
-    process = ingesting(folder, into, conf)
+def start(job: str, folder: Path, into: str, conf: Sequence[str]) -> tuple[subprocess.Popen[bytes], float]:
+    """Start a writer; return it, and when it printed that it reads its files."""
+    process = writing(job, folder, into, conf)
     assert process.stderr is not None
     for line in process.stderr:
         if BEGUN in line:
@@ -64,18 +66,18 @@ def start(folder: Path, into: str, conf: Sequence[str]) -> tuple[subprocess.Pope
 
 
 def run(
-    folder: Path, into: str, *, kills: int, seed: int, conf: Sequence[str]
+    job: str, folder: Path, into: str, *, kills: int, seed: int, conf: Sequence[str]
 ) -> tuple[int, dict[tuple[int, int], int]]:
-    """Have so many ingests killed and one run to its end; return how many were killed before theirs, and the lines."""
+    """Have so many writers killed and one run to its end; return how many were killed before theirs, and the lines."""
     numbers = random.Random(seed)
     told = write_journal(folder, 0)
-    process, begun = start(folder, into, conf)
+    process, begun = start(job, folder, into, conf)
     process.communicate()
     takes = time.monotonic() - begun
     killed = 0
     for kill in range(1, kills + 1):
         told |= write_journal(folder, kill)
-        process, begun = start(folder, into, conf)
+        process, begun = start(job, folder, into, conf)
         moment = numbers.uniform(0, takes)
         try:
             process.wait(moment)
@@ -85,19 +87,21 @@ def run(
             killed += 1
         process.communicate()
         sys.stderr.write(f"kill {kill}: status {process.returncode}\n")
-    process, _ = start(folder, into, conf)
+    process, _ = start(job, folder, into, conf)
     process.communicate()
     if process.returncode:
-        raise SystemExit(f"the last ingest ended with {process.returncode}")
+        raise SystemExit(f"the last one ended with {process.returncode}")
     return killed, told
 
 
-def run_pairs(folder: Path, into: str, *, first: int, pairs: int, conf: Sequence[str]) -> dict[tuple[int, int], int]:
-    """Have two ingests at once so many times; return the lines that were written for them. first: number of a file."""
+def run_pairs(
+    job: str, folder: Path, into: str, *, first: int, pairs: int, conf: Sequence[str]
+) -> dict[tuple[int, int], int]:
+    """Have two writers at once so many times; return the lines that were written for them. first: number of a file."""
     told: dict[tuple[int, int], int] = {}
     for number in range(first, first + pairs):
         told |= write_journal(folder, number)
-        both = [ingesting(folder, into, conf) for _ in range(2)]
+        both = [writing(job, folder, into, conf) for _ in range(2)]
         for process in both:
             _, said = process.communicate()
             if process.returncode:
@@ -108,7 +112,7 @@ def run_pairs(folder: Path, into: str, *, first: int, pairs: int, conf: Sequence
 
 def lines_of(into: str, conf: Sequence[str]) -> Counter[tuple[int, int, int]]:
     """Return how often each line is in the tables: broker, second, bytes."""
-    spark = open_session("killed ingests", master="local[2]", conf=dict(one.split("=", 1) for one in conf))
+    spark = open_session("killed writers", master="local[2]", conf=dict(one.split("=", 1) for one in conf))
     rows = Tables(spark, into).table("lines").groupBy("broker", "time", element_at("record_bytes", 1).alias("bytes"))
     found = Counter({(row.broker, row.time, row.bytes): row["count"] for row in rows.count().collect()})
     spark.stop()
@@ -116,8 +120,9 @@ def lines_of(into: str, conf: Sequence[str]) -> Counter[tuple[int, int, int]]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Ingests that are killed at random moments.")
+    parser = argparse.ArgumentParser(description="Writers that are killed at random moments.")
     parser.add_argument("folder", type=Path)
+    parser.add_argument("--job", choices=JOBS, default="ingest")
     parser.add_argument("--into", help="The tables; by default FOLDER/tables.")
     parser.add_argument("--kills", type=int, default=30)
     parser.add_argument("--pairs", type=int, default=0)
@@ -125,11 +130,13 @@ def main() -> int:
     parser.add_argument("--conf", action="append", default=[])
     given = parser.parse_args()
     into = given.into or str(given.folder / "tables")
-    killed, told = run(given.folder / "journal", into, kills=given.kills, seed=given.seed, conf=given.conf)
-    told |= run_pairs(given.folder / "journal", into, first=given.kills + 1, pairs=given.pairs, conf=given.conf)
+    killed, told = run(given.job, given.folder / "journal", into, kills=given.kills, seed=given.seed, conf=given.conf)
+    told |= run_pairs(
+        given.job, given.folder / "journal", into, first=given.kills + 1, pairs=given.pairs, conf=given.conf
+    )
     expected = Counter({(broker, time, size): 1 for (broker, time), size in told.items()})
     found = lines_of(into, given.conf)
-    sys.stdout.write(f"{killed} of {given.kills} ingests killed before their end\n")
+    sys.stdout.write(f"{killed} of {given.kills} killed before their end\n")
     sys.stdout.write(f"lines: {len(told)} written, {found.total()} there\n")
     return 0 if found == expected else 1
 
