@@ -6,6 +6,11 @@ no control character and nothing invisible in it but line breaks and tabs, and r
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
 LAYOUT = "\n\t"
 
 
@@ -17,6 +22,13 @@ def printable(text: str, *, keep: str = LAYOUT) -> str:
 def _escape(character: str) -> str:
     code = ord(character)
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def listed(names: Iterable[object], most: int) -> str:
+    """Return ``101, 102 and 498 more``: the first `most` of them, and how many there are besides."""
+    each = [*map(str, names)]
+    more = f" and {len(each) - most:,} more" if len(each) > most else ""
+    return f"{', '.join(each[:most])}{more}"
 
 
 def cell(value: object) -> str:

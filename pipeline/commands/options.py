@@ -22,7 +22,7 @@ from ..tables.delta import LOG
 from ..tables.incomplete_data import of_tables
 from ..tables.scope import Scope, moment_text
 from ..tables.storage import Storage
-from ..terminal import cell, printable
+from ..terminal import cell, listed, printable
 from .quantities import MOMENT, Moment
 
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ def _require_brokers(found: Tables, brokers: tuple[int, ...]) -> None:
     known = found.brokers() if brokers else set()
     missing = [broker for broker in brokers if broker not in known]
     if missing:
-        told = ", ".join(map(str, sorted(known)[:MAX_BROKERS])) + (", …" if len(known) > MAX_BROKERS else "")
+        told = listed(sorted(known), MAX_BROKERS)
         raise InputError(f"--broker {missing[0]}: expected one whose journals are in the tables ({told})")
 
 

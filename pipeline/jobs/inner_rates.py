@@ -7,6 +7,7 @@ that the journals tell of is left out silently.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pyspark.sql import functions as F
@@ -14,6 +15,7 @@ from pyspark.sql import functions as F
 from journal_schema import Kind
 
 from ..tables.schema import BOUNDS
+from ..terminal import listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -40,16 +42,14 @@ class Bound(NamedTuple):
 
 class Inside(NamedTuple):
     """bounds: those that held last, of every broker and role. left_out: what a model of links cannot hold to, a
-    sentence each."""
+    sentence for all brokers that it is true of."""
 
     bounds: tuple[Bound, ...] = ()
     left_out: tuple[str, ...] = ()
 
     def in_words(self) -> str:
         """Return ``peer 102 of broker 101 as leader, …``; empty if there are none."""
-        told = [f"{bound.name} of broker {bound.broker} as {bound.role}" for bound in self.bounds[:MAX_NAMED]]
-        more = len(self.bounds) - MAX_NAMED
-        return ", ".join(told) + (f" and {more} more" if more > 0 else "")
+        return listed((f"{one.name} of broker {one.broker} as {one.role}" for one in self.bounds), MAX_NAMED)
 
 
 def inside(events: DataFrame) -> Inside:
@@ -60,13 +60,14 @@ def inside(events: DataFrame) -> Inside:
         last.alias("now"), F.countDistinct(F.coalesce("bounds", F.lit(""))).alias("different")
     )
     bounds: list[Bound] = []
-    left_out: list[str] = []
+    left_out: dict[str, list[str]] = defaultdict(list)
     for row in rows.withColumn("told", F.from_json("now.bounds", BOUNDS)).orderBy("broker", "role").collect():
         who = f"broker {row.broker} as {row.role}"
         told = row.told.asDict(recursive=True) if row.told is not None and row.now.enforce else {}
         bounds += _bounds(str(row.broker), row.role, told)
-        left_out += _left_out(who, told, row.now.priorities, row.different)
-    return Inside(tuple(bounds), tuple(left_out))
+        for what in _left_out(told, row.now.priorities, row.different):
+            left_out[what].append(who)
+    return Inside(tuple(bounds), tuple(f"{listed(roles, MAX_NAMED)} {what}" for what, roles in left_out.items()))
 
 
 def _bounds(broker: str, role: str, told: dict[str, Any]) -> Iterator[Bound]:
@@ -76,12 +77,12 @@ def _bounds(broker: str, role: str, told: dict[str, Any]) -> Iterator[Bound]:
         yield Bound(broker, role, f"rack {rack}", frozenset(map(str, said["brokers"])), said["bytes_per_second"])
 
 
-def _left_out(who: str, told: dict[str, Any], priorities: str | None, different: int) -> Iterator[str]:
+def _left_out(told: dict[str, Any], priorities: str | None, different: int) -> Iterator[str]:
     topics = sorted(told.get("topics") or ())
     if topics:
-        named = ", ".join(topics[:MAX_NAMED]) + (" and more" if len(topics) > MAX_NAMED else "")
-        yield f"{who} had rates of topics ({named}): links are modelled, not topics, so what is of these may be slower"
+        named = listed(topics, MAX_NAMED)
+        yield f"had rates of topics ({named}): links are modelled, not topics, so what is of these may be slower"
     if different > 1:
-        yield f"{who} had other rates inside its quota at other times: those that held last are taken for all the time"
+        yield "had other rates inside the quota at other times: those that held last are taken for all the time"
     if priorities is not None and priorities != USUAL_PRIORITIES:
-        yield f"{who} had some go first ({priorities}): in the model all go alike, which changes whose end is when"
+        yield f"had some go first ({priorities}): in the model all go alike, which changes whose end is when"

@@ -12,7 +12,7 @@ from ..jobs import lag
 from ..jobs.quotas import ROLE
 from ..jobs.rates import LEVELS, per_second
 from ..tables.schema import CHANGES
-from ..terminal import printable
+from ..terminal import listed, printable
 from ..units import duration
 from . import was_it_kept
 from .answer import Answer, Verdict, counted, moment, who
@@ -164,9 +164,7 @@ def _brokers(ids: Sequence[int]) -> str:
 
 
 def _changes(changes: Sequence[Row]) -> str:
-    told = [f"{_key(each)} = {each.value}" for each in changes[:MAX_NAMES]]
-    more = [f"{len(changes) - MAX_NAMES:,} more"] if len(changes) > MAX_NAMES else []
-    return printable(", ".join([*told, *more]), keep="")
+    return printable(listed((f"{_key(each)} = {each.value}" for each in changes), MAX_NAMES), keep="")
 
 
 def _key(change: Row) -> str:

@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from ..model.duration_curve import EXACT, MAX_FACTOR
+from ..terminal import listed
 from ..units import duration
 from .answer import Answer, Verdict, counted
 
@@ -71,10 +72,10 @@ def _told(found: Recorded, units: Units, took: float, wanted_seconds: float | No
         evidence += [f"broker {broker} as {role}: {units.rate(rate)}" for (broker, role), rate in told]
         if len(rates) > MAX_QUOTAS:
             evidence.append(f"… and {counted(len(rates) - MAX_QUOTAS, 'more quota')}, each {factor:.3g} times as much")
-    too_low = [broker for (broker, _), rate in rates.items() if 0 < found.inflow.get(broker, 0.0) >= rate]
+    too_low = {broker for (broker, _), rate in rates.items() if 0 < found.inflow.get(broker, 0.0) >= rate}
     if too_low:
         doubts.append(
-            f"brokers {', '.join(sorted(set(too_low)))} take in more than that in sync, which a quota that selects"
+            f"brokers {listed(sorted(too_low), MAX_QUOTAS)} take in more than that in sync, which a quota that selects"
             " those replicas counts as well: then catching up never ends (KIP-73: T > IN)"
         )
     return Answer(QUESTION, Verdict.GOOD, sentence, number, "B/s", tuple(evidence), tuple(doubts))

@@ -21,6 +21,7 @@ from ..model.backtest import of_links
 from ..model.duration_curve import LINE_BYTES_PER_SECOND, recorded
 from ..model.fluid import Stream, finish_times
 from ..tables.cached_frames import CachedFrames
+from ..terminal import listed
 from ..units import duration
 from .answer import Answer, Verdict, counted, moment, who
 
@@ -189,9 +190,8 @@ def _told(found: Finish) -> tuple[Verdict, float | None, str]:
     replicas = sum(one.replicas for one in found.links)
     left = f"{counted(replicas, 'replica')} on {counted(len(found.links), 'link')} behind"
     if found.still:
-        names = ", ".join(one.name for one in found.still[:MAX_LISTED])
-        more = f" and {len(found.still) - MAX_LISTED} more" if len(found.still) > MAX_LISTED else ""
-        return Verdict.BAD, float("inf"), f"Never, at this rate: {left}, and nothing comes for {names}{more}."
+        names = listed((one.name for one in found.still), MAX_LISTED)
+        return Verdict.BAD, float("inf"), f"Never, at this rate: {left}, and nothing comes for {names}."
     if found.silent:
         broker, role, last = found.silent[0]
         said = f"Not known: nothing was heard of {who(broker, role)} after {moment(last)}, when it was behind."

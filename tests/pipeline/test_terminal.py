@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.terminal import cell, printable
+from pipeline.terminal import cell, listed, printable
 from proxy.logs.terminal_text import printable as of_the_sidecar
 
 
@@ -24,3 +24,9 @@ def test_a_message_keeps_its_lines_and_nothing_else() -> None:
 )
 def test_a_cell_is_one_line(value: object, shown: str) -> None:
     assert cell(value) == shown
+
+
+def test_a_list_of_names_has_an_end() -> None:
+    assert [listed(range(101, 101 + count), 3) for count in (1, 3, 4, 1503)] == [
+        "101", "101, 102, 103", "101, 102, 103 and 1 more", "101, 102, 103 and 1,500 more"
+    ]  # fmt: skip

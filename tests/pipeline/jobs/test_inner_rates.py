@@ -10,7 +10,8 @@ import pytest
 from pipeline.jobs.inner_rates import Bound, inside
 from pipeline.model.fluid import Stream, finish_times
 from pipeline.model.simulation import Flow, Scenario, simulate
-from tests.pipeline.frames import quotas
+from pipeline.tables.schema import EVENTS
+from tests.pipeline.frames import quota_rows, quotas
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -29,10 +30,18 @@ def test_the_last_word_of_each_role_counts_and_what_no_model_of_links_has_is_sai
     assert set(found.bounds) == {RACK, PEER}
     assert [text.partition(":")[0] for text in found.left_out] == [
         "broker 1 as leader had rates of topics (o-*)",
-        "broker 1 as leader had other rates inside its quota at other times",
+        "broker 1 as leader had other rates inside the quota at other times",
         "broker 1 as leader had some go first (topic",
     ]
     assert found.in_words() == "peer 2 of broker 1 as leader, rack b of broker 1 as leader"
+
+
+def test_what_is_true_of_every_broker_is_said_once(spark: SparkSession) -> None:
+    """Of a fleet a sentence for each broker would be longer than the answer."""
+    said = [row for broker in range(1, 8) for row in quota_rows([(0, 5.0)], broker=broker, bounds=json.dumps(TOLD))]
+    (told,) = inside(spark.createDataFrame(said, EVENTS)).left_out
+    roles = ", ".join(f"broker {broker} as leader" for broker in range(1, 6))
+    assert told.startswith(f"{roles} and 2 more had rates of topics (o-*): ")
 
 
 def test_what_was_only_observed_bounds_nothing(spark: SparkSession) -> None:

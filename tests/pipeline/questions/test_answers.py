@@ -280,7 +280,8 @@ QUIET = Happened(FIRST, 300, 600, (), (), (), (), (), KEPT)
         (QUIET._replace(events=(Row(**{**EVENT, "kind": "start", "version": "1"}),)), "sidecar started (version 1)"),
         (QUIET._replace(events=(Row(**{**EVENT, "kind": "stop"}),)), "sidecar stopped in order"),
         (QUIET._replace(overrides=(Row(**OVERRIDE),)),
-         f"anna set the override 7f3a at 30 brokers from 101 to 130: {'mode.enforce = false, ' * 5}2 more"),
+         ("anna set the override 7f3a at 30 brokers from 101 to 130:"
+          f" {'mode.enforce = false, ' * 4}mode.enforce = false and 2 more")),
         (QUIET._replace(bound=BROKEN, events=(Row(**EVENT),)), "The bound was broken in 3 windows"),
         (QUIET._replace(stalls=(Row(broker=1, role="leader", cause="the quota is 0", seconds=9, first=FIRST),)),
          "Broker 1 as leader got no nearer for 9 seconds"),
