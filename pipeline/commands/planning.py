@@ -11,14 +11,12 @@ from ..jobs import moves as moves_job
 from ..jobs import partition_sizes as sizes_job
 from ..jobs.inner_rates import Bound, Inside, inside
 from ..jobs.moves import catch_ups
-from ..jobs.times_behind import SUMMARY
 from ..model import fluid_scenarios
 from ..model import replay as replay_job
 from ..model.broker_pairs import pairs
 from ..model.fluid import Stream
 from ..model.simulation import POLICIES, Flow
 from ..tables.cached_frames import CachedFrames
-from ..tables.daily_summaries import read_summary
 from ..units import duration
 from .options import (
     ScopeOptions,
@@ -140,7 +138,7 @@ def replay_command(
         found = None if path is None else tables(spark, path, wanted)
         bounds = () if found is None else _bounds(inside(found.events))
         if model == "fluid":
-            waves = [] if found is None else [one.stream for one in pairs(catch_ups(read_summary(found, SUMMARY)))]
+            waves = [] if found is None else [one.stream for one in pairs(catch_ups(found))]
             links = _some(waves or _streams(planned), path)
             shown = fluid_scenarios.fluid(spark, links, what_ifs, line_bytes_per_second=line, bounds=bounds)
         else:

@@ -66,10 +66,9 @@ def paced(behind: DataFrame, tables: Tables) -> DataFrame:
     return _paced(behind, saturation(tables.seconds, tables.events))
 
 
-def catch_ups(days: DataFrame) -> DataFrame:
-    """Return the same moves without what set their pace, which is most of the work. days: as `daily_summaries` keeps
-    them."""
-    return unpaced(whole(days))
+def catch_ups(tables: Tables) -> DataFrame:
+    """Return the same moves without what set their pace, which is most of the work."""
+    return unpaced(times_behind(tables))
 
 
 def unpaced(behind: DataFrame) -> DataFrame:

@@ -25,7 +25,7 @@ from .simulation import Flow, Outcome, Quotas, Scenario, simulate
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     from ..jobs.inner_rates import Bound
     from .fluid import Stream
@@ -80,14 +80,6 @@ def demand(traffic: DataFrame) -> DataFrame:
     """Return per link `starts` (seconds since the first line of all), `backlog_bytes` (what its partitions were behind
     when first seen behind), `partitions`, `written` (bytes per second of what was written to them from then on, as
     (second since it starts, bytes) pairs)."""
-    written = F.struct((F.col("time") - F.col("begins")).alias("second"), "bytes")
-    pairs = F.sort_array(F.collect_list(F.when(F.col("bytes") > 0, written))).alias("written")
-    return per_link(traffic, pairs)
-
-
-def per_link(traffic: DataFrame, *columns: Column) -> DataFrame:
-    """Return per link `starts`, `backlog_bytes`, `partitions` as in `demand`, and aggregates of its seconds: `time`,
-    `begins` and `bytes`, what was written in each."""
     seen = one_end(traffic.where("throttled"))
     sizes = partition_sizes(whole(SUMMARY.of(traffic.where("throttled")))).select(
         "source", "topic", "partition", "bytes_per_message"
@@ -117,6 +109,7 @@ def per_link(traffic: DataFrame, *columns: Column) -> DataFrame:
         F.countDistinct("topic", "partition").alias("partitions"),
     )
     begins = F.min("time").over(Window.partitionBy(*LINK))
+    written = F.struct((F.col("time") - F.col("begins")).alias("second"), "bytes")
     return (
         per_second.withColumn("begins", begins)
         .crossJoin(F.broadcast(zero))
@@ -125,7 +118,7 @@ def per_link(traffic: DataFrame, *columns: Column) -> DataFrame:
             F.min(F.col("begins") - F.col("zero")).cast("double").alias("starts"),
             F.sum("backlog_bytes").alias("backlog_bytes"),
             F.max("partitions").alias("partitions"),
-            *columns,
+            F.sort_array(F.collect_list(F.when(F.col("bytes") > 0, written))).alias("written"),
         )
     )
 

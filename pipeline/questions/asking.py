@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
+from ..jobs.moves import catch_ups
 from ..model.duration_curve import recorded
 from ..tables.incomplete_data import of_tables
 from ..units import Units
@@ -59,13 +60,13 @@ def ask(
         who_was_starved.QUESTION: lambda: who_was_starved.answer(who_was_starved.facts(tables), units),
         which_move_hurt.QUESTION: lambda: which_move_hurt.answer(which_move_hurt.facts(tables), units),
         replica_times.KEEPS_FALLING: lambda: replica_times.answer_falling_behind(
-            replica_times.falling_behind(replica_times.moves_of(tables))
+            replica_times.falling_behind(catch_ups(tables))
         ),
         replica_times.NEVER_CATCHES_UP: lambda: replica_times.answer_never_caught_up(
-            replica_times.never_caught_up(replica_times.moves_of(tables)), units
+            replica_times.never_caught_up(catch_ups(tables)), units
         ),
         replica_times.UNDER_REPLICATED: lambda: replica_times.answer_under_replicated(
-            replica_times.under_replicated(replica_times.moves_of(tables))
+            replica_times.under_replicated(catch_ups(tables))
         ),
         what_did_it_cost.QUESTION: lambda: what_did_it_cost.answer(what_did_it_cost.facts(tables), units, price=price),
     }

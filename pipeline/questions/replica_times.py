@@ -9,7 +9,6 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F
 
 from ..jobs.link_ends import REPLICA
-from ..jobs.moves import times_behind, unpaced
 from ..tables.cached_frames import CachedFrames
 from ..terminal import printable
 from ..units import duration
@@ -18,7 +17,6 @@ from .answer import Answer, Verdict, counted, moment, replica
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Row
 
-    from ..tables import Tables
     from ..units import Units
 
 KEEPS_FALLING, NEVER_CATCHES_UP = "who-keeps-falling-behind", "who-never-catches-up"
@@ -59,11 +57,6 @@ class UnderReplicated(NamedTuple):
     seconds: int
     partitions: int
     rows: tuple[Row, ...] = ()
-
-
-def moves_of(tables: Tables) -> DataFrame:
-    """Return the times behind that all questions here are about."""
-    return unpaced(times_behind(tables))
 
 
 def falling_behind(moves: DataFrame) -> FallingBehind:

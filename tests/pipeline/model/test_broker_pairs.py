@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pipeline.jobs.moves import catch_ups
-from pipeline.jobs.times_behind import SUMMARY
+from pipeline.jobs.moves import unpaced
+from pipeline.jobs.times_behind import SUMMARY, whole
 from pipeline.model.backtest import of_links, of_plan
 from pipeline.model.broker_pairs import Pair, pairs
 from pipeline.model.duration_curve import Recorded
@@ -50,7 +50,7 @@ def drain(first: int, *, written: int = 3, partition: int = 0, base: int = 0) ->
 def test_two_migrations_over_one_link_are_two(spark: SparkSession, later: int, base: int) -> None:
     """40 000 bytes each, and 300 a second that are written meanwhile: 24 seconds at 2000."""
     rows = drain(0) + drain(WEEKS, partition=later, base=base)
-    found = pairs(catch_ups(SUMMARY.of(traffic(spark, rows))))
+    found = pairs(unpaced(whole(SUMMARY.of(traffic(spark, rows)))))
     assert [(pair.began - FIRST, pair.moves, pair.unfinished) for pair in found] == [(WEEKS, 1, 0), (0, 1, 0)]
     for pair in found:
         assert (pair.ended - pair.began, pair.bytes) == (24, 48_000)
@@ -71,7 +71,9 @@ def held(found: Any) -> tuple[Pair, ...]:
 
 
 def test_moves_near_each_other_are_one_wave(spark: SparkSession) -> None:
-    (pair,) = pairs(catch_ups(SUMMARY.of(traffic(spark, drain(0) + drain(60, partition=1) + drain(70, partition=2)))))
+    (pair,) = pairs(
+        unpaced(whole(SUMMARY.of(traffic(spark, drain(0) + drain(60, partition=1) + drain(70, partition=2)))))
+    )
     assert (pair.moves, pair.ended - pair.began) == (3, 94)
     assert pair.backlog_bytes == pytest.approx(120_000, rel=0.03)
 
@@ -79,17 +81,17 @@ def test_moves_near_each_other_are_one_wave(spark: SparkSession) -> None:
 def test_what_was_never_known_to_be_behind_by_how_much_is_counted(spark: SparkSession) -> None:
     """No high watermark in a minute: `ask what-rate` and `report` ended with an error."""
     rows = [{"at": at, "fetch_offset": 20 * (at + 1), "high_watermark": -1, "record_bytes": 2000} for at in range(60)]
-    found = pairs(catch_ups(SUMMARY.of(traffic(spark, rows))))
+    found = pairs(unpaced(whole(SUMMARY.of(traffic(spark, rows)))))
     assert [(pair.moves, pair.unknown, pair.bytes, pair.backlog_bytes) for pair in found] == [(1, 1, 120_000, 0.0)]
     assert finish_times([pair.stream for pair in found], {}, line_bytes_per_second=125e6) == [FIRST]
-    known = pairs(catch_ups(SUMMARY.of(traffic(spark, drain(0)))))
+    known = pairs(unpaced(whole(SUMMARY.of(traffic(spark, drain(0))))))
     assert [pair.unknown for pair in known] == [0]
 
 
 def test_who_was_behind_and_got_nothing_has_a_backlog_of_an_unknown_size(spark: SparkSession) -> None:
     """900 messages for a minute, under a quota of 0: nothing says what a rate would have brought."""
     rows = [{"at": at, "record_bytes": 0, "high_watermark": 1000} for at in range(60)]
-    found = tuple(pairs(catch_ups(SUMMARY.of(traffic(spark, rows)))))
+    found = tuple(pairs(unpaced(whole(SUMMARY.of(traffic(spark, rows))))))
     assert [(pair.moves, pair.unfinished, pair.bytes, pair.backlog_bytes) for pair in found] == [(1, 1, 0, 0.0)]
     recorded = Recorded(tuple(pair.stream for pair in found), {("101", "leader"): 0.0}, found, {})
     for wanted in (None, 7200.0):
@@ -102,6 +104,6 @@ def test_what_fell_silent_and_went_on_is_not_to_be_brought_twice(spark: SparkSes
     rows = drain(0, written=0)
     after = [{**row, "at": row["at"] + 60} for row in rows[10:]]
     silent = [{**row, "partition": 1} for row in rows[:10]]
-    (pair,) = pairs(catch_ups(SUMMARY.of(traffic(spark, [*rows[:10], *after, *silent]))))
+    (pair,) = pairs(unpaced(whole(SUMMARY.of(traffic(spark, [*rows[:10], *after, *silent])))))
     assert (pair.moves, pair.unfinished) == (3, 2)
     assert pair.backlog_bytes == pytest.approx(2 * 40_000)
