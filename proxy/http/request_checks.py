@@ -167,8 +167,6 @@ class HttpRefusal(enum.Enum):
 class HttpStatistics:
     """Counters of one process since its start."""
 
-    connections: int = 0
-    """Connections open now."""
     answers: Counter[int] = field(default_factory=Counter)
     """The number of answers by status code."""
     refused: Counter[HttpRefusal] = field(default_factory=Counter)

@@ -105,6 +105,11 @@ class HttpServer:
         """The listening socket, for another process to serve."""
         return self._listener
 
+    @property
+    def connections(self) -> int:
+        """The number of connections open now."""
+        return len(self._open)
+
     def close(self) -> None:
         """Accept no more requests; `run` cannot be called again."""
         self._listener.close()
@@ -159,7 +164,6 @@ class HttpServer:
             await connection.serve()
         finally:
             self._open.pop(connection, None)
-            self._statistics.connections = len(self._open)
             self._changed.notify()
 
     async def _wait_for_room(self, accepted: socket.socket) -> None:
@@ -186,7 +190,6 @@ class HttpServer:
         stream = trio.SocketStream(trio.socket.from_stdlib_socket(accepted))
         connection = HttpConnection(stream, peer, service)
         self._open[connection] = None
-        self._statistics.connections = len(self._open)
         return connection
 
     async def _cannot_accept(self, error: OSError) -> None:

@@ -33,18 +33,10 @@ if TYPE_CHECKING:
     from ..quotas import Change, Quotas
     from ..quotas.override import Override
     from ..rates.choice import Choice
-    from ..relay.reaper import Reaper
     from ..statistics.counters import RoleStatistics, Statistics
     from ..tls.legs import Legs
 
 PREFIX = "replication_throttle_"
-
-
-class Overload(NamedTuple):
-    """The two objects that bound what the process takes on, and count what they refuse."""
-
-    accept_limiter: AcceptLimiter
-    reaper: Reaper
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,9 +71,8 @@ class Sources:
     """The reasons why the quota may not do what was meant, as found once a second."""
     loop_lag_seconds: Callable[[], float] = lambda: 0.0
     """The worst lag of the loop in the last 15 to 30 seconds."""
-    overload: Overload | None = None
-    """The counts of what was refused or put off under overload; None in tests without a server."""
-    remembered_replicas: Callable[[Role], int] = lambda _: 0
+    accept_limiter: AcceptLimiter | None = None
+    """The counts of connections that were refused or put off; None in tests without a server."""
     upcoming: Callable[[], Change | None] = lambda: None
     """The next change that the clock alone will make."""
     journal: JournalStatistics | None = None

@@ -17,13 +17,13 @@ from ..process.supervision import Task
 from ..relay.direction import Cause
 from ..relay.in_flight import Full
 from ..tls.handshakes import Reason
-from .metric_row import counted_of_each, counter, gauge, info, one, per_role
+from .metric_row import counted_of_each, counter, gauge, info, one
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from ..journal.writer import JournalStatistics
-    from .metric_row import Overload, Read, Sample, Sources
+    from .metric_row import Read, Sample, Sources
 
 
 def _http_answers(sources: Sources) -> Iterator[Sample]:
@@ -72,24 +72,19 @@ OWN_METRICS = (
         "HTTP connections closed early, and requests not served.",
         _http_refused,
     ),
-    gauge("http_connections", "HTTP connections open now.", one(lambda sources: sources.http.connections)),
     info("build_info{version}", "The sidecar's version.", lambda sources: [((sources.version(),), 1.0)]),
 )
 
 
 def _pauses(sources: Sources) -> Iterator[Sample]:
     for pause in Pause:
-        yield (pause.value,), 0 if sources.overload is None else sources.overload.accept_limiter.pauses[pause]
+        yield (pause.value,), 0 if sources.accept_limiter is None else sources.accept_limiter.pauses[pause]
 
 
 def _paused(sources: Sources) -> Iterator[Sample]:
-    pausing = None if sources.overload is None else sources.overload.accept_limiter.pausing
+    pausing = None if sources.accept_limiter is None else sources.accept_limiter.pausing
     for pause in Pause:
         yield (pause.value,), pause is pausing
-
-
-def _from(read: Callable[[Overload], float]) -> Read:
-    return lambda sources: [((), 0 if sources.overload is None else read(sources.overload))]
 
 
 OVERLOAD_METRICS = (
@@ -108,16 +103,6 @@ OVERLOAD_METRICS = (
         "in_flight_pauses_total{role,bound}",
         "Times that reading from a connection paused because too much was in flight.",
         counted_of_each(Full, lambda role: role.in_flight_pauses),
-    ),
-    gauge(
-        "held_bytes",
-        "Bytes of half-received frames held now.",
-        _from(lambda overload: overload.reaper.buffers.held),
-    ),
-    gauge(
-        "remembered_replicas{role}",
-        "Throttled replicas remembered now.",
-        per_role(lambda sources, role: sources.remembered_replicas(role)),
     ),
 )
 

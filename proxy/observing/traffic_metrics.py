@@ -36,9 +36,9 @@ def _undecoded(sources: Sources) -> Iterator[Sample]:
 def _refused(sources: Sources) -> list[Sample]:
     refused = sources.statistics.follower.refused
     of_source = silent = 0
-    if sources.overload is not None:
-        of_source = sources.overload.accept_limiter.refused_of_source
-        silent = sources.overload.accept_limiter.silent.closed
+    if sources.accept_limiter is not None:
+        of_source = sources.accept_limiter.refused_of_source
+        silent = sources.accept_limiter.silent.closed
     by_reason = (((reason.value,), refused[reason.value]) for reason in Refusal)
     return [*by_reason, (("source",), of_source), (("silent",), silent)]
 

@@ -97,8 +97,6 @@ class Buffers:
 
     most: int = UNLIMITED
     held: int = 0
-    refused: int = 0
-    """How many frames found no room."""
     is_memory_short: bool = False
     """True while the process is close to its limit of memory (`limits.max_memory`): nothing more is held."""
 
@@ -124,7 +122,6 @@ class Buffers:
     def reserve(self, size: int) -> bool:
         """Return whether there was room for `size` bytes, which now count as held until they are released."""
         if self.is_memory_short or self.held + size > self.most:
-            self.refused += 1
             return False
         self.held += size
         return True

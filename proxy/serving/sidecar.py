@@ -27,7 +27,7 @@ from ..journal.recorder import Journal
 from ..network.accept_limiter import AcceptLimiter
 from ..network.connection_setup import ConnectionSetup
 from ..network.redirected import Redirected
-from ..observing.metric_row import Overload, Sources
+from ..observing.metric_row import Sources
 from ..observing.quota_checks import QuotaChecks, ReplicaStatsTask
 from ..observing.site import Site, exposition_of
 from ..observing.status_page import StatusPage
@@ -219,8 +219,7 @@ class Sidecar:
             version=own_version,
             task_restarts=self.supervisor.restarts,
             loop_lag_seconds=lambda: self.heartbeat.lag.worst_seconds,
-            overload=Overload(self.accept_limiter, self._reaper),
-            remembered_replicas=lambda role: self._throttles[role].remembered.count,
+            accept_limiter=self.accept_limiter,
             http=self.http,
             clients=self._clients,
             tls=self.legs,

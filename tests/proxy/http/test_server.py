@@ -44,7 +44,7 @@ async def until(condition: Callable[[], bool]) -> None:
 async def test_who_has_waited_longest_for_its_peer_makes_room() -> None:
     async with serving(FEW) as served:
         idle = [await served.connect() for _ in range(4)]
-        await until(lambda: served.statistics.connections == 4)
+        await until(lambda: served.server.connections == 4)
         await idle[0].send_all(GET)  # now the second has waited longest
         await one_answer(idle[0])
         assert await served.serves_the_next()
@@ -61,7 +61,7 @@ async def test_a_thousand_that_say_nothing_keep_no_probe_out() -> None:
         silent = [await served.connect() for _ in range(60)]
         for _ in range(5):
             assert await served.serves_the_next()
-        assert served.statistics.connections <= 4
+        assert served.server.connections <= 4
         assert served.log.events == ["http_refused"]  # once a minute
         for stream in silent:
             await stream.aclose()
@@ -81,7 +81,7 @@ async def test_who_has_just_come_makes_no_room(monkeypatch: pytest.MonkeyPatch) 
         for stream in busy:
             await stream.send_all(GET.replace(b"/up", b"/slow"))
         probe = await served.connect()
-        await until(lambda: served.statistics.connections == 4)
+        await until(lambda: served.server.connections == 4)
         late = [await served.connect() for _ in range(5)]
         await trio.sleep(0.05)
         await probe.send_all(GET)
@@ -127,12 +127,12 @@ async def test_where_all_are_being_worked_for_the_next_waits_its_turn() -> None:
         busy = [await served.connect() for _ in range(4)]
         for stream in busy:
             await stream.send_all(GET.replace(b"/up", b"/slow"))
-        await until(lambda: served.statistics.connections == 4)
+        await until(lambda: served.server.connections == 4)
         await trio.sleep(0.05)
         async with await served.connect() as late:
             await late.send_all(GET)
             await trio.sleep(0.05)
-            assert served.statistics.connections == 4
+            assert served.server.connections == 4
             assert served.refused == {}
             gate.set()
             assert (await one_answer(late)).endswith(b"up\n")
@@ -146,7 +146,7 @@ async def test_an_idle_connection_does_not_delay_the_end() -> None:
     with trio.fail_after(PATIENT_SECONDS):
         async with serving(patient) as served:
             stream = await served.connect()
-            await until(lambda: served.statistics.connections == 1)
+            await until(lambda: served.server.connections == 1)
     await stream.aclose()
 
 
