@@ -57,7 +57,8 @@ class ClientEntity(NamedTuple):
         return tuple((GLOB_WILDCARD.search(part or "") is not None, specificity(part or "")) for part in self)
 
     def matches(self, user: str | None, client: str) -> bool:
-        """Return True if a connection's user (None: not known) and client id are of this section's entity."""
+        """Return True if a connection's user (None: not known) and client id are of this section's entity. As in Kafka,
+        the empty client id, which stands for none, is not of a ``default``."""
         return _matches(self.user, user) and _matches(self.client, client)
 
     def of(self, user: str | None, client: str) -> ClientEntity:
@@ -100,7 +101,9 @@ def _rank(name: str | None) -> int:
 def _matches(selector: str | None, name: str | None) -> bool:
     if selector is None:
         return True
-    return name is not None and (selector in (DEFAULT, name) or glob_of(selector).matches(name))
+    if selector == DEFAULT:
+        return bool(name)
+    return name is not None and (selector == name or glob_of(selector).matches(name))
 
 
 def _shared(selector: str | None, name: str | None) -> str | None:

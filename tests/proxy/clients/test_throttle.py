@@ -56,7 +56,7 @@ def charged(
         (quotas(1000), "a", "a", True),
         (quotas(1000), "a", "b", False),  # as in Kafka, the default is a quota for each client id
         (quotas(globs={"a-*": 1000}), "a-1", "a-2", True),
-        (quotas(1000), None, "", True),
+        (quotas(users={"users.default": 1000, "users.default.clients.default": 5}), None, "", True),
     ],
 )
 def test_connections_of_an_entity_share_its_budget(of: Quotas, one: str | None, other: str | None, share: bool) -> None:

@@ -64,7 +64,7 @@ def found(quota: ClientQuota | None) -> Found:
         ("web.1", PRODUCER, None),
         ("web.1", CONSUMER, None),
         ("other", CONSUMER, ("clients.other", 2000)),  # a quota for each client id, as in Kafka
-        ("", CONSUMER, ("clients.", 2000)),
+        ("", CONSUMER, None),  # as in Kafka, the default is of client ids, and this is none
     ],
 )
 @pytest.mark.parametrize("user", [None, "ANONYMOUS", "alice"])
