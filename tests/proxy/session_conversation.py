@@ -59,6 +59,7 @@ def session_frame(
     replica_id: int = 102,
     isolation_level: int = 0,
     client_id: str = "broker-102",
+    rack_id: str = "",
 ) -> bytes:
     """The follower's frame, or that of a consumer (-1), as Construct builds it."""
     head = {"api_key": API_FETCH, "api_version": version, "correlation_id": 7, "client_id": client_id, TAGS: []}
@@ -69,7 +70,7 @@ def session_frame(
         "session_id": request.session_id, "session_epoch": request.session_epoch,
         "topics": _blocks(request.listed, lambda key: _partition(key[1], request.listed[key])),
         "forgotten_topics_data": _blocks(request.forgotten, itemgetter(1)),
-        "rack_id": "", TAGS: [],
+        "rack_id": rack_id, TAGS: [],
     }  # fmt: skip
     if version >= FIRST_VERSION_WITH_REPLICA_STATE and replica_id >= 0:
         state = {"replica_id": 102, "replica_epoch": 9, TAGS: []}

@@ -61,37 +61,49 @@ def clients(of: Quotas | None = None) -> ClientThrottle:
 class Consumer:
     """One consumer, and a broker that waits for news as long as it is asked to."""
 
-    def __init__(self, wire: Wire, partitions: dict[int, tuple[int, int]], *, version: int = 12, **says: int) -> None:
+    def __init__(
+        self,
+        wire: Wire,
+        partitions: dict[int, tuple[int, int]],
+        *,
+        version: int = 12,
+        has_sessions: bool = True,
+        **says: Any,
+    ) -> None:
+        """`has_sessions`: librdkafka has none, in any version."""
         topic = topic_of(version)
         self.wire, self.version, self.says = wire, version, says
+        self.has_sessions = has_sessions and version >= 7
         self.broker = SessionLeader({(topic, number): end for number, (_, end) in partitions.items()})
         self.wants = {(topic, number): offset for number, (offset, _) in partitions.items()}
         self.handler = FetchSessionHandler(version)
         self.told_ms: list[int] = []
-        self.asked = 0
-        """Requests that reached the broker."""
+        self.requests: list[bytes] = []
+        """Those that reached the broker."""
         self.open_messages = 0
         """Of an open transaction, behind the last stable offset, which is the end of what is read."""
+        self.sent_to = -1
+        """The replica that the broker tells the consumer to read from."""
 
     async def fetch(self) -> SessionResponse:
         listed = {key: Ask(offset, LIMIT) for key, offset in self.wants.items()}
-        request = self.handler.build(listed) if self.version >= 7 else SessionRequest(self.version, listed)
+        request = self.handler.build(listed) if self.has_sessions else SessionRequest(self.version, listed)
         frame = session_frame(self.version, request, replica_id=-1, client_id="mirror", **self.says)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._broker)
             await self.wire.follower.send_all(with_length(frame))
             told = self._read(await read_frame(self.wire.follower))
             nursery.cancel_scope.cancel()
-        if self.version < 7 or self.handler.handle(told):
+        if not self.has_sessions or self.handler.handle(told):
             for key, read in told.entries.items():
                 self.wants[key] += read.records_size // MESSAGE_BYTES
-        if self.version < 7:
+        if not self.has_sessions:
             assert told.entries.keys() == self.wants.keys()
         return told
 
     async def _broker(self) -> None:
         frame = await self.wire.asked()
-        self.asked += 1
+        self.requests.append(frame)
         request = parse_fetch_request(frame)
         assert request.replica_id == -1
         response = self.broker.answer(frame, trio.current_time())
@@ -117,7 +129,7 @@ class Consumer:
         high_watermark = read.high_watermark + self.open_messages
         return {
             **entry(number, bytes(read.records_size), high_watermark=high_watermark),
-            "last_stable_offset": read.high_watermark, "preferred_read_replica": -1, TAGS: [],
+            "last_stable_offset": read.high_watermark, "preferred_read_replica": self.sent_to, TAGS: [],
         }  # fmt: skip
 
     def _read(self, frame: bytes) -> SessionResponse:
@@ -129,19 +141,32 @@ class Consumer:
                 key = (block.topic_id if self.version >= 13 else block.topic, found.partition_index)
                 assert found.last_stable_offset == self.broker.ends[key] or not found.records.size_bytes
                 assert found.high_watermark == found.last_stable_offset + self.open_messages
+                assert found.get("preferred_read_replica", -1) == (self.sent_to if self.version >= 11 else -1)
                 entries[key] = Read(found.high_watermark, records_size=found.records.size_bytes)
         return SessionResponse(body.get("session_id", 0), entries, body.get("error_code", 0))
 
 
 @pytest.mark.parametrize(
-    ("version", "by_trio"), [(4, False), (6, False), (7, False), (11, True), (12, False), (13, False), (18, False)]
+    ("version", "by_trio", "has_sessions"),
+    [
+        (4, False, False),
+        (6, False, False),
+        (7, False, True),
+        (11, True, True),
+        (12, False, True),
+        (12, False, False),
+        (13, False, True),
+        (16, False, False),  # librdkafka 2.14
+        (18, False, True),
+    ],
 )
 async def test_behind_a_consumer_keeps_to_its_rate_and_at_the_tail_it_waits_for_nothing(
-    clock: MockClock, version: int, *, by_trio: bool
+    clock: MockClock, version: int, *, by_trio: bool, has_sessions: bool
 ) -> None:
     of = clients()
     async with relayed(clients=of, by_trio=by_trio) as wire:
-        consumer = Consumer(wire, {0: (0, 20_000), 1: (500, 500), 2: (0, 20_000)}, version=version)
+        partitions = {0: (0, 20_000), 1: (500, 500), 2: (0, 20_000)}
+        consumer = Consumer(wire, partitions, version=version, has_sessions=has_sessions)
         tail = (topic_of(version), 1)
         for _ in range(2):
             await consumer.fetch()
@@ -175,6 +200,51 @@ async def test_a_fetch_of_which_all_is_behind_is_held_as_by_a_broker_without_new
         seconds = trio.current_time() - began
         assert consumer.wants[topic_of(12), 0] * MESSAGE_BYTES < MIB * (seconds + 0.5)
         assert consumer.wants[topic_of(12), 0] * MESSAGE_BYTES > 0.9 * MIB * (seconds - 0.5)
+
+
+async def test_the_connections_of_an_entity_share_its_rate(clock: MockClock) -> None:
+    of = clients()
+    tail = (topic_of(12), 1)
+
+    async def read(consumer: Consumer, until: float) -> None:
+        while (now := trio.current_time()) < until:
+            consumer.broker.ends[tail] += 10
+            await consumer.fetch()
+            assert consumer.wants[tail] == consumer.broker.ends[tail]
+            assert trio.current_time() - now < 0.01
+            await trio.sleep(0.03)
+
+    async with relayed(clients=of) as one, relayed(clients=of) as other:
+        consumers = [Consumer(wire, {0: (0, 20_000), 1: (500, 500)}) for wire in (one, other)]
+        for consumer in consumers * 2:
+            await consumer.fetch()
+        brought: list[int] = []
+        for until in (1.0, 4.0):
+            async with trio.open_nursery() as nursery:
+                for consumer in consumers:
+                    nursery.start_soon(read, consumer, until)
+            brought.extend(consumer.wants[topic_of(12), 0] * MESSAGE_BYTES for consumer in consumers)
+        shares = [after - before for before, after in zip(brought[:2], brought[2:], strict=True)]
+        assert 0.9 * 3 * MIB < sum(shares) < 1.1 * 3 * MIB
+        assert min(shares) > 0.8 * max(shares)
+
+
+async def test_a_consumer_that_reads_from_a_follower_is_at_the_tail_at_its_end(clock: MockClock) -> None:
+    """KIP-392: the leader tells which replica to read from, whose high watermark is not yet the leader's."""
+    async with relayed(clients=clients()) as wire:
+        consumer = Consumer(wire, {0: (400, 500)}, rack_id="here")
+        consumer.sent_to, consumer.broker.gives_nothing = 103, True
+        await consumer.fetch()
+        assert b"\x05here" in consumer.requests[-1]
+    of = clients()
+    async with relayed(clients=of) as wire:
+        consumer = Consumer(wire, {0: (400, 400), 1: (0, 20_000)}, rack_id="here")
+        for _ in range(4):
+            consumer.broker.ends[topic_of(12), 0] += 10
+            await consumer.fetch()
+            assert consumer.wants[topic_of(12), 0] == consumer.broker.ends[topic_of(12), 0]
+            assert b"\x05here" in consumer.requests[-1]
+        assert of.free_bytes["mirror"] >= 30 * MESSAGE_BYTES
 
 
 async def test_what_is_granted_is_not_waited_for_up_to_min_bytes(clock: MockClock) -> None:
@@ -221,10 +291,10 @@ async def test_a_quota_for_all_bytes_refuses_the_session_and_takes_over(clock: M
         of.apply(Quotas(), trio.current_time())
         assert (await consumer.fetch()).error_code == SESSION_ID_NOT_FOUND
         await consumer.fetch()
-        asked = consumer.asked
+        asked = len(consumer.requests)
         for _ in range(3):
             assert (await consumer.fetch()).error_code == 0
-        assert consumer.asked == asked + 3
+        assert len(consumer.requests) == asked + 3
 
 
 async def test_a_changed_rate_wakes_a_fetch_that_is_held(clock: MockClock) -> None:
