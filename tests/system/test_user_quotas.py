@@ -1,4 +1,5 @@
-"""Quotas of users: whom Kafka's own quotas bound, and two users under a quota of the sidecar beside the broker's."""
+"""Quotas of users: whom Kafka's own quotas bound, and users under a quota of the sidecar beside the broker's: by SASL,
+authenticated again and again (KIP-368), and by the certificates of TLS."""
 
 from __future__ import annotations
 
@@ -97,14 +98,17 @@ PROPERTIES = {
     "listener.name.sasl_plaintext.scram-sha-512.sasl.jaas.config": (
         "org.apache.kafka.common.security.scram.ScramLoginModule required;"
     ),
+    "connections.max.reauth.ms": "4000",
 }
 
 
 @asynccontextmanager
-async def brokers() -> AsyncIterator[Cluster]:
+async def brokers(
+    security: Security = Security.SASL_PLAINTEXT, properties: Mapping[str, str] = PROPERTIES, quotas: str = QUOTAS
+) -> AsyncIterator[Cluster]:
     plan = ClusterPlan(
-        brokers=(BROKER, OTHER), release=release(protocol="4.1"), security=Security.SASL_PLAINTEXT,
-        broker_overrides=PROPERTIES, sidecars=SidecarPlan(quotas=QUOTAS),
+        brokers=(BROKER, OTHER), release=release(protocol="4.1"), security=security, broker_overrides=properties,
+        sidecars=SidecarPlan(quotas=quotas),
     )  # fmt: skip
     async with cluster(plan) as running:
         yield running
@@ -116,10 +120,13 @@ async def said(running: Cluster, name: str, commands: list[str], *, native: bool
         running.addresses.direct if native else running.addresses.ingress,
         running.addresses.name(BROKER),
     )
+    arguments = (f"{where}:{KAFKA_PORT}", f"{where}:{SECURED_PORT}", name, running.keys.home)
     events = await PROGRAM.run(
-        running, {broker: address_of(broker) for broker in (BROKER, OTHER)},
-        (f"{where}:{KAFKA_PORT}", f"{where}:{SECURED_PORT}", name), stdin="\n".join(commands).encode(),
-    )  # fmt: skip
+        running,
+        {broker: address_of(broker) for broker in (BROKER, OTHER)},
+        arguments,
+        stdin="\n".join(commands).encode(),
+    )
     answers: list[list[list[str]]] = [[]]
     for event in events:
         if event == ["done"]:
@@ -132,6 +139,11 @@ async def said(running: Cluster, name: str, commands: list[str], *, native: bool
 
 def told_ms(answer: list[list[str]]) -> int:
     return next(int(event[1]) for event in answer if event[0] == "told")
+
+
+def authenticated_again(answer: list[list[str]]) -> tuple[int, int]:
+    """How often a client has, and how many connections were closed under it."""
+    return next((int(event[1]), int(event[2])) for event in answer if event[0] == "authenticated_again")
 
 
 def carried(answers: list[list[list[str]]], kind: str) -> list[tuple[float, int]]:
@@ -204,6 +216,8 @@ class Moved(NamedTuple):
     exempt: list[tuple[float, int]]
     told_ms: tuple[int, ...]
     """The longest throttle time of each producer and consumer of alice."""
+    authenticated_again: tuple[tuple[int, int], ...]
+    """How often each of them has, and how many connections were closed under it."""
 
     def figures(self) -> dict[str, object]:
         return {
@@ -213,6 +227,7 @@ class Moved(NamedTuple):
             "worst_second_read": worst_second(self.read),
             "exempt_bytes_per_second": round(rate(self.exempt)),
             "told_ms": self.told_ms,
+            "authenticated_again": self.authenticated_again,
         }
 
 
@@ -231,14 +246,17 @@ async def moved_by_users(running: Cluster, name: str, *, native: bool) -> Moved:
         nursery.start_soon(run, PLAIN, "one")
         nursery.start_soon(run, SCRAM, "two")
     exempt = await said(running, name, [f"send bob {SCRAM} one {2 * count} {RECORD_BYTES}"], native=native)
-    told = tuple(told_ms(answer) for answer in answers)
-    return Moved(carried(answers, "acked"), carried(answers, "read"), carried(exempt, "acked"), told)
+    told, again = tuple(map(told_ms, answers)), tuple(map(authenticated_again, answers))
+    return Moved(carried(answers, "acked"), carried(answers, "read"), carried(exempt, "acked"), told, again)
 
 
 @pytest.mark.system
 @pytest.mark.timeout(300)
 async def test_two_users_beside_the_brokers_own_quota(record: Callable[..., None]) -> None:
-    """Both client ids of a user share its quota, by PLAIN as by SCRAM; another user is exempt, as its section says."""
+    """Both client ids of a user share its quota, by PLAIN as by SCRAM; another user is exempt, as its section says.
+
+    A connection that does not authenticate again within four seconds is closed by the broker: its user stays the
+    same, and its quota."""
     async with brokers() as running, topic(running, {0: [BROKER]}) as name:
         await said(running, name, ["scram alice", "scram bob"], native=True)
         ours = await moved_by_users(running, name, native=False)
@@ -253,5 +271,36 @@ async def test_two_users_beside_the_brokers_own_quota(record: Callable[..., None
         assert worst_second(mine) <= (1 + BURST_SECONDS) * RATE + 2 * at_once
         assert worst_second(mine) < worst_second(theirs)
     assert min(ours.told_ms) > 0
+    # Producers answer first; one client may have read all before its time has come.
+    assert all(sum(times for times, _ in ours.authenticated_again[kind::2]) > 0 for kind in range(2))
+    assert {closed for _, closed in ours.authenticated_again} == {0}
     assert max(native.told_ms) > 0
     assert min(rate(ours.exempt), rate(native.exempt)) > 3 * RATE
+
+
+@pytest.mark.system
+@pytest.mark.timeout(120)
+async def test_a_user_by_certificate_has_the_name_that_the_broker_knows(record: Callable[..., None]) -> None:
+    quotas = f"""
+[users."CN=etl"]
+producer_byte_rate = {RATE}
+[users.default]
+producer_byte_rate = "unlimited"
+"""
+    rate_of = "quota CN=etl - {}"
+    async with brokers(Security.MTLS, {}, quotas) as running, topic(running, {0: [BROKER]}) as name:
+        for user in ("etl", "other"):
+            running.keys.authority.issue(f"{user}.pem", [user])
+        once = [f"send {user} TLS one 1 {RECORD_BYTES}" for user in ("etl", "other")]
+        _, *native, _ = await said(running, name, [rate_of.format(SMALL), *once, rate_of.format(0)], native=True)
+        often = [f"send {user} TLS one {RECORDS} {RECORD_BYTES}" for user in ("etl", "other")]
+        ours = await said(running, name, often, native=False)
+        metrics = running.sidecars[BROKER].metrics()["replication_throttle_client_bytes_total"]
+    bounded, exempt = (carried([answer], "acked") for answer in ours)
+    record("user_by_certificate", bytes_per_second=round(rate(bounded)), exempt=round(rate(exempt)))
+    assert [told_ms(answer) > 0 for answer in native] == [True, False]
+    assert [told_ms(answer) > 0 for answer in ours] == [True, False]
+    assert {labels.split('"')[1] for labels in metrics} == {"users.CN=etl"}
+    assert worst_second(bounded) <= (1 + BURST_SECONDS) * RATE + BATCH_BYTES
+    assert rate(bounded) > 0.9 * RATE
+    assert rate(exempt) > 2 * RATE

@@ -24,18 +24,19 @@ import org.apache.kafka.common.serialization.ByteArraySerializer;
 /**
  * Producers and consumers of users, and the broker's own quotas of them, as standard input asks for them.
  *
- * Arguments: bootstrap.servers of the plaintext listener and of the SASL listener, topic. Commands, one a line; "-" is no user or no
- * client id, "default" the default entity:
+ * Arguments: bootstrap.servers of the plaintext listener and of the secured one, topic, folder of certificates. Commands, one a line; "-"
+ * is no user or no client id, "default" the default entity:
  *
  *   scram USER                              let USER log in by SCRAM
  *   quota USER CLIENT RATE                  the broker's own producer and consumer quota of this entity; 0: take it back
- *   send USER MECHANISM CLIENT COUNT BYTES  records; "acked MILLISECONDS BYTES" for each, then "told MAX_MS"
+ *   send USER MECHANISM CLIENT COUNT BYTES  records; "acked MILLISECONDS BYTES" for each, then "told MAX_MS" and
+ *                                           "authenticated_again TIMES CLOSED_CONNECTIONS"
  *   read USER MECHANISM CLIENT COUNT        the same for a consumer: "read MILLISECONDS BYTES"
  *
- * Every password is "secret". "done" ends the answer to each command.
+ * Every password is "secret". MECHANISM "TLS": USER shows the certificate USER.pem. "done" ends the answer to each command.
  */
 public final class Users {
-    static String plaintext, secured, topic;
+    static String plaintext, secured, topic, keys;
 
     static synchronized void say(Object... words) {
         StringBuilder line = new StringBuilder();
@@ -47,6 +48,7 @@ public final class Users {
         plaintext = args[0];
         secured = args[1];
         topic = args[2];
+        keys = args[3];
         BufferedReader commands = new BufferedReader(new InputStreamReader(System.in));
         for (String line; (line = commands.readLine()) != null; ) {
             String[] words = line.split(" ");
@@ -91,6 +93,11 @@ public final class Users {
         found.put("client.id", client);
         found.put("bootstrap.servers", user.equals("-") ? plaintext : secured);
         if (user.equals("-")) return found;
+        if (mechanism.equals("TLS")) {
+            found.putAll(Map.of("security.protocol", "SSL", "ssl.keystore.type", "PEM", "ssl.keystore.location", keys + "/" + user + ".pem",
+                "ssl.truststore.type", "PEM", "ssl.truststore.location", keys + "/ca.pem"));
+            return found;
+        }
         String module = mechanism.equals("PLAIN") ? "plain.PlainLoginModule" : "scram.ScramLoginModule";
         found.put("security.protocol", "SASL_PLAINTEXT");
         found.put("sasl.mechanism", mechanism);
@@ -101,6 +108,8 @@ public final class Users {
 
     static void send(Properties client, int count, int size) {
         client.put("acks", "all");
+        // A request that waits at a muted connection until it should have authenticated again costs the connection, at brokers as well.
+        client.put("max.in.flight.requests.per.connection", "1");
         client.put("batch.size", "200000");
         client.put("buffer.memory", "2000000");
         client.put("max.block.ms", "120000");
@@ -114,7 +123,7 @@ public final class Users {
             });
         }
         producer.flush();
-        told(producer.metrics(), "produce-throttle-time-max");
+        sayMetrics(producer.metrics(), "produce-throttle-time-max");
         producer.close(Duration.ZERO);
     }
 
@@ -129,17 +138,20 @@ public final class Users {
                 say("read", System.currentTimeMillis(), record.value().length);
             }
         }
-        told(consumer.metrics(), "fetch-throttle-time-max");
+        sayMetrics(consumer.metrics(), "fetch-throttle-time-max");
         consumer.close(Duration.ZERO);
     }
 
-    static void told(Map<MetricName, ? extends Metric> metrics, String name) {
-        double most = 0;
+    static void sayMetrics(Map<MetricName, ? extends Metric> metrics, String throttle) {
+        double most = 0, again = 0, closed = 0;
         for (var each : metrics.entrySet()) {
-            if (each.getKey().name().equals(name) && each.getValue().metricValue() instanceof Double value && !value.isNaN()) {
-                most = Math.max(most, value);
-            }
+            String name = each.getKey().name();
+            if (!(each.getValue().metricValue() instanceof Double value) || value.isNaN()) continue;
+            if (name.equals(throttle)) most = Math.max(most, value);
+            if (name.equals("successful-reauthentication-total")) again += value;
+            if (name.equals("connection-close-total")) closed += value;
         }
         say("told", Math.round(most));
+        say("authenticated_again", Math.round(again), Math.round(closed));
     }
 }
