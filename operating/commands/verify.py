@@ -118,9 +118,9 @@ def command(
 
     \b
     Examples:
-      throttle-sidecar verify move.json --bootstrap kafka-101:9092 --fleet fleet.toml throttle-sidecar verify move.json
-      --bootstrap kafka-101:9092 --fleet fleet.toml --wait 2h --remove throttle-sidecar verify move.json --bootstrap
-      kafka-101:9092 --url http://kafka-101:9404 --url http://kafka-102:9404
+      throttle-sidecar verify move.json --bootstrap kafka-101:9092 --fleet fleet.toml
+      throttle-sidecar verify move.json --bootstrap kafka-101:9092 --fleet fleet.toml --wait 2h --remove
+      throttle-sidecar verify move.json --bootstrap kafka-101:9092 --url http://kafka-101:9404
     """
     if not reach["bootstrap"]:
         raise click.UsageError("expected --bootstrap: only the cluster knows whether it is done")

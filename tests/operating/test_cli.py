@@ -63,7 +63,9 @@ def test_help_teaches_with_examples() -> None:
 def test_each_command_has_a_screen_of_help_with_an_example(command: str) -> None:
     result = call(command, "-h")
     assert result.exit_code == 0
-    assert f"throttle-sidecar {command}" in result.output.partition("Example")[2]
+    examples = result.output.partition("Example")[2].partition("\nOptions:")[0].splitlines()
+    assert [line for line in examples if f"throttle-sidecar {command}" in line]
+    assert [line for line in examples if line.count("throttle-sidecar ") > 1] == []
     assert len(result.output.splitlines()) <= 50
 
 
