@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import sys
 from collections import Counter
 from importlib.metadata import packages_distributions
@@ -191,6 +192,20 @@ def test_there_is_no_drawer() -> None:
 def test_every_module_says_what_it_is_for() -> None:
     trees = {path: ast.parse(path.read_text("utf-8")) for path in SOURCES}
     assert [str(path.relative_to(ROOT)) for path, tree in trees.items() if not ast.get_docstring(tree)] == []
+
+
+def test_every_file_that_a_comment_names_is_there() -> None:
+    """A file that is renamed takes along the units, manifests and docstrings that name it by its path."""
+    path_of_ours = re.compile(
+        rf"(?<![\w/.{{}}$-])((?:{'|'.join(PACKAGES)}|docs|tests)/[\w./-]+\.(?:py|md|sh|toml|ya?ml))\b"
+    )
+    readable = {path for path in (ROOT / "deploy").rglob("*") if path.is_file()} | {*SOURCES, *TESTS}
+    named = {
+        name: path.relative_to(ROOT)
+        for path in readable - {ROOT / "tests" / "fuzz" / "test_mutants.py"}
+        for name in path_of_ours.findall(path.read_text("utf-8", errors="ignore"))
+    }
+    assert {name: where for name, where in named.items() if not (ROOT / name).exists()} == {}
 
 
 def test_broad_excepts_are_only_at_the_boundaries() -> None:

@@ -27,7 +27,7 @@ MAX_SAMPLES = 256
 STANDING_PAUSES = 10
 """The number of long pauses, with few short ones among them, that means a queue and not chance. At 300 fetches a second
 this takes 30 ms. With 25, producers waited longer. With 8, a move took longer, because chance reached that number more
-often (simulated, tests/proxy/rates/full_link.py)."""
+often (simulated, benchmarks/chosen_rates/full_link.py)."""
 SHORT_PAUSE_COUNTS = 3
 """A pause that is not too long weighs as much as so many that are: a machine with other work makes up to a third of
 them late, and that is no queue."""

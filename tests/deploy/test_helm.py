@@ -228,7 +228,7 @@ def test_nothing_has_a_privilege_but_the_redirecting_init_container(name: str) -
 
 
 def test_the_guard_is_who_control_sock_answers_and_starts_after_it() -> None:
-    """Root is trusted there (proxy/control/peers.py), and has to be let into a directory of mode 0700."""
+    """Root is trusted there (proxy/control/control_socket.py), and has to be let into a directory of mode 0700."""
     before, after = ["throttle-redirect", "throttle-route-localnet"], ["throttle-sidecar", "throttle-guard"]
     assert [each["name"] for each in pod("guard")["initContainers"]] == [*before, *after]
     *_, sidecar, guard = pod("guard")["initContainers"]

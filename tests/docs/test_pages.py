@@ -151,6 +151,14 @@ def test_every_file_of_ours_is_there(page: str) -> None:
     assert {path for path in named if not (ROOT / path).exists()} == set()
 
 
+@pytest.mark.parametrize("page", ["CONTRIBUTING.md", "docs/architecture.md", "docs/budget.md"])
+def test_every_module_is_there(page: str) -> None:
+    """Maintainers' pages leave out the package that they are about."""
+    named = set(re.findall(r"`((?:[a-z_]+/)+(?:[a-z_]+\.py)?)`", PAGES[page]))
+    places = [ROOT, ROOT / "proxy", ROOT / "operating"]
+    assert {path for path in named if not any((place / path).exists() for place in places)} == set()
+
+
 def test_every_redirection_names_the_sidecars_user_and_where_the_script_is() -> None:
     """Without --uid it is the image's user, and the package's sidecar is led to itself. It is on nobody's PATH."""
     text = "".join(PAGES.values())
