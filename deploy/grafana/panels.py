@@ -267,7 +267,7 @@ HOUSEKEEPING = Row(
         Panel(
             "Configuration",
             "short",
-            "1 while quotas.toml is good, 0 while the last good one is kept; when it was read, by outcome; where the "
+            "1 while quotas.toml is good, 0 while the last good one is kept; its reads, by outcome; where the "
             "quotas in force come from (none: nothing is throttled), and whether they were kept for the next start.",
             (
                 Query(f"{PREFIX}config_last_reload_successful{{{ONE}}}", "{{instance}} good"),
