@@ -163,8 +163,8 @@ class ClientThrottle:
             quota = self._quota_of(entity)
             if quota is None:
                 self._forget(key, now)
-            elif entity.catch_up is not None:
-                self._follow(entity, quota, now)  # now: a Fetch that is held is decided again
+            else:
+                self._follow(entity, quota, now)
         for connection in tuple(self._connections):
             connection.quotas_changed(now)
 

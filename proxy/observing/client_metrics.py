@@ -19,21 +19,22 @@ if TYPE_CHECKING:
     from .metric_row import Sample, Sources
 
 MAX_SHOWN = 50
-"""The most entities that `/throttle` shows, those that move most bytes first."""
+"""How many of the entities that move most bytes `/throttle` shows beside those of sections."""
 
 
 def client_states(clients: ClientThrottle, now: float) -> Iterator[ClientState]:
-    """Yield the quotas of clients that have shown themselves, and then the sections that bound nobody yet."""
-    shown = clients.states(now)[:MAX_SHOWN]
-    for state in shown:
+    """Yield the quotas of clients that have shown themselves, of all that a section names and of the busiest others,
+    and then the sections that bound nobody yet."""
+    sections = {(traffic, name): rate for traffic, name, rate in clients.sections()}
+    for number, state in enumerate(clients.states(now)):
+        if sections.pop((state.traffic, state.name), None) is None and number >= MAX_SHOWN:
+            continue
         free = round(state.free_bytes_per_second, 3) if state.catch_up_only else None
         yield ClientState(
             state.traffic.value, state.name, state.quota_bytes_per_second, round(state.rate_bytes_per_second, 3), free
         )
-    named = {(state.traffic, state.name) for state in shown}
-    for traffic, name, rate in clients.sections():
-        if (traffic, name) not in named:
-            yield ClientState(traffic.value, name, None if math.isinf(rate) else rate)
+    for (traffic, name), rate in sections.items():
+        yield ClientState(traffic.value, name, None if math.isinf(rate) else rate)
 
 
 def _throttle_seconds(sources: Sources) -> Iterator[Sample]:

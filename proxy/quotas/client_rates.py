@@ -35,13 +35,19 @@ class ClientQuota(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class TrafficRates:
+class TrafficRates:  # noqa: PLW1641 - a mapping has no hash either
     """The rates of one kind of traffic in bytes per second; `math.inf` exempts."""
 
     sections: Mapping[ClientEntity, float] = field(default_factory=dict)
     """In the order in which they count: the first that matches."""
     catch_up_only: frozenset[ClientEntity] = frozenset()
     """The sections whose rate is for catching up alone."""
+
+    def __eq__(self, other: object) -> bool:
+        """Compare the order of the sections as well: it tells which of two that match a client counts."""
+        if not isinstance(other, TrafficRates):
+            return NotImplemented
+        return (list(self.sections.items()), self.catch_up_only) == (list(other.sections.items()), other.catch_up_only)
 
     @property
     def is_unlimited(self) -> bool:

@@ -10,8 +10,8 @@ import pytest
 from proxy.clients.connection import ClientConnection
 from proxy.clients.throttle import MAX_COUNTED, MAX_ENTITIES, OTHER, ClientThrottle
 from proxy.handover.messages import Begin
-from proxy.quotas.client_entity import ANONYMOUS
-from proxy.quotas.client_rates import ClientRates
+from proxy.quotas.client_entity import ANONYMOUS, ClientEntity
+from proxy.quotas.client_rates import ClientRates, TrafficRates
 from proxy.quotas.rules import Quotas
 from proxy.quotas.sections import ClientTraffic
 from proxy.statistics.counters import RoleStatistics
@@ -20,6 +20,7 @@ from tests.proxy.conversation import settings
 from .rates import traffic_rates
 
 PRODUCER, CONSUMER = ClientTraffic
+A_GLOB, B_GLOB = ClientEntity(None, "a*"), ClientEntity(None, "*b")
 
 
 def quotas(
@@ -239,3 +240,24 @@ def test_without_quotas_nothing_is_needed() -> None:
     assert not throttle(Quotas()).is_needed
     assert not throttle(quotas(a=math.inf)).is_needed
     assert throttle(quotas(a=1)).is_needed
+
+
+def test_a_client_that_is_silent_has_its_new_quota_at_once() -> None:
+    clients = throttle(quotas(1000, app=1000))
+    charged(clients, "app")
+    charged(clients, "other")
+    clients.apply(quotas(3000, app=2000), 0.0)
+    assert {state.name: state.quota_bytes_per_second for state in clients.states(0.0)} == {"app": 2000, "other": 3000}
+
+
+def test_sections_that_count_in_another_order_are_another_quota() -> None:
+    """Of equals an override counts first: one that says what the file says of `*b` takes `ab` from `a*`."""
+    before, after = (
+        Quotas(clients=ClientRates(producer=TrafficRates(dict.fromkeys(order, 1000.0))))
+        for order in ((A_GLOB, B_GLOB), (B_GLOB, A_GLOB))
+    )
+    assert not before.means_the_same_as(after)
+    clients = throttle(before)
+    clients.apply(after, 0.0)
+    charged(clients, "ab")
+    assert [state.name for state in clients.states(0.0)] == ["*b"]

@@ -9,20 +9,27 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
+from proxy.clients.connection import ClientConnection
+from proxy.clients.throttle import ClientThrottle
 from proxy.config.settings import load_settings
 from proxy.diagnostics.quota_diagnostics import QuotaWarning, Reason
 from proxy.diagnostics.role_rates import RoleRates
 from proxy.journal.writer import JournalStatistics
+from proxy.observing.client_metrics import MAX_SHOWN, client_states
 from proxy.observing.status_page import StatusPage, Steps
 from proxy.quota_files.quota_file import keep_last_good
 from proxy.quota_files.reload import QuotaWatch
 from proxy.quotas import Quotas, RoleQuota
+from proxy.quotas.client_rates import ClientRates
 from proxy.quotas.finer_rates import FinerRates
 from proxy.quotas.replicas import EVERY_PARTITION
+from proxy.quotas.sections import ClientTraffic
 from proxy.roles import Role
+from proxy.statistics.counters import RoleStatistics
 from proxy.throttle.decision import Forward
 from proxy.throttle.link import Link
-from tests.proxy.conversation import MIB, Conversation, quotas, throttle
+from tests.proxy.clients.rates import traffic_rates
+from tests.proxy.conversation import MIB, Conversation, quotas, settings, throttle
 from tests.proxy.recorded_log import RecordedLog
 
 if TYPE_CHECKING:
@@ -356,3 +363,17 @@ def test_the_journal_is_told_of_if_there_is_one(page: StatusPage, tmp_path: Path
     kept = StatusPage(load_settings(tmp_path / "proxy.toml"), watch, {}, journal=statistics, version=lambda: "1.2")
     shown = encoded(kept.throttle(0.0))
     assert (shown["journal"], shown["version"]) == ({"lines_total": 5, "dropped_total": 2}, "1.2")
+
+
+def test_a_client_with_a_section_is_shown_however_many_move_more_bytes() -> None:
+    rates = traffic_rates({"clients.default": 1000.0, "clients.quiet": 500.0, "clients.absent": 2000.0})
+    clients = ClientThrottle(settings(), Quotas(clients=ClientRates(rates)), 0.0, RoleStatistics())
+    for client_id, size in (("quiet", 1), *((f"busy-{number}", 1000) for number in range(2 * MAX_SHOWN))):
+        connection = ClientConnection(clients)
+        entity = connection.entity(client_id, ClientTraffic.PRODUCER, 0.0)
+        assert entity is not None
+        connection.charge(entity, size, 0.0)
+    shown = {state.entity: state.rate_bytes_per_second for state in client_states(clients, 0.0)}
+    assert len(shown) == MAX_SHOWN + 3
+    assert shown["quiet"]
+    assert shown["absent"] is None
