@@ -132,5 +132,5 @@ TRAFFIC_METRICS = (
         "Open connections that pass undecoded, and so unthrottled.",
         counted(lambda role: role.opaque_connections),
     ),
-    counter("refused_connections_total{reason}", "Connections closed at the accept.", _refused),
+    counter("refused_connections_total{reason}", "Connections closed before they were relayed.", _refused),
 )
