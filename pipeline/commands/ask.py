@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 @click.command("ask", short_help="A question by its name: will-it-finish, was-it-kept, what-rate …")
 @click.argument("question", type=click.Choice(QUESTIONS))
 @click.argument("path", metavar="TABLES")
-@click.option("--at", type=MOMENT, help="what-happened: when. 03:10 is the last time it was that.")
+@click.option("--at", type=MOMENT, help="what-happened: when; 03:10 (UTC) is the last one recorded.")
 @click.option("--around", type=DURATION, default="5m", show_default=True, help="what-happened: before and after it.")
 @click.option("--finish-in", type=SOME_TIME, help="what-rate: how long it may take. Default: half as long as it took.")
-@click.option("--price", type=Number(), help="what-did-it-cost: of a GiB between racks.")
-@click.option("--json", "as_json", is_flag=True, help="For scripts.")
+@click.option("--price", type=Number(), help="what-did-it-cost: the price of a GiB between racks.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @scope_options
 @spark_options
 def command(

@@ -46,7 +46,7 @@ def spark_options(command: Callable[..., None]) -> Callable[..., None]:
     """Add --master and --conf."""
 
     @click.option("--master", metavar="URL", help="Spark's master. Default: spark-submit's, else this machine's cores.")
-    @click.option("--conf", multiple=True, metavar="KEY=VALUE", help="A setting of Spark's; may be repeated.")
+    @click.option("--conf", multiple=True, metavar="KEY=VALUE", help="A setting of Spark's; repeatable.")
     @functools.wraps(command)
     def wrapped(*args: Any, master: str | None, conf: tuple[str, ...], **kwargs: Any) -> None:
         command(*args, spark_settings=(master, conf), **kwargs)
@@ -77,9 +77,13 @@ class ScopeOptions(NamedTuple):
 def scope_options(command: Callable[..., None]) -> Callable[..., None]:
     """Add --since, --until and --broker."""
 
-    @click.option("--since", type=MOMENT, metavar="MOMENT", help="2026-11-21T03:10:00Z, 03:10, or 6h before the end.")
-    @click.option("--until", type=MOMENT, metavar="MOMENT", help="The first second not meant.")
-    @click.option("--broker", "brokers", type=int, multiple=True, metavar="ID", help="As its sidecar saw it; repeat.")
+    @click.option(
+        "--since", type=MOMENT, metavar="MOMENT", help="From 2026-11-21T03:10:00Z, 03:10 (UTC), or 6h before the end."
+    )
+    @click.option("--until", type=MOMENT, metavar="MOMENT", help="Up to this second, without it.")
+    @click.option(
+        "--broker", "brokers", type=int, multiple=True, metavar="ID", help="Only what its sidecar recorded; repeatable."
+    )
     @functools.wraps(command)
     def wrapped(
         *args: Any, since: Moment | None, until: Moment | None, brokers: tuple[int, ...], **kwargs: Any

@@ -77,9 +77,7 @@ def moves_command(
 @click.option(
     "--flow", "flows", multiple=True, metavar="FROM:TO:BYTES", help="A planned flow, in place of TABLES; repeatable."
 )
-@click.option(
-    "--batch", type=RATE, default=1.0, metavar="BYTES", help="Of a planned flow: it comes in whole batches of so much."
-)
+@click.option("--batch", type=RATE, default=1.0, metavar="BYTES", help="The size of a planned flow's batches.")
 @click.option("--leader", "leaders", multiple=True, type=RATE, help="A quota of leaders to try; repeatable.")
 @click.option("--follower", "followers", multiple=True, type=RATE, help="A quota of followers to try; repeatable.")
 @click.option("--both", "both", multiple=True, type=RATE, help="A quota of leaders and followers alike; repeatable.")

@@ -35,7 +35,7 @@ def command(
     *,
     once: bool,
 ) -> None:
-    """Take the sidecars' journals as their files are closed: set journal.rotate_every to some ten seconds.
+    """Take the sidecars' journals as their files are closed: set journal.rotate_every = "15s".
 
     TABLES are those of `ingest`, to the row: every other job reads them, and both may write them at once. After each
     batch of files what they say now is printed, and written to --textfile for Prometheus; what is missing is said. A

@@ -1,6 +1,6 @@
 """The live journals as their files are closed: into the tables of `ingest`, by its own code, and what they say now.
 
-A sidecar closes a file every `journal.rotate_every`: set it to some ten seconds to watch live. A look lists the files
+A sidecar closes a file every `journal.rotate_every`: set it to 15 seconds to watch live. A look lists the files
 and ingests those that are new, or have changed since the last look: one that was still being copied, say. A file that
 could not be read is tried again with every look.
 
