@@ -69,10 +69,13 @@ class ConsumedPartition(Replica):
             self.replayable = False
         if messages > 0:
             self._weigh(messages)
-        if entry.current_leader_epoch != self.leader_epoch:
-            self.forget()
+        is_new_epoch = entry.current_leader_epoch != self.leader_epoch
         self._begin(entry)
         self.standing = self._stands(was_at_tail, one_fetch_brings=2 * brought < self.limit_bytes)
+        if is_new_epoch:
+            is_at_tail = self.is_at_tail
+            self.forget()
+            self.standing = self._stands(is_at_tail)
         return gained
 
     def asked_again(self) -> bool:

@@ -156,6 +156,13 @@ def test_another_leader_epoch_is_unknown_and_at_the_tail_only_if_it_was_there() 
     assert behind.standing is NEW
 
 
+def test_another_leader_epoch_does_not_make_a_seek_back_free() -> None:
+    """With another epoch in each request, all of a log was read as if it were its tail."""
+    it = at_tail(100_000)
+    it.asked(requested(0, epoch=6))
+    assert it.standing is NEW
+
+
 def test_committed_reads_end_at_the_last_stable_offset() -> None:
     for kind, standing in ((CommittedPartition, AT_TAIL), (ConsumedPartition, BEHIND)):
         it = partition(kind)
