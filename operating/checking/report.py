@@ -256,7 +256,7 @@ def with_overrides(quota_file: QuotaFile, state: Path, broker_id: int, now: date
 
 def _override_line(override: Override) -> str:
     ends = "no end" if override.until is None else f"until {format_time(override.until)}"
-    changes = ", ".join(f"{change} = {change.value}" for change in override.changes[:MAX_CHANGES])
+    changes = ", ".join(change.text for change in override.changes[:MAX_CHANGES])
     more = len(override.changes) - MAX_CHANGES
     return f"override {override.id} of {override.by}, {ends}: {changes}" + (f" and {more} more" if more > 0 else "")
 

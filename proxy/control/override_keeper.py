@@ -171,7 +171,7 @@ class OverrideKeeper:
                 by=by,
                 reason=each.reason,
                 until=each.until,
-                changes=[f"{change} = {change.value}" for change in each.changes[:_MAX_CHANGES_LOGGED]],
+                changes=[change.text for change in each.changes[:_MAX_CHANGES_LOGGED]],
             )
             self._record(each, action, by)
 

@@ -19,6 +19,7 @@ overrides that have ended are dropped at each change.
 
 from __future__ import annotations
 
+import json
 import re
 import secrets
 from datetime import UTC, datetime
@@ -61,7 +62,18 @@ class PlacedValue(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     value: bool | int | float | str | dict[str, Any]
 
     def __str__(self) -> str:
-        return self.key if self.place in (BROKER, MODE) else f"{self.place}.{self.key}"
+        return self.key if self.place == BROKER else f"{self.place}.{self.key}"
+
+    @property
+    def text(self) -> str:
+        """The change as an operator types it: ``mode.enforce = false``."""
+        value = self.value
+        if isinstance(value, dict):
+            inline = ", ".join(f"{key} = {json.dumps(each, default=str)}" for key, each in value.items())
+            return f"{self} = {{ {inline} }}"
+        if isinstance(value, bool):
+            return f"{self} = {str(value).lower()}"
+        return f"{self} = {value}" if value != "" else f'{self} = ""'
 
 
 class Override(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

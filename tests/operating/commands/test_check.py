@@ -109,7 +109,7 @@ def test_overrides_that_the_sidecar_has_stored_here_count_and_a_torn_store_is_to
     lines = sidecar("check", "--config", config).output.splitlines()
     assert "broker 101, policy strict, observing only  (override bbbb; hides true, default)" in lines
     assert f"override aaaa of ana, until {new.until:%Y-%m-%d %H:%M:%S} UTC: {value.key} = 3MB/s" in lines
-    assert "override bbbb of bob, no end: enforce = False" in lines
+    assert "override bbbb of bob, no end: mode.enforce = false" in lines
     assert any(line.startswith("leader: 2.86 MiB/s (3000000 B/s)  (override aaaa, until ") for line in lines)
     after = sidecar("check", "--config", config, "--at", (made + timedelta(hours=2)).isoformat()).output
     assert "leader: 19.07 MiB/s" in after

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from proxy.quotas import effective, parse_quotas
+from proxy.quotas.override import PlacedValue
 from proxy.quotas.reading import parse_layer
 from proxy.roles import Role
 
@@ -107,3 +108,22 @@ def test_within_counts_from_when_the_override_was_made() -> None:
     source = quota({"brokers": {"101": {RATE: {"within": "2h", "max": "1MiB/s"}}}}).source
     assert source.deadline.moment(NOW + timedelta(hours=1)) == NOW + timedelta(hours=2)
     assert source.start_key is None
+
+
+@pytest.mark.parametrize(
+    ("place", "key", "value", "text"),
+    [
+        ("mode", "enforce", False, "mode.enforce = false"),
+        ("broker", RATE, "20MiB/s", f"{RATE} = 20MiB/s"),
+        ("topics.orders", LIST, "", f'topics.orders.{LIST} = ""'),
+        ("clients.etl", "catch_up_only", True, "clients.etl.catch_up_only = true"),
+        (
+            "broker",
+            RATE,
+            {"auto": True, "min": 1000, "max": "300MiB/s"},
+            f'{RATE} = {{ auto = true, min = 1000, max = "300MiB/s" }}',
+        ),
+    ],
+)
+def test_a_change_is_shown_as_it_is_typed(place: str, key: str, value: bool | str | dict[str, Any], text: str) -> None:
+    assert PlacedValue(place, key, value).text == text
