@@ -16,7 +16,7 @@ from proxy.files.reading import is_there
 
 from ..asking import DEFAULT_URL
 from ..configuration import DEFAULT_CONFIG, load_configuration, url_of
-from ..fleet.members import Member
+from ..fleet.members import Member, private_urls
 from ..status.rows import ask_all
 from ..status.table import layout
 from ..terminal import Console, encoded, held_interrupts, problems_as_json, say_json
@@ -37,7 +37,7 @@ _REFRESH_SECONDS = 1.0
     "config_path",
     type=FILE,
     metavar="FILE",
-    help="The sidecar of this proxy.toml.  [default: proxy.toml, if it exists, without --url or --fleet]",
+    help="The sidecar of this proxy.toml.  [default: proxy.toml, or else the sidecar on this host]",
 )
 @where_options
 @click.option("--json", "as_json", is_flag=True, help="Print each sidecar's JSON once, one line each.")
@@ -99,7 +99,8 @@ def _asked(config: Path | None, where: Where) -> list[Member]:
     if config is not None:
         settings = load_configuration(config)
         found.append(Member(url_of(settings.http), settings.broker.id))
-    return found or [Member(DEFAULT_URL)]
+    private = private_urls()
+    return found or [Member(private[0] if len(private) == 1 else DEFAULT_URL)]
 
 
 def _watch(members: Sequence[Member], console: Console) -> None:

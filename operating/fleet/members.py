@@ -122,16 +122,20 @@ def local_url() -> str:
     settings = local_settings()
     if settings is not None:
         return f"{UNIX}{settings.control.directory or default_directory(settings.broker.id, os.environ)}"
-    found = sorted(each.parent for each in DEFAULT_BASE.glob(f"*/{control_path(Path()).name}"))
+    found = private_urls()
     if len(found) == 1:
-        return f"{UNIX}{found[0]}"
+        return found[0]
     if found:
-        several = ", ".join(f"{UNIX}{each}" for each in found)
-        raise ConfigurationError(f"several sidecars run on this host: name one with --url, of {several}")
+        raise ConfigurationError(f"several sidecars run on this host: name one with --url, of {', '.join(found)}")
     raise ConfigurationError(
         f"no sidecar was found on this host: expected {DEFAULT_CONFIG} in this folder, {PACKAGED}, or a control.sock "
         f"below {DEFAULT_BASE}; --url names a sidecar elsewhere, --fleet several"
     )
+
+
+def private_urls() -> list[str]:
+    """Return the URLs of control.sock of the sidecars on this host, as far as this user may see them."""
+    return [f"{UNIX}{each.parent}" for each in sorted(DEFAULT_BASE.glob(f"*/{control_path(Path()).name}"))]
 
 
 def at_all(found: Sequence[_T], ask: Callable[[_T], _Answer]) -> list[_Answer]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from operating.fleet import members
 from tests.proxy.fake_sidecar import PAGE
 
 if TYPE_CHECKING:
@@ -127,6 +128,22 @@ def test_where_the_configuration_cannot_be_looked_for_it_is_said(
     monkeypatch.setattr("operating.commands.status.DEFAULT_CONFIG", Path("p" * 300))
     result = sidecar("status", "--once")
     assert (result.exit_code, result.output) == (1, f"Error: {'p' * 300}: cannot be read: File name too long\n")
+
+
+def test_without_a_configuration_the_only_sidecar_of_this_host_is_asked(
+    sidecar: Sidecar, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a pod proxy.toml has the pod's name, and port 9404 may be another program's, as Strimzi's is."""
+    nobody = "http://127.0.0.1:1"
+    monkeypatch.setattr("operating.commands.status.DEFAULT_URL", nobody)
+    monkeypatch.setattr(members, "DEFAULT_BASE", tmp_path)
+    monkeypatch.chdir(tmp_path)
+    asked = [json.loads(sidecar("status", "--json").output)["url"]]
+    for broker in ("101", "102"):
+        (tmp_path / broker).mkdir()
+        (tmp_path / broker / "control.sock").touch()
+        asked.append(json.loads(sidecar("status", "--json").output)["url"])
+    assert asked == [nobody, f"unix:{tmp_path}/101", nobody]
 
 
 def test_whether_a_move_is_done_is_not_asked_of_one_sidecar(sidecar: Sidecar) -> None:
