@@ -38,13 +38,11 @@ class Limits(NamedTuple):
 
 
 class ConsumerFetch(NamedTuple):
-    """Positions are positions in the buffer; None where the version has no such field."""
-
-    min_bytes_at: int
-    max_bytes_at: int | None
+    limits: Limits
     session: SessionAt
     """The id and epoch of the session; before v7 no session, and the epoch of a full request."""
     epoch_at: int | None
+    """The position of the epoch in the buffer; None before v7."""
     lists_nothing: bool
     """True if there are no topics and no forgotten topics: in a session, nothing has changed since the last request."""
     reads_committed: bool
@@ -100,8 +98,7 @@ def peek_consumer_fetch(head: RequestHead, buffer: Bytes, start: int, end: int) 
     places, at = _places(head.api_version), head.body_at
     topics = at + places.topics
     return ConsumerFetch(
-        at + places.min_bytes,
-        None if places.max_bytes is None else at + places.max_bytes,
+        Limits(at + places.min_bytes, None if places.max_bytes is None else at + places.max_bytes),
         peek_session(head, buffer, end) or SessionAt(NO_SESSION_ID, FINAL_EPOCH),
         None if places.epoch is None else at + places.epoch,
         bytes(buffer[topics : min(topics + len(places.nothing), end)]) == places.nothing,
@@ -123,12 +120,12 @@ def share_fetch_limits(head: RequestHead, buffer: Bytes, end: int) -> Limits | N
     return Limits(at, at + _INT32.size) if is_known else None
 
 
-def lower_limits(fetch: ConsumerFetch | Limits, buffer: bytearray | memoryview, most_bytes: int) -> None:
+def lower_limits(limits: Limits, buffer: bytearray | memoryview, most_bytes: int) -> None:
     """Ask for at most so many bytes, as a broker does that has a client quota: `max_bytes` is never raised, and
     `min_bytes` is no more than it. Before v3 a request has no such limit, and stays as it is."""
-    if fetch.max_bytes_at is None:
+    if limits.max_bytes_at is None:
         return
-    most = min(max(most_bytes, 1), _INT32.unpack_from(buffer, fetch.max_bytes_at)[0])
-    _INT32.pack_into(buffer, fetch.max_bytes_at, most)
-    if _INT32.unpack_from(buffer, fetch.min_bytes_at)[0] > most:
-        _INT32.pack_into(buffer, fetch.min_bytes_at, most)
+    most = min(max(most_bytes, 1), _INT32.unpack_from(buffer, limits.max_bytes_at)[0])
+    _INT32.pack_into(buffer, limits.max_bytes_at, most)
+    if _INT32.unpack_from(buffer, limits.min_bytes_at)[0] > most:
+        _INT32.pack_into(buffer, limits.min_bytes_at, most)

@@ -16,6 +16,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from protocol.fetch.request import MAX_INT32
+
 from ..quotas.client_entity import ANONYMOUS
 from ..quotas.sections import ClientTraffic
 from .session_epochs import SessionEpochs
@@ -23,7 +25,6 @@ from .session_epochs import SessionEpochs
 if TYPE_CHECKING:
     from .throttle import ClientThrottle, Entity
 
-MAX_THROTTLE_TIME_MS = 2**31 - 1
 MIN_THROTTLE_SECONDS = 0.001
 """The least throttle time, since the field counts milliseconds."""
 
@@ -106,7 +107,7 @@ class ClientConnection:
         """Return how long the connection is still muted, as an answer tells it."""
         if self.muted_until <= now:
             return 0
-        return min(math.ceil((self.muted_until - now) * 1000), MAX_THROTTLE_TIME_MS)
+        return min(math.ceil((self.muted_until - now) * 1000), MAX_INT32)
 
     def quotas_changed(self, now: float) -> None:
         """Shorten the mute to what the quotas in force now ask for."""

@@ -106,7 +106,7 @@ class CommittedPartition(ConsumedPartition):
         return self.high_watermark if stable == UNKNOWN_OFFSET else stable
 
 
-class ConsumerFetch(PendingFetch):
+class PendingConsumerFetch(PendingFetch):
     """A consumer's Fetch that goes on: what it brings of partitions at the tail is counted as free."""
 
     throttle: CatchUpThrottle
@@ -202,7 +202,7 @@ class CatchUpThrottle(RoleThrottle):
         """Return a link for one connection of a consumer. What is behind is never asked for all at once: the tail
         would wait while the broker looks into hundreds of logs for one answer."""
         partition = CommittedPartition if reads_committed else ConsumedPartition
-        link = Link(self, peer, leader=leader, replica=partition, pending=ConsumerFetch)
+        link = Link(self, peer, leader=leader, replica=partition, pending=PendingConsumerFetch)
         link.refresh_no_lag()
         return link
 

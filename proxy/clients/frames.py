@@ -311,7 +311,7 @@ class ClientFrames:
             self._exchange.sent(head, expects_response=True)
             return
         if self._throttle.enforce:
-            lower_limits(fetch, window.memory, self.client.largest_response_bytes(entity, now))
+            lower_limits(fetch.limits, window.memory, self.client.largest_response_bytes(entity, now))
         self._await_fetch(head, entity)
 
     def _empty_response(self, head: RequestHead, session_id: int, now: float) -> bytes:

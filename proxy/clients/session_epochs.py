@@ -15,9 +15,7 @@ Pure. Invariant: of a session that began on this connection, the broker sees eve
 from __future__ import annotations
 
 from protocol.fetch.tables import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION_ID
-
-MAX_EPOCH = 2**31 - 1
-"""The last epoch, followed by 1 (`FetchMetadata.nextEpoch`)."""
+from protocol.session.requests import MAX_EPOCH
 
 
 class SessionEpochs:

@@ -41,7 +41,7 @@ def check(frame: bytes) -> None:
     body = request_layout(head.api_version).parse(frame[head.body_at :])
     assert found.lists_nothing == (not body.topics and not body.get("forgotten_topics_data"))
     patched = bytearray(frame)
-    lower_limits(found, patched, 1000)
+    lower_limits(found.limits, patched, 1000)
     after = parse_fetch_request(bytes(patched))
     if head.api_version < 3:
         assert bytes(patched) == frame

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.clients.session_epochs import MAX_EPOCH, SessionEpochs
+from protocol.session.requests import MAX_EPOCH
+from proxy.clients.session_epochs import SessionEpochs
 
 
 @dataclass
