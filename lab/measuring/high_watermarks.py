@@ -21,19 +21,20 @@ _VERSION = "0"
 def high_watermarks(log_dir: Path) -> dict[tuple[str, int], int]:
     """Return high watermarks by topic and partition; empty before the broker has written its first checkpoint.
 
-    The file is `0`, the number of entries, and a line `topic partition offset` each (Kafka's OffsetCheckpointFile).
+    A broker creates the file empty (Kafka's CheckpointFile). Then it is `0`, the number of entries, and a line
+    `topic partition offset` each (OffsetCheckpointFile).
 
     Raises:
         LabError: the file is something else.
     """
     file = log_dir / NAME
-    if not file.exists():
+    if not file.exists() or not (lines := file.read_text(encoding="utf-8").splitlines()):
         return {}
-    version, _, *entries = file.read_text(encoding="utf-8").splitlines() or ["", ""]
+    version, *entries = lines
     if version != _VERSION:
         raise LabError(f"{file}: version {version!r}, not {_VERSION!r}")
     found = {}
-    for entry in entries:
+    for entry in entries[1:]:
         topic, partition, offset = entry.split(" ")
         found[topic, int(partition)] = int(offset)
     return found
