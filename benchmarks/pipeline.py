@@ -14,6 +14,7 @@ import json
 import shutil
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from contextlib import suppress
@@ -106,8 +107,10 @@ def run(
 ) -> tuple[str, Cost]:
     """Run a job of the pipeline to its end; return what it printed, and its cost, which is that of `name`.
 
+    folder: for what Spark writes besides.
+
     Raises RuntimeError, with the end of what it said, if it ends with none of `statuses`.
-    """  # fmt: skip
+    """
     events = folder / "events"
     shutil.rmtree(events, ignore_errors=True)
     events.mkdir(parents=True)
@@ -184,8 +187,8 @@ def _task_ends(events: Path) -> Iterator[dict[str, Any]]:
 
 
 class Job(NamedTuple):
-    """A command of the pipeline. arguments: `{tables}`, `{journal}` and `{out}`, an empty folder, are filled in. says:
-    what its output must have in it."""
+    """A command of the pipeline. arguments: `{tables}`, `{journal}` and `{out}`, a folder, are filled in. says: what
+    its output must have in it."""
 
     arguments: str
     says: str = ""
@@ -233,19 +236,19 @@ def measure(rows: int, jobs: Sequence[str], *, cores: int, memory: str) -> Itera
     Raises RuntimeError if what comes out is not true.
     """
     cluster, folder = cluster_of(rows), FOLDER / str(rows)
-    places = {name: folder / name for name in ("tables", "journal", "out")}
+    tables, journal = folder / "tables", folder / "journal"
     if INGEST in jobs:
         shutil.rmtree(folder, ignore_errors=True)
-        write(cluster, places["journal"])
+        write(cluster, journal)
     for name in jobs:
-        shutil.rmtree(places["out"], ignore_errors=True)
-        places["out"].mkdir()
         job = JOBS[name]
-        arguments = job.arguments.format(**places).split()
-        printed, cost = run(name, arguments, folder, rows=rows, cores=cores, memory=memory, statuses=job.statuses)
-        if job.says not in printed:
-            raise RuntimeError(f"{name}: expected {job.says!r}, found {printed!r}")
-        _check(name.removesuffix(KEPT), printed, cluster, places["out"])
+        with tempfile.TemporaryDirectory(dir=folder) as scratch:
+            out = Path(scratch)
+            arguments = job.arguments.format(tables=tables, journal=journal, out=out).split()
+            printed, cost = run(name, arguments, out, rows=rows, cores=cores, memory=memory, statuses=job.statuses)
+            if job.says not in printed:
+                raise RuntimeError(f"{name}: expected {job.says!r}, found {printed!r}")
+            _check(name.removesuffix(KEPT), printed, cluster, out)
         yield cost
 
 
