@@ -15,7 +15,7 @@ from ..jobs.lag import TREND_SECONDS
 from ..jobs.quotas import ROLE, UNLIMITED
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Mapping
 
     from pyspark.sql import DataFrame
 
@@ -49,7 +49,8 @@ class Cell(NamedTuple):
 
 class Grid(NamedTuple):
     rows: tuple[tuple[int, str], ...]
-    """Brokers and roles: those over their bound first, then those most behind, then the busiest."""
+    """Brokers and roles: those over their bound first, then those that stalled, then those most behind, then the
+    busiest. If there are too many, the worst of each kind."""
     all_rows: int
     columns: Columns
     cells: dict[tuple[int, str, int], Cell]
@@ -63,7 +64,7 @@ class Grid(NamedTuple):
 
 class LinkGrid(NamedTuple):
     rows: tuple[tuple[str, str], ...]
-    """Links, by source and destination: those with the most replica-seconds behind first."""
+    """Links, by source and destination: those with the most replica-seconds behind first, seconds to come included."""
     all_rows: int
     columns: Columns
     cells: dict[tuple[str, str, int], float]
@@ -153,13 +154,16 @@ def grid(by_bucket: DataFrame, began: int, ended: int, step: int) -> Grid:
     columns = (ended - first) // wide + 1
     roles = by_bucket.groupBy(*ROLE).agg(
         F.coalesce(F.sum("broken"), F.lit(0)).alias("broken"),
+        F.coalesce(F.sum("stalled"), F.lit(0)).alias("stalled"),
         F.coalesce(F.max("most_lag_bytes"), F.lit(0.0)).alias("most_lag_bytes"),
         F.coalesce(F.max("most_lag"), F.lit(0)).alias("most_lag"),
         F.coalesce(F.sum("bytes"), F.lit(0)).alias("bytes"),
     )
-    order = (F.desc("broken"), F.desc("most_lag_bytes"), F.desc("most_lag"), F.desc("bytes"), *ROLE)
-    chosen = roles.orderBy(*order).limit(MAX_ROWS).collect()
-    keys = [(row.broker, row.role) for row in chosen]
+    worst = (F.desc(name) for name in ("broken", "stalled", "most_lag_bytes", "most_lag", "bytes"))
+    kind = F.when(F.col("broken") > 0, 0).when(F.col("stalled") > 0, 1).otherwise(2)
+    place = F.row_number().over(Window.partitionBy("kind").orderBy(*worst, *ROLE)).alias("place")
+    chosen = roles.withColumn("kind", kind).select(*ROLE, "kind", place).orderBy("place", "kind").limit(MAX_ROWS)
+    keys = [(row.broker, row.role) for row in chosen.orderBy("kind", "place").collect()]
     wanted = by_bucket.sparkSession.createDataFrame(keys, "broker long, role string")
     column = F.floor((F.col("bucket") - first) / wide).cast("int").alias("column")
     rows = by_bucket.join(F.broadcast(wanted), on=list(ROLE), how="left_semi").groupBy(*ROLE, column).agg(
@@ -173,10 +177,10 @@ def grid(by_bucket: DataFrame, began: int, ended: int, step: int) -> Grid:
     return Grid(tuple(keys), roles.count(), Columns(first, wide, columns), cells)
 
 
-def link_grid(behind: DataFrame, columns: Columns) -> LinkGrid:
+def link_grid(behind: DataFrame, columns: Columns, to_come: Mapping[tuple[str, str], float]) -> LinkGrid:
     """Return the heat map of links: each replica once, as the end saw it that saw it behind for longer.
 
-    behind: what `moves.times_behind` says.
+    behind: what `moves.times_behind` says. to_come: for how many replica-seconds more a link will be behind.
     """
     width = columns.seconds_per_column
     minutes = behind.select("source", "destination", "role", F.inline("minutes"))
@@ -192,9 +196,13 @@ def link_grid(behind: DataFrame, columns: Columns) -> LinkGrid:
     each = ends.groupBy("source", "destination", "column").agg(F.max("seconds").alias("seconds"))
     each = each.where(F.col("column").between(0, columns.columns - 1) & (F.col("seconds") > 0)).cache()
     links = each.groupBy("source", "destination").agg(F.sum("seconds").alias("seconds"))
-    chosen = links.orderBy(F.desc("seconds"), "source", "destination").limit(MAX_ROWS).collect()
+    spark, link = each.sparkSession, "source string, destination string"
+    coming = spark.createDataFrame([(*one, more) for one, more in to_come.items()], f"{link}, more double")
+    judged = links.join(F.broadcast(coming), on=["source", "destination"], how="left")
+    longest = F.desc(F.col("seconds") + F.coalesce("more", F.lit(0.0)))
+    chosen = judged.orderBy(longest, "source", "destination").limit(MAX_ROWS).collect()
     names = [(row.source, row.destination) for row in chosen]
-    wanted = each.sparkSession.createDataFrame(names, "source string, destination string")
+    wanted = spark.createDataFrame(names, link)
     rows = each.join(F.broadcast(wanted), on=["source", "destination"], how="left_semi").collect()
     cells = {(row.source, row.destination, row.column): row.seconds / width for row in rows}
     found = LinkGrid(tuple(names), links.count(), columns, cells)

@@ -27,6 +27,8 @@ from .buckets import Grid, LinkGrid, buckets, busiest, grid, link_grid, outliers
 from .outlier import Outlier, told
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pyspark.sql import DataFrame, Row
 
     from ..model.backtest import BackTest
@@ -161,7 +163,7 @@ def _facts(tables: Tables, whole: Row, held: CachedFrames) -> Facts:
         seconds_per_point=step,
         answers=answers,
         grid=roles,
-        links=link_grid(behind, roles.columns),
+        links=link_grid(behind, roles.columns, _to_come(finish.links)),
         left={(one.source, one.destination): one for one in finish.links},
         worst_replicas=_worst(behind),
         starved=starved.rows,
@@ -176,11 +178,18 @@ def _facts(tables: Tables, whole: Row, held: CachedFrames) -> Facts:
     )
 
 
+def _to_come(links: Sequence[Left]) -> dict[tuple[str, str], float]:
+    """Return for how many replica-seconds more each link will be behind; infinity: for ever."""
+    return {
+        (one.source, one.destination): math.inf if one.seconds is None else one.replicas * one.seconds for one in links
+    }
+
+
 def _worst(behind: DataFrame) -> tuple[Row, ...]:
     """Return the worst replicas; behind: the result of `moves.times_behind`."""
     columns = (*REPLICA, "began", "seconds", "finished", "bytes", lacking_bytes().alias("lacks"))
-    rows = unpaced(behind).orderBy("finished", F.desc("seconds"), "began", *REPLICA).limit(MAX_REPLICAS)
-    return tuple(rows.select(*columns).collect())
+    order = ("finished", F.desc("seconds"), F.desc_nulls_first("lacks"), "began", *REPLICA)
+    return tuple(unpaced(behind).select(*columns).orderBy(*order).limit(MAX_REPLICAS).collect())
 
 
 def _files(tables: Tables) -> tuple[dict[str, int], int]:

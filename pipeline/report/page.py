@@ -7,6 +7,7 @@ the matter with. Invariant: whatever comes from a journal is escaped; nothing is
 from __future__ import annotations
 
 import html
+import math
 from typing import TYPE_CHECKING
 
 from ..questions.answer import counted, moment, replica
@@ -90,7 +91,7 @@ def _links(links: LinkGrid) -> str:
         return ""
     left_out = ""
     if links.all_rows > len(links.rows):
-        left_out = f'<p class="quiet">The {len(links.rows)} of {links.all_rows} that were behind most.</p>'
+        left_out = f'<p class="quiet">The {len(links.rows)} of {links.all_rows} that were, or will be, behind most.</p>'
     return (
         f"<h3>Which links were behind</h3>{left_out}"
         + _legend(("--lag", f"{links.most:.3g} replicas behind, the most"))
@@ -155,10 +156,9 @@ def _moves(facts: Facts) -> str:
     pairs = facts.recorded.pairs
     if not pairs:
         return ""
-    shown = sorted(pairs[:MAX_PAIRS], key=lambda pair: (pair.began, pair.source, pair.destination))
-    left_out = (
-        f'<p class="quiet">The {MAX_PAIRS} of {len(pairs)} that ended last.</p>' if len(pairs) > MAX_PAIRS else ""
-    )
+    last = sorted(pairs, key=lambda pair: (-_ends(pair, facts), pair))[:MAX_PAIRS]
+    shown = sorted(last, key=lambda pair: (pair.began, -_ends(pair, facts), pair))
+    left_out = f'<p class="quiet">The {MAX_PAIRS} of {len(pairs)} that end last.</p>' if len(pairs) > MAX_PAIRS else ""
     rows = [
         (f"{pair.source} → {pair.destination}", pair.moves, pair.moves - pair.unfinished, facts.units.size(pair.bytes),
          _progress(pair), _eta(pair, facts.left.get((pair.source, pair.destination)), facts.units),
@@ -169,6 +169,14 @@ def _moves(facts: Facts) -> str:
     legend = _legend(("--bar", "share of the moves that ended"), ("--grid", "not ended"))
     plot = figure(moves_plot(shown, facts.units), "When each pair of brokers had something to move", left=0)
     return f"<h2>What moved</h2>{left_out}{legend}<figure>{plot}</figure>{table(names, rows)}{_replicas(facts)}"
+
+
+def _ends(pair: Pair, facts: Facts) -> float:
+    """Return the second of its end, the expected one if it has not ended; infinity: never."""
+    left = facts.left.get((pair.source, pair.destination)) if pair.unfinished else None
+    if left is None:
+        return float(pair.ended)
+    return math.inf if left.seconds is None else facts.ended + left.seconds
 
 
 def _progress(pair: Pair) -> str:

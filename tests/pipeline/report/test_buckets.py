@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import pytest
 from pyspark.sql import Row
 
-from pipeline.report.buckets import Cell, Columns, buckets, grid, link_grid, outliers
+from pipeline.report.buckets import MAX_ROWS, Cell, Columns, buckets, grid, link_grid, outliers
 from pipeline.report.heat_map import link_map, share_map
 from pipeline.report.outlier import sides
 
@@ -115,12 +116,29 @@ def test_a_link_has_one_row_and_each_replica_counts_once(spark: SparkSession) ->
         ("101", "104", "follower", [(9, whole)]),
     ]
     behind = spark.createDataFrame(rows, MINUTES)
-    found = link_grid(behind, Columns(0, 60, 3))
+    found = link_grid(behind, Columns(0, 60, 3), {})
     assert (found.rows, found.all_rows) == ((("101", "102"), ("101", "103")), 2)
     assert found.cells == {("101", "102", 0): 1.5, ("101", "102", 1): 0.5, ("101", "103", 2): 1 / 60}
     assert found.most == 1.5
-    seconds = link_grid(behind, Columns(60, 20, 4)).cells
+    seconds = link_grid(behind, Columns(60, 20, 4), {}).cells
     assert seconds == {("101", "102", 0): 1.0, ("101", "102", 1): 0.5, ("101", "103", 3): 1 / 20}
     picture = link_map(found)
     assert picture.count("<rect ") == 3
     assert "101 → 102, 00:01:00: 0.5 replicas behind" in picture
+    # As long behind as all others, but for ever.
+    assert link_grid(behind, Columns(0, 60, 3), {("101", "103"): math.inf}).rows == (("101", "103"), ("101", "102"))
+
+
+def test_of_a_fleet_the_worst_of_each_kind_of_trouble_have_a_row(spark: SparkSession) -> None:
+    """Of 500 brokers, two ends of 24 violations left no row for the 30 that stood still."""
+    judged = [
+        (broker, "leader", 0, 200, 100.0, 100.0, True, (2.0, broker < 200), (2.0, False))
+        for broker in (*range(101, 146), *range(201, 206))
+    ]
+    progress = [
+        (broker, "leader", at, 10, 1, 5, 5, 0, -1.0, None, None, None) for broker in range(301, 306) for at in range(3)
+    ]
+    found = buckets(spark.createDataFrame(judged, JUDGED), spark.createDataFrame(progress, PROGRESS), 10)
+    drawn = grid(found, 0, 2, 10)
+    assert (len(drawn.rows), drawn.all_rows) == (MAX_ROWS, 55)
+    assert [broker for broker, _ in drawn.rows] == [*range(101, 131), *range(301, 306), *range(201, 206)]

@@ -170,6 +170,22 @@ def test_how_much_of_a_pair_is_done_and_what_is_to_go(pair: Pair, left: Left | N
     assert (_progress(pair), _eta(pair, left, Units.DECIMAL)) == (done, to_go)
 
 
+def test_of_many_moves_those_that_end_last_are_shown_the_ones_that_never_end_first(facts: Facts) -> None:
+    """Of 500 that went on at the end the page had the 20 with the lowest ids."""
+    ended = [ENDED._replace(source=str(broker)) for broker in range(101, 131)]
+    going_on = [GOING_ON._replace(source=source, destination="7") for source in ("801", "802")]
+    left = {
+        ("801", "7"): LEFT._replace(source="801", destination="7"),
+        ("802", "7"): LEFT._replace(source="802", destination="7", seconds=None),
+    }
+    recorded = facts.recorded._replace(pairs=(*ended, *going_on))
+    text = without_library(render(replace(facts, recorded=recorded, left=left)))
+    assert "The 20 of 32 that end last." in text
+    places = [text.index(f"<td>{name}</td>") for name in ("802 → 7", "801 → 7", "101 → 102", "118 → 102")]
+    assert places == sorted(places)
+    assert "<td>119 → 102</td>" not in text
+
+
 EVIL = "<script>alert(1)</script>"
 
 
