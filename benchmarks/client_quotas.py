@@ -128,7 +128,7 @@ def figures(found: Outcome) -> dict[str, Any]:
         "consumed_worst_second": _worst(found.members),
         "throttle_ms": max(flow.throttle_ms for flow in flows),
         "request_ms": max(flow.latency_ms for flow in found.producers.values()),
-        "disconnects": sum(flow.closed for flow in flows), "retries": sum(flow.retries for flow in flows),
+        "disconnects": sum(flow.closed for flow in flows), "retries": sum(len(flow.retries) for flow in flows),
         "rebalances": found.rebalances,
     }  # fmt: skip
 

@@ -13,6 +13,8 @@ import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
 import org.apache.kafka.clients.consumer.ConsumerRebalanceListener;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
@@ -23,6 +25,10 @@ import org.apache.kafka.common.MetricName;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
+import org.apache.log4j.AppenderSkeleton;
+import org.apache.log4j.Level;
+import org.apache.log4j.Logger;
+import org.apache.log4j.spi.LoggingEvent;
 
 /**
  * Producers of several codecs at the same time, each with transactions and a client id of its own; then a consumer group of two.
@@ -37,10 +43,12 @@ import org.apache.kafka.common.serialization.ByteArraySerializer;
  *     assigned CLIENT MS COUNT              so many partitions, after a rebalance
  *     lost CLIENT MS                        its partitions, without having been asked
  *     failed CLIENT MS WHAT                 a request or record, for good or to be tried again
- *     metrics CLIENT THROTTLE_MAX LATENCY_AVG LATENCY_MAX CLOSED RETRIES    at its end; times in ms
+ *     retried CLIENT MS WHY                 a batch, because of this error
+ *     metrics CLIENT THROTTLE_MAX LATENCY_AVG LATENCY_MAX CLOSED            at its end; times in ms
  */
 public final class QuotaClient {
     static final int TRANSACTIONS = 3;
+    static final Pattern RETRY = Pattern.compile("clientId=([^,\\]]+).* retrying .* Error: (\\w+)");
     static final Set<String> seen = ConcurrentHashMap.newKeySet();
     static volatile boolean joined;
     static volatile int committed;
@@ -61,6 +69,7 @@ public final class QuotaClient {
 
     public static void main(String[] args) throws Exception {
         QuotaClient client = new QuotaClient(args);
+        sayRetries();
         String[] codecs = args[3].split(",");
         List<Callable<Void>> producers = new ArrayList<>();
         for (int i = 0; i < codecs.length; i++) {
@@ -73,6 +82,24 @@ public final class QuotaClient {
             while (seen.size() < committed / 4) Thread.sleep(5);
             return client.consume("second");
         }));
+    }
+
+    /** Producers say only in their log why they send a batch again. */
+    static void sayRetries() {
+        Logger log = Logger.getLogger("org.apache.kafka.clients.producer.internals.Sender");
+        log.setLevel(Level.WARN);
+        log.addAppender(new AppenderSkeleton() {
+            protected void append(LoggingEvent event) {
+                Matcher found = RETRY.matcher(event.getRenderedMessage());
+                if (found.find()) say("retried", found.group(1), now(), found.group(2));
+            }
+
+            public void close() {}
+
+            public boolean requiresLayout() {
+                return false;
+            }
+        });
     }
 
     static void runAll(List<Callable<Void>> tasks) throws Exception {
@@ -100,7 +127,7 @@ public final class QuotaClient {
 
     /** The request metrics of a client, of all its nodes. */
     static void sayMetrics(String who, Map<MetricName, ? extends Metric> metrics, String kind) {
-        double throttle = 0, average = 0, latency = 0, closed = 0, retries = 0;
+        double throttle = 0, average = 0, latency = 0, closed = 0;
         for (var each : metrics.entrySet()) {
             if (!(each.getValue().metricValue() instanceof Double value) || value.isNaN()) continue;
             String name = each.getKey().name();
@@ -108,9 +135,8 @@ public final class QuotaClient {
             if (name.equals(kind.equals("produce") ? "request-latency-avg" : "fetch-latency-avg")) average = Math.max(average, value);
             if (name.equals(kind.equals("produce") ? "request-latency-max" : "fetch-latency-max")) latency = Math.max(latency, value);
             if (name.equals("connection-close-total")) closed += value;
-            if (name.equals("record-retry-total") && !each.getKey().tags().containsKey("topic")) retries += value;
         }
-        say("metrics", who, Math.round(throttle), Math.round(average), Math.round(latency), Math.round(closed), Math.round(retries));
+        say("metrics", who, Math.round(throttle), Math.round(average), Math.round(latency), Math.round(closed));
     }
 
     Void produce(String codec, int partition) throws Exception {

@@ -77,14 +77,14 @@ class Flow(NamedTuple):
     """The longest time from a request to its answer."""
     closed: int
     """Connections that were closed under it."""
-    retries: int
+    retries: tuple[str, ...]
+    """Of each batch that was sent again, the error why."""
 
     @property
     def bytes_per_second(self) -> float:
-        """After the first record; 0.0 if there is no other."""
-        if len(self.carried) < 2:
-            return 0.0
-        return sum(size for _, size in self.carried[1:]) / (self.carried[-1][0] - self.carried[0][0])
+        """After the first record; 0.0 if no other came later."""
+        seconds = self.carried[-1][0] - self.carried[0][0] if self.carried else 0.0
+        return sum(size for _, size in self.carried[1:]) / seconds if seconds else 0.0
 
     def worst_bytes(self, seconds: float) -> int:
         """Return the most bytes that came in any span of so many seconds."""
@@ -125,8 +125,9 @@ def outcome_of(client: QuotaClient, events: list[list[str]]) -> Outcome:
 def _flow(events: list[list[str]], metrics: list[str]) -> Flow:
     kinds = ("acked", "read")
     carried = [(int(e[2]) / 1000, int(e[3])) for e in events if e[0] in kinds and e[1] == metrics[1]]
-    throttle, _, latency, closed, retries = map(int, metrics[2:])
-    return Flow(tuple(carried), throttle, latency, closed, retries)
+    retries = [e[3] for e in events if e[0] == "retried" and e[1] == metrics[1]]
+    throttle, _, latency, closed = map(int, metrics[2:])
+    return Flow(tuple(carried), throttle, latency, closed, tuple(retries))
 
 
 def set_client_quotas(address: str, quotas: Mapping[str | None, float | None]) -> None:

@@ -1,7 +1,7 @@
 """What QuotaClient.java does, by librdkafka: see there.
 
 Times of requests are its `rtt`, throttle times what `throttle_cb` is told, and a connection that was closed is what
-`error_cb` is told; it counts no retries by itself, so they are its `txretries`.
+`error_cb` is told; of each request that it sends again (`txretries`) it does not say why.
 """
 
 from __future__ import annotations
@@ -67,7 +67,9 @@ class Seen:
 
     def say(self) -> None:
         times = round(self.average_ms), round(self.longest_ms)
-        say("metrics", self.who, self.throttled_ms, *times, self.errors, self.retries)
+        for _ in range(self.retries):
+            say("retried", self.who, now(), "unknown")
+        say("metrics", self.who, self.throttled_ms, *times, self.errors)
 
 
 class Task:

@@ -15,14 +15,15 @@ acked a-gzip 3000 300
 committed a-gzip 1600 x1
 aborted a-gzip 1700 x2
 committed a-gzip 3100 x3
-metrics a-gzip 80 5 300 0 0
+retried a-gzip 2900 CONCURRENT_TRANSACTIONS
+metrics a-gzip 80 5 300 0
 assigned a-first 4000 1
 read a-first 4100 100 x1
 assigned a-first 4200 0
 assigned a-second 4200 1
 read a-second 5100 100 x3
-metrics a-first 70 5 200 0 0
-metrics a-second 0 5 200 0 0
+metrics a-first 70 5 200 0
+metrics a-second 0 5 200 0
 """
 
 
@@ -36,9 +37,13 @@ def test_an_outcome_is_of_each_client_id() -> None:
     assert list(found.members) == ["a-first", "a-second"]
     assert found.rebalances == 0
     flow = found.producers["a-gzip"]
-    assert (flow.throttle_ms, flow.latency_ms, flow.closed, flow.retries) == (80, 300, 0, 0)
+    assert (flow.throttle_ms, flow.latency_ms, flow.closed) == (80, 300, 0)
+    assert flow.retries == ("CONCURRENT_TRANSACTIONS",)
+    assert found.members["a-first"].retries == ()
     assert flow.bytes_per_second == 400 / 2
     assert flow.worst_bytes(1) == 300
+    assert flow._replace(carried=flow.carried[:1] * 2).bytes_per_second == 0.0, "in the same millisecond"
+    assert flow._replace(carried=()).bytes_per_second == 0.0
 
 
 @pytest.mark.parametrize(
