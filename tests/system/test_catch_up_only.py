@@ -36,11 +36,13 @@ catch_up_only = true
 [clients.muted]
 consumer_byte_rate = {RATE}
 """
-MIRROR = ClientProgram(
-    Path(lab.clients.__file__).with_name("Mirror.java"), "4.1.0",
-    ("-Xms1g", "-Xmn900m", "-XX:MetaspaceSize=128m", "-XX:+UseSerialGC"),
-)  # fmt: skip
-"""It makes no garbage worth collecting."""
+PROGRAMS = Path(lab.clients.__file__).parent
+WITHOUT_COLLECTIONS = ("-Xms1g", "-Xmn900m", "-XX:MetaspaceSize=128m", "-XX:+UseSerialGC")
+"""Options of a JVM that makes no garbage worth collecting."""
+MIRRORS = {
+    "kafka-clients": ClientProgram(PROGRAMS / "Mirror.java", "4.1.0", WITHOUT_COLLECTIONS),
+    "librdkafka": ClientProgram(PROGRAMS / "mirror_librdkafka.py", None),
+}
 
 
 class Mirrored(NamedTuple):
@@ -72,10 +74,10 @@ def quantiles(seconds: list[float]) -> list[float]:
     return [round(ordered[min(int(len(ordered) * part), len(ordered) - 1)] * 1000, 1) for part in (0.5, 0.9, 0.99, 1)]
 
 
-async def mirrored(running: Cluster, client_id: str) -> Mirrored:
+async def mirrored(running: Cluster, mirror: ClientProgram, client_id: str) -> Mirrored:
     async with topic(running, {partition: [BROKER] for partition in range(PARTITIONS + 1)}) as name:
         arguments = (servers(running), name, client_id, PARTITIONS, RECORDS, RECORD_BYTES, 3)
-        events = await MIRROR.run(running, ingresses(running), arguments)
+        events = await mirror.run(running, ingresses(running), arguments)
     assert events[-1] == ["done"]
     alone, beside, onlooker = (
         [int(event[1]) / 1e9 for event in events if event[0] == who] for who in ("alone", "beside", "onlooker")
@@ -98,10 +100,13 @@ def shared_listener() -> Iterator[Cluster]:
 
 @pytest.mark.system
 @pytest.mark.timeout(180)
+@pytest.mark.parametrize("library", MIRRORS)
 async def test_a_mirror_that_resumes_keeps_to_its_rate_and_its_tail_waits_for_nothing(
-    shared_listener: Cluster, record: Callable[..., None]
+    shared_listener: Cluster, library: str, record: Callable[..., None]
 ) -> None:
-    found = {client_id: await mirrored(shared_listener, client_id) for client_id in ("mirror", "muted")}
+    found = {
+        client_id: await mirrored(shared_listener, MIRRORS[library], client_id) for client_id in ("mirror", "muted")
+    }
     figures = {
         client_id: {
             "alone_ms": quantiles(each.alone), "beside_ms": quantiles(each.beside),
@@ -110,7 +115,7 @@ async def test_a_mirror_that_resumes_keeps_to_its_rate_and_its_tail_waits_for_no
         }
         for client_id, each in found.items()
     }  # fmt: skip
-    record("catch_up_only", **figures)
+    record("catch_up_only", library=library, **figures)
     mirror, muted = found["mirror"], found["muted"]
     assert mirror.wrong == muted.wrong == []
     assert mirror.worst_second() <= 1.25 * RATE + RESPONSE_BYTES
