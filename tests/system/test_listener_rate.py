@@ -89,24 +89,27 @@ class Meter:
 
     def __init__(self, sidecar: Sidecar) -> None:
         self._sidecar = sidecar
-        self.samples: list[tuple[float, float]] = []
+        self.samples: list[tuple[float, float, float]] = []
+        """When each was asked for and when it had come, and the bytes."""
 
     async def run(self) -> None:
         while True:
+            asked_at = time.monotonic()
             relayed = (await trio.to_thread.run_sync(self._sidecar.metrics))["replication_throttle_relayed_bytes_total"]
             (size,) = (size for labels, size in relayed.items() if "leader" in labels and "response" in labels)
-            self.samples.append((time.monotonic(), size))
+            self.samples.append((asked_at, time.monotonic(), size))
             await trio.sleep(0.1)
 
     def worst_second(self, begin: float, end: float) -> float:
-        """The most of any span of a second, as a part of the rate."""
-        found = [(at, size) for at, size in self.samples if begin <= at < end]
+        """The most that surely left in any span of a second, as a part of the rate: where the machine is busy an answer
+        takes a tenth of a second, and nobody knows at which moment of it the bytes were counted."""
+        found = [sample for sample in self.samples if begin <= sample[0] < end]
         worst, last = 0.0, 0
-        for at, size in found:
-            while last < len(found) and found[last][0] < at + 1:
+        for asked_at, came_at, size in found:
+            while last < len(found) and found[last][0] < came_at + 1:
                 last += 1
             if last < len(found):
-                worst = max(worst, (found[last][1] - size) / (found[last][0] - at))
+                worst = max(worst, (found[last][2] - size) / (found[last][1] - asked_at))
         return worst / RATE
 
 
