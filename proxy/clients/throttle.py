@@ -132,7 +132,7 @@ class ClientThrottle:
         self.remembered = ReplicaCountLimit()
         """The limit of the partitions that are remembered for `catch_up_only`."""
         self.throttle_seconds: dict[tuple[str, ClientTraffic], float] = defaultdict(float)
-        """The time for which connections were muted, by label."""
+        """The throttle time of connections, by label; a mute counts as a whole when it begins."""
         self._put_in_force(quotas, now)
 
     def _put_in_force(self, quotas: Quotas, now: float) -> None:

@@ -68,7 +68,7 @@ CLIENT_METRICS = (
     ),
     counter(
         "client_throttle_time_seconds_total{entity,kind}",
-        "How long connections of a client with a quota were muted.",
+        "The throttle time of connections of a client with a quota; a mute counts when it begins.",
         _throttle_seconds,
     ),
     counter(
