@@ -70,7 +70,7 @@ class Flow(NamedTuple):
     """What one client id carried, and what its client said of it."""
 
     carried: tuple[tuple[float, int], ...]
-    """Of each record in order: seconds since 1970, and bytes."""
+    """Each record in order: seconds since 1970, and bytes."""
     throttle_ms: int
     """The longest throttle time that it was told."""
     latency_ms: int
@@ -78,11 +78,11 @@ class Flow(NamedTuple):
     closed: int
     """Connections that were closed under it."""
     retries: tuple[str, ...]
-    """Of each batch that was sent again, the error why."""
+    """The error for which each batch was sent again."""
 
     @property
     def bytes_per_second(self) -> float:
-        """After the first record; 0.0 if no other came later."""
+        """The rate after the first record; 0.0 if no other came later."""
         seconds = self.carried[-1][0] - self.carried[0][0] if self.carried else 0.0
         return sum(size for _, size in self.carried[1:]) / seconds if seconds else 0.0
 
