@@ -116,8 +116,8 @@ def answer(found: Starved, units: Units) -> Answer:
         worst = "" if least is None else f"; the least was {least.share:.0%} of a fair share, {_name(least)}"
         return Answer(
             QUESTION, Verdict.GOOD,
-            f"Nobody: of {counted(found.minutes, 'minute')} in which a replica was held back all through, none was"
-            f" without bytes twice in a row{worst}.",
+            f"Nobody: of {counted(found.minutes, 'minute')} in which a replica was held back all through, none went by"
+            f" without bytes for it twice in a row while others got some{worst}.",
             0.0, "min", () if least is None else (_least(least),), tuple(doubts),
         )  # fmt: skip
     first = found.rows[0]

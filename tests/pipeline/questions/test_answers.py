@@ -312,7 +312,8 @@ LEAST = Row(**REPLICA, share=0.62, minute=FIRST // 60)
         (Starved(90, 1, (STILL,), LEAST), Verdict.BAD, 14.0, "for 14 minutes from 2026-11-21 08:40:00 UTC"),
         (Starved(90, 3, (STILL,), LEAST), Verdict.BAD, 14.0, "; so did 2 more replicas."),
         (Starved(90, 0, (), LEAST), Verdict.GOOD, 0.0, "the least was 62% of a fair share, orders-7 from 101 to 103"),
-        (Starved(90, 0, (), None), Verdict.GOOD, 0.0, "none was without bytes twice in a row."),
+        (Starved(90, 0, (), None), Verdict.GOOD, 0.0,
+         "none went by without bytes for it twice in a row while others got some."),
         (Starved(0, 0, (), None), Verdict.UNKNOWN, 0.0, "Nobody was held back for a whole minute"),
     ],
 )  # fmt: skip
