@@ -149,6 +149,17 @@ class PendingConsumerFetch(PendingFetch):
         return replica is not None and replica.is_at_tail and replica.key not in self.grants
 
 
+class ConsumerLink(Link):
+    """One connection of a consumer, which never goes on with its fetch session on another one."""
+
+    def close(self) -> None:
+        super().close()
+        sessions = self.throttle.sessions
+        for known in sessions.at(self.translator.leader):
+            if known.user is self.translator:
+                sessions.end(known)
+
+
 class CatchUpThrottle(RoleThrottle):
     """The throttle of the consumers of one entity.
 
@@ -202,7 +213,7 @@ class CatchUpThrottle(RoleThrottle):
         """Return a link for one connection of a consumer. What is behind is never asked for all at once: the tail
         would wait while the broker looks into hundreds of logs for one answer."""
         partition = CommittedPartition if reads_committed else ConsumedPartition
-        link = Link(self, peer, leader=leader, replica=partition, pending=PendingConsumerFetch)
+        link = ConsumerLink(self, peer, leader=leader, replica=partition, pending=PendingConsumerFetch)
         link.refresh_no_lag()
         return link
 

@@ -341,6 +341,21 @@ async def test_a_follower_is_decided_by_the_roles_quota_beside_a_default_for_cli
         assert wire.throttle.statistics.fetch_requests[3] == 3
 
 
+async def test_nothing_stays_of_a_session_when_its_connection_ends(clock: MockClock) -> None:
+    """A consumer never goes on with it on another one: 5000 partitions of one that starts again and again are 2 MB each
+    time."""
+    of = clients()
+    for _ in range(2):
+        async with relayed(clients=of) as wire:
+            consumer = Consumer(wire, {0: (0, 2_000), 1: (0, 0)})
+            await consumer.fetch()
+            entity = of.entity(ANONYMOUS, "mirror", CONSUMER, trio.current_time())
+            assert entity is not None
+            assert entity.catch_up is not None
+            assert len(entity.catch_up.sessions) == 1
+        assert len(entity.catch_up.sessions) == 0
+
+
 async def test_another_process_refuses_the_session(clock: MockClock) -> None:
     states: list[ConnectionState] = []
 
