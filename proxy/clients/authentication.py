@@ -22,6 +22,7 @@ from protocol.wire.framing import LENGTH_PREFIX_BYTES, RESPONSE_START, RESPONSE_
 from protocol.wire.headers import peek_request
 
 from ..relay.in_flight import MAX_FRAME_BYTES
+from ..relay.requests import BEGINNING
 from ..relay.transfer import Need
 
 if TYPE_CHECKING:
@@ -70,6 +71,10 @@ class Authentication:
             total = LENGTH_PREFIX_BYTES + frame_size(window.buffer, window.start, maximum=MAX_FRAME_BYTES)
         except ProtocolError:
             return None  # the reader says what is wrong
+        if min(window.size, total) >= BEGINNING.size:
+            size, api_key, version = BEGINNING.unpack_from(window.buffer, window.start)
+            if not self._exchange.correlator.is_possible(api_key, version, size):
+                return None  # the reader ends the connection
         end = min(window.end, window.start + total)
         try:
             head = peek_request(window.buffer, window.start + LENGTH_PREFIX_BYTES, end)

@@ -209,22 +209,29 @@ class ClientFrames:
         exempt = api_key, client_id, self.client.user, self._throttle.generation
         if exempt == self._exempt:
             return None
+        total = LENGTH_PREFIX_BYTES + frame_size(window.buffer, window.start, maximum=MAX_FRAME_BYTES)
         try:
-            return self._of_client(window, TRAFFIC[api_key], exempt, now)
+            head = peek_request(
+                window.buffer, window.start + LENGTH_PREFIX_BYTES, min(window.end, window.start + total)
+            )
         except ProtocolError:
-            return None  # the reader counts what cannot be read
+            return None  # the reader counts it
+        if head is None or self._exchange.correlator.is_token(head):
+            return None
+        try:
+            return self._of_client(window, head, total, exempt, now)
+        except ProtocolError:
+            self._count_unless_reader_does(Undecoded.MALFORMED_REQUEST)
+            return None
 
     def _authenticate_again(self, window: Window) -> Step | None:
         self.authentication.is_open = True
         return self.authentication.request(window)
 
-    def _of_client(self, window: Window, traffic: ClientTraffic, exempt: _Exempt, now: float) -> Step | Answer | None:
-        total = LENGTH_PREFIX_BYTES + frame_size(window.buffer, window.start, maximum=MAX_FRAME_BYTES)
-        end = min(window.end, window.start + total)
-        head = peek_request(window.buffer, window.start + LENGTH_PREFIX_BYTES, end)
-        if head is None or self._exchange.correlator.is_token(head):
-            return None
-        entity = self.client.entity(head.client_id, traffic, now)
+    def _of_client(
+        self, window: Window, head: RequestHead, total: int, exempt: _Exempt, now: float
+    ) -> Step | Answer | None:
+        entity = self.client.entity(head.client_id, TRAFFIC[head.api_key], now)
         if head.api_key == API_FETCH and (entity is not None or self._has_session):
             return self._fetch(window, head, total, entity, now)
         if entity is not None:

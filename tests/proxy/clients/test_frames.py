@@ -342,6 +342,15 @@ async def test_a_fetch_that_is_larger_than_the_window(
         assert not wire.throttle.statistics.undecoded
 
 
+async def test_a_fetch_that_cannot_be_read_passes_and_is_counted(clock: MockClock) -> None:
+    """A broker does not look at what follows the last field."""
+    idle = RoleThrottle(Role.LEADER, settings(), quotas=Quotas(), statistics=RoleStatistics(), now=0.0)
+    async with relayed(idle, clients=clients()) as wire:
+        asked = fetch_request(version=17) + b"more"
+        assert await carried(asked, wire.follower, wire.leader) == asked
+        assert wire.throttle.statistics.undecoded == {"malformed_request": 1}
+
+
 async def test_an_answer_that_ends_early_ends_the_connection_and_nothing_else(clock: MockClock) -> None:
     async with relayed(clients=clients()) as wire:
         await carried(produce_request(MB), wire.follower, wire.leader)

@@ -9,6 +9,10 @@ import pytest
 import trio
 
 from protocol.wire.framing import with_length
+from proxy.clients.throttle import ClientThrottle
+from proxy.quotas import Quotas
+from proxy.statistics.counters import RoleStatistics
+from tests.proxy.conversation import settings
 
 from .test_passing import HANDSHAKE, PRODUCE, TOKEN, UNKNOWN, fetch, listed, told
 from .wire import read_all, read_exactly, relayed
@@ -31,13 +35,21 @@ IMPOSSIBLE = {
 BEGINNINGS = {"at once": b"", "after a request": fetch(), "after a handshake": HANDSHAKE + TOKEN}
 
 
+def watching() -> ClientThrottle:
+    """What looks for the user of each connection of the ingress, whether a client has a quota or not."""
+    return ClientThrottle(settings(), Quotas(), 0.0, RoleStatistics())
+
+
+@pytest.mark.parametrize("is_ingress", [False, True])
 @pytest.mark.parametrize("pieces", [1000, 3, 1])
 @pytest.mark.parametrize("before", BEGINNINGS)
 @pytest.mark.parametrize("name", IMPOSSIBLE)
-async def test_it_is_ended_at_its_eighth_byte(name: str, before: str, pieces: int, clock: MockClock) -> None:
+async def test_it_is_ended_at_its_eighth_byte(
+    name: str, before: str, pieces: int, is_ingress: bool, clock: MockClock
+) -> None:
     """An HTTP probe waited for the rest of a request of 1.2 GB, until `limits.frame_timeout`."""
     began, sent = BEGINNINGS[before], IMPOSSIBLE[name]
-    async with relayed(listed()) as wire:
+    async with relayed(listed(), clients=watching() if is_ingress else None) as wire:
         await wire.follower.send_all(began)
         assert await read_exactly(wire.leader, len(began)) == began
         since = trio.current_time()
@@ -56,6 +68,7 @@ async def test_it_is_ended_at_its_eighth_byte(name: str, before: str, pieces: in
         assert wire.ending["error"] == f"expected a Kafka request, found bytes that begin with {sent[:8]!r}"
 
 
+@pytest.mark.parametrize("is_ingress", [False, True])
 @pytest.mark.parametrize(
     "frame",
     [
@@ -67,8 +80,8 @@ async def test_it_is_ended_at_its_eighth_byte(name: str, before: str, pieces: in
     ],
     ids=["a token that looks like HTTP", "a GSSAPI token", "a long token", "an api to come", "a vendor's api"],
 )
-async def test_what_could_be_kafka_passes(frame: bytes, clock: MockClock) -> None:
-    async with relayed(listed()) as wire:
+async def test_what_could_be_kafka_passes(frame: bytes, is_ingress: bool, clock: MockClock) -> None:
+    async with relayed(listed(), clients=watching() if is_ingress else None) as wire:
         await wire.follower.send_all(frame + PRODUCE)
         assert await read_exactly(wire.leader, len(frame + PRODUCE)) == frame + PRODUCE
         await wire.leader.send_all(told(PRODUCE))
