@@ -66,14 +66,14 @@ class Held(NamedTuple):
 
 def held(matrix: Matrix) -> dict[int, Held]:
     """By each sidecar. A broker may open another connection after a fault (Kafka's channel to the controller, say), and
-    a connection has two sockets, and a pipe once it has spliced."""
+    a connection has two sockets, and a pipe for each direction once it has spliced there."""
     living = 2 * links(matrix)
     found = {}
     for broker, sidecar in matrix.cluster.sidecars.items():
         process = psutil.Process(sidecar.process.pid)
         descriptors = opened(process.pid)
         pipes = sum(each.startswith("pipe:") for each in descriptors)
-        beside = len(descriptors) - living - min(pipes, living)
+        beside = len(descriptors) - living - min(pipes, 2 * living)
         found[broker] = Held(process.pid, beside, process.memory_info().rss)
     return found
 
@@ -187,7 +187,9 @@ async def assert_given_back(matrix: Matrix, before: dict[int, Held], seconds: fl
         ]
         if not grown:
             return
-        assert trio.current_time() < deadline, "\n".join([str(grown), *sockets(matrix, {new.pid for _, new in grown})])
+        pids = {new.pid for _, new in grown}
+        descriptors = [f"{pid}: {sorted(opened(pid))}" for pid in pids]
+        assert trio.current_time() < deadline, "\n".join([str(grown), *descriptors, *sockets(matrix, pids)])
         await trio.sleep(0.5)
 
 
