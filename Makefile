@@ -56,7 +56,7 @@ test: needs.test setup  ## Unit tests, the pipeline's on Spark but its long ones
 	$(RUN)pytest -n 2 --dist loadfile -m 'spark and not (long or $(ELSEWHERE) or brokers)'
 	$(RUN)pytest -m 'brokers and not ($(ELSEWHERE))'
 
-pipeline: needs.test setup  ## Every test of the pipeline, those that make test leaves out as well: a month, streams, writers that are killed (20 minutes)
+pipeline: needs.test setup  ## Every test of the pipeline, those that make test leaves out as well: a month, streams (20 minutes)
 	$(RUN)pytest -n 2 --dist loadfile tests/pipeline
 
 explore: needs.test setup  ## Properties with examples that nobody has tried yet, ROUNDS=3 times; a failure is the smallest there is
