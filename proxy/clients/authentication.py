@@ -18,11 +18,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from protocol.errors import ProtocolError
 from protocol.sasl import accepting_answer, is_accepted, is_first, named_user, names_user, read_mechanism, read_token
 from protocol.wire.apis import API_SASL_AUTHENTICATE, API_SASL_HANDSHAKE, API_VERSIONS
-from protocol.wire.framing import LENGTH_PREFIX_BYTES, RESPONSE_START, RESPONSE_START_BYTES, frame_size
+from protocol.wire.framing import LENGTH_PREFIX_BYTES, RESPONSE_START, RESPONSE_START_BYTES
 from protocol.wire.headers import peek_request
 
-from ..relay.in_flight import MAX_FRAME_BYTES
-from ..relay.requests import BEGINNING
 from ..relay.transfer import Need
 
 if TYPE_CHECKING:
@@ -64,17 +62,9 @@ class Authentication:
         self._client = client
         self._attempts: deque[_Attempt] = deque()
 
-    def request(self, window: Window) -> Step | None:
-        """Note what the frame at the window's start says about its user, and return how it goes on; None: by others,
-        who read it as well."""
-        try:
-            total = LENGTH_PREFIX_BYTES + frame_size(window.buffer, window.start, maximum=MAX_FRAME_BYTES)
-        except ProtocolError:
-            return None  # the reader says what is wrong
-        if min(window.size, total) >= BEGINNING.size:
-            size, api_key, version = BEGINNING.unpack_from(window.buffer, window.start)
-            if not self._exchange.correlator.is_possible(api_key, version, size):
-                return None  # the reader ends the connection
+    def request(self, window: Window, total: int) -> Step | None:
+        """Note what the frame of `total` bytes at the window's start says about its user, and return how it goes on;
+        None: by others, who read it as well."""
         end = min(window.end, window.start + total)
         try:
             head = peek_request(window.buffer, window.start + LENGTH_PREFIX_BYTES, end)

@@ -6,8 +6,8 @@ Both readers show it the frame at the start of the window before they look at it
     responses ─response─▶ None: read on, the throttle time is in the window now · a step: more of it is needed
 
 Frames change in place, in the window; their sizes stay. Pure: no I/O, no waiting. Invariant: in any doubt a frame goes
-on as it came, is counted as undecoded and logged once; but a Fetch that is larger than the window (consumers of some
-thousand partitions send one at their start) is not counted, as it may be a replica's.
+on as it came, is counted as undecoded and logged once; but a Fetch that is too large to be held until its end, where a
+replica's can be told from a consumer's, is not counted.
 """
 
 from __future__ import annotations
@@ -29,14 +29,13 @@ from protocol.wire.framing import (
     REQUEST_START_BYTES,
     RESPONSE_START,
     RESPONSE_START_BYTES,
-    frame_size,
 )
 from protocol.wire.headers import peek_request, peek_response, response_header_version
 
 from ..quotas.client_entity import ANONYMOUS
 from ..quotas.sections import ClientTraffic
 from ..relay.direction import Replace
-from ..relay.in_flight import MAX_FRAME_BYTES, Undecoded
+from ..relay.in_flight import Undecoded
 from ..relay.transfer import Need
 from ..relay.transport import HELD
 from ..roles import Role
@@ -191,25 +190,25 @@ class ClientFrames:
         self.authentication.mechanism, self.authentication.named = mechanism, named
         self._take_part()
 
-    def request(self, window: Window, now: float) -> Step | Answer | None:
-        """Charge the request at the window's start, if its client has a quota, or have it answered here."""
+    def request(self, window: Window, total: int, now: float) -> Step | Answer | None:
+        """Charge the request of `total` bytes at the window's start, if its client has a quota, or have it answered
+        here."""
         if self.client.muted_until > now:
             return HELD
         if self.authentication.is_open:
-            step = self.authentication.request(window)
+            step = self.authentication.request(window, total)
             if step is not None or not self._take_part():
                 return step
         if window.size < REQUEST_START_BYTES:
             return None
         _, api_key, _, _, client_id_bytes = REQUEST_START.unpack_from(window.buffer, window.start)
         if api_key not in TRAFFIC:
-            return self._authenticate_again(window) if api_key in SASL_APIS else None
+            return self._authenticate_again(window, total) if api_key in SASL_APIS else None
         client_id_at = window.start + REQUEST_START_BYTES
         client_id = window.buffer[client_id_at : client_id_at + max(client_id_bytes, 0)]
         exempt = api_key, client_id, self.client.user, self._throttle.generation
         if exempt == self._exempt:
             return None
-        total = LENGTH_PREFIX_BYTES + frame_size(window.buffer, window.start, maximum=MAX_FRAME_BYTES)
         try:
             head = peek_request(
                 window.buffer, window.start + LENGTH_PREFIX_BYTES, min(window.end, window.start + total)
@@ -224,9 +223,9 @@ class ClientFrames:
             self._count_unless_reader_does(Undecoded.MALFORMED_REQUEST)
             return None
 
-    def _authenticate_again(self, window: Window) -> Step | None:
+    def _authenticate_again(self, window: Window, total: int) -> Step | None:
         self.authentication.is_open = True
-        return self.authentication.request(window)
+        return self.authentication.request(window, total)
 
     def _of_client(
         self, window: Window, head: RequestHead, total: int, exempt: _Exempt, now: float
@@ -270,8 +269,6 @@ class ClientFrames:
             return None
         is_held_whole = total <= window.capacity
         needed = total if is_held_whole else bytes_to_peek(head, window.start, total)
-        if needed > window.capacity:
-            return None  # from v15 on only its end tells whether it is a replica's: the reader looks at it
         if window.size < needed:
             return None if window.ended else Need(needed, total - window.size)
         fetch = peek_consumer_fetch(head, window.buffer, window.start + LENGTH_PREFIX_BYTES, window.start + needed)

@@ -106,9 +106,12 @@ class RequestReader:
         step: Step | None = None
         if exchange.clients is not None:
             room = 1  # each request is looked at
-            found = exchange.clients.request(window, self._clock())
+            total = LENGTH_PREFIX_BYTES + _size(window, exchange.correlator)
+            found = exchange.clients.request(window, total, self._clock())
             if isinstance(found, Answer):
-                found = self.decision.answer(found, LENGTH_PREFIX_BYTES + _size(window, exchange.correlator))
+                found = self.decision.answer(found, total)
+            elif isinstance(found, Need) and found.least > window.capacity and not self._may_hold(total):
+                found = None
             if found is not None:
                 return self._noted(found)
         if exchange.decider.throttle.is_idle:
@@ -274,12 +277,17 @@ class RequestReader:
 
     def _whole_of(self, window: Window, head: RequestHead, total: int, session: SessionAt | None) -> Step:
         """Wait for all of the frame, if there is room for it."""
-        if not self._reserved:
-            if not self._exchange.buffers.reserve(total):
-                _not_understood(self._exchange, Undecoded.MEMORY, session)
-                return self._pass_on(head, total)
-            self._reserved = total
+        if not self._may_hold(total):
+            _not_understood(self._exchange, Undecoded.MEMORY, session)
+            return self._pass_on(head, total)
         return Need(total, total - window.size)
+
+    def _may_hold(self, total: int) -> bool:
+        """Return True if a frame of `total` bytes may be held until all of it has come."""
+        is_small = total - LENGTH_PREFIX_BYTES <= self._limits.max_request_bytes
+        if not self._reserved and is_small and self._exchange.buffers.reserve(total):
+            self._reserved = total
+        return self._reserved > 0
 
 
 def passable_requests(window: Window, exchange: InFlightRequests, room: int) -> int:

@@ -27,7 +27,9 @@ from proxy.quotas.client_entity import ANONYMOUS, ClientEntity
 from proxy.quotas.client_rates import ClientRates, TrafficRates
 from proxy.quotas.sections import ClientTraffic
 from proxy.relay.connection import Given
+from proxy.roles import Role
 from proxy.statistics.counters import RoleStatistics
+from proxy.throttle.role_throttle import RoleThrottle
 from tests.proxy.conversation import LIMIT, MIB, settings
 from tests.proxy.session_conversation import MESSAGE_BYTES, SessionLeader, session_frame, topic_of
 
@@ -339,6 +341,18 @@ async def test_a_follower_is_decided_by_the_roles_quota_beside_a_default_for_cli
             assert got == told
         assert len(wire.throttle.links) == 1
         assert wire.throttle.statistics.fetch_requests[3] == 3
+
+
+async def test_a_fetch_that_is_larger_than_the_window_is_decided(clock: MockClock) -> None:
+    """Passed unread, it began a session at line rate that was refused at once, again and again."""
+    idle = RoleThrottle(Role.LEADER, settings(), quotas=Quotas(), statistics=RoleStatistics(), now=0.0)
+    of = clients()
+    async with relayed(idle, clients=of) as wire:
+        consumer = Consumer(wire, dict.fromkeys(range(4500), (0, 100)), version=17)
+        for _ in range(3):
+            assert (await consumer.fetch()).error_code == 0
+        assert 0 < sum(consumer.wants.values()) * MESSAGE_BYTES < 1.25 * MIB
+        assert of.passed_bytes["mirror", CONSUMER]
 
 
 async def test_nothing_stays_of_a_session_when_its_connection_ends(clock: MockClock) -> None:

@@ -87,7 +87,7 @@ def test_whatever_comes_sizes_stay_and_nothing_else_than_a_protocol_error_is_rai
         window = filled(request, data.draw(st.integers(0, len(request))))
         before = bytes(window.view(window.size))
         with contextlib.suppress(ProtocolError):
-            step = frames.request(window, now)
+            step = frames.request(window, len(request), now)
             assert step in (None, len(request), HELD) or isinstance(step, Need | Answer)
         assert len(window.view(window.size)) == len(before)
         window = filled(response, data.draw(st.integers(8, len(response))))

@@ -326,13 +326,16 @@ async def test_an_answer_that_cannot_be_read_passes_and_is_counted(clock: MockCl
         assert wire.throttle.statistics.undecoded == {"malformed_response": 1}
 
 
-@pytest.mark.parametrize(("version", "is_idle", "bounded"), [(11, True, True), (17, False, True), (17, True, False)])
+@pytest.mark.parametrize(
+    ("version", "is_idle", "most", "bounded"),
+    [(11, True, 2**17, True), (17, False, 2**20, True), (17, True, 2**20, True), (17, True, 2**17, False)],
+)
 async def test_a_fetch_that_is_larger_than_the_window(
-    clock: MockClock, version: int, is_idle: bool, bounded: bool
+    clock: MockClock, version: int, is_idle: bool, most: int, bounded: bool
 ) -> None:
-    """From v15 on it is bounded if it is read whole for the sake of replication's quotas, which may grow the window."""
+    """From v15 on it is held until all of it has come, if it may be."""
     idle = RoleThrottle(Role.LEADER, settings(), quotas=Quotas(), statistics=RoleStatistics(), now=0.0)
-    async with relayed(idle if is_idle else throttle(), clients=clients()) as wire:
+    async with relayed(idle if is_idle else throttle(), clients=clients(), max_request_bytes=most) as wire:
         asked = fetch_request(version=version, partitions=6000)
         assert len(asked) > 128 * 1024
         request = await carried(asked, wire.follower, wire.leader)
