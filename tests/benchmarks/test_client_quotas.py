@@ -24,8 +24,14 @@ def test_a_case_is_one_row_with_what_came_of_it_last_each_way() -> None:
 
 
 def test_the_figures_are_those_of_the_worst() -> None:
-    slow = Flow(((0.0, RATE), (1.0, RATE), (2.0, RATE)), throttle_ms=10, latency_ms=90, closed=0, retries=0)
-    fast = Flow(((0.0, RATE), (0.4, RATE), (1.0, RATE)), throttle_ms=80, latency_ms=20, closed=1, retries=2)
+    slow = Flow(((0.0, RATE), (1.0, RATE), (2.0, RATE)), throttle_ms=10, latency_ms=90, closed=0, retries=())
+    fast = Flow(
+        ((0.0, RATE), (0.4, RATE), (1.0, RATE)),
+        throttle_ms=80,
+        latency_ms=20,
+        closed=1,
+        retries=("A", "B"),
+    )
     found = figures(Outcome({"a": slow, "b": fast}, {"first": slow}, rebalances=1))
     assert found == {
         "produced": 1.5, "produced_worst_second": 2.0, "consumed_worst_second": 1.0, "throttle_ms": 80,
