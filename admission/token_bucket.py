@@ -96,7 +96,7 @@ class TokenBucket:
 
     @property
     def spared_bytes(self) -> float:
-        """How many bytes must be there beside a gate before connections of less urgency are granted any."""
+        """The bytes that must be there beside a gate before connections of less urgency are granted any."""
         return SPARED * (self.burst_bytes - self.gate_bytes)
 
     def reserve(self, size: float, *, beside_burst: float = 0.0) -> None:

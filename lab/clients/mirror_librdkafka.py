@@ -1,4 +1,4 @@
-"""What Mirror.java does, by librdkafka: see there.
+"""This program does what Mirror.java does, by librdkafka: see there.
 
 The partitions that are behind are assigned when they are resumed, and "behind" tells what came in 10 ms, since each
 poll brings one record.

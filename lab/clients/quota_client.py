@@ -67,7 +67,7 @@ class QuotaClient:
 
 
 class Flow(NamedTuple):
-    """What one client id carried, and what its client said of it."""
+    """A client id's traffic, and what its client said of it."""
 
     carried: tuple[tuple[float, int], ...]
     """Each record in order: seconds since 1970, and bytes."""
@@ -94,7 +94,7 @@ class Flow(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What the producers and the members carried, by the ends of their client ids."""
+    """The traffic of the producers and the members, by the ends of their client ids."""
 
     producers: dict[str, Flow]
     members: dict[str, Flow]

@@ -1,4 +1,4 @@
-"""What QuotaClient.java does, by librdkafka: see there.
+"""This program does what QuotaClient.java does, by librdkafka: see there.
 
 Times of requests are its `rtt`, throttle times what `throttle_cb` is told, and a connection that was closed is what
 `error_cb` is told; of each request that it sends again (`txretries`) it does not say why.
@@ -37,7 +37,7 @@ def digest(value: bytes) -> str:
 
 
 class Seen:
-    """What a client is told by callbacks."""
+    """The news that a client gets by callbacks."""
 
     def __init__(self, who: str) -> None:
         self.who = who
@@ -73,7 +73,7 @@ class Seen:
 
 
 class Task:
-    """What the arguments say."""
+    """The task that the arguments set."""
 
     def __init__(self, servers: str, topic: str, prefix: str, codecs: str, count: str, *sizes: str) -> None:
         self.topic, self.prefix, self.codecs = topic, prefix, codecs.split(",")
@@ -145,7 +145,7 @@ class Task:
                 _joined.set()
 
         def revoked(_consumer: Consumer, _partitions: list[TopicPartition]) -> None:
-            """What was read is committed already."""
+            """Do nothing: all that was read is committed already."""
 
         def lost(_consumer: Consumer, _partitions: list[TopicPartition]) -> None:
             say("lost", who, now())

@@ -50,7 +50,7 @@ MAX_SIDECARS = 1000
 
 
 class Member(NamedTuple):
-    """One sidecar to ask."""
+    """A sidecar to ask."""
 
     url: str
     broker: int | None = None

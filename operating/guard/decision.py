@@ -17,8 +17,8 @@ LOOK_SECONDS = 0.2
 """The time between two questions. For so long, at most, the guard waits for an answer before it looks at anything
 else."""
 READY_ANYWAY_SECONDS = 10.0
-"""How long a sidecar has to answer without being ready before traffic goes through it again, since it relays all the
-same. A bad quotas.toml, for example, is a reason not to be ready, but no reason to lead traffic around it."""
+"""The time for which a sidecar has to answer without being ready before traffic goes through it again, since it relays
+all the same. A bad quotas.toml, for example, is a reason not to be ready, but no reason to lead traffic around it."""
 _MAX_COUNTED_SECONDS = 2 * LOOK_SECONDS
 """The most of the time between two looks that counts as silence of the sidecar. A busy machine makes a look late by
 less than that; what is beyond it is time in which the guard itself stood still and could hear nothing."""

@@ -204,7 +204,7 @@ class NoReviewError(Exception):
 
 
 class Review:
-    """One question of the API server's."""
+    """A question of the API server's."""
 
     def __init__(self, content: bytes) -> None:
         """Read a review. Raises NoReviewError."""

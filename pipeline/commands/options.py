@@ -39,7 +39,7 @@ SHOWN_ROWS = 40
 MAX_BROKERS = 20
 FORMATS = ("parquet", "csv", "json")
 _OF_A_RESULT = re.compile(r"\.?(part-|_SUCCESS|_temporary)")
-"""How the names of Spark's files begin, of a result that is whole or not."""
+"""The beginnings of the names of Spark's files, of a result that is whole or not."""
 
 
 def spark_options(command: Callable[..., None]) -> Callable[..., None]:
