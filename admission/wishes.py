@@ -20,7 +20,7 @@ LIMIT = itemgetter(0)
 MAX_SHARED = 500
 """The most replicas of one fetch that are granted something where the budget is too small for all: that many grants
 take half a millisecond to work out, and no other connection has its turn meanwhile. The other replicas go first at the
-next fetch."""
+next fetch. Those of a branch without room do not count: they would be first at every fetch."""
 WASTED_SHARE = 1 / 25
 """The part of the bytes that may come in vain because grants end within batches. Where a batch is no larger than this
 part of a grant, it makes no difference where the grant ends: 1 kB batches one at a time were 1000 fetches a second."""
@@ -87,7 +87,7 @@ def share(
         if sum(limits) <= available and (not room or _fit(wishes, branches, room)):
             return limits
     sharing = _Sharing(available, room or {}, is_ample=is_ample)
-    return sharing.share(wishes[:MAX_SHARED], branches or [None] * len(wishes))
+    return sharing.share(wishes, branches or [None] * len(wishes))
 
 
 def _fit(wishes: Sequence[Wish], branches: Sequence[Claim | None], room: Mapping[Claim, float]) -> bool:
@@ -114,14 +114,20 @@ class _Sharing:
         """Grant each wish what it is likely to bring. The first of all, and of each branch, gets what it needs even if
         that is more (KIP-74). What is left when all had a turn is handed out in order again."""
         grants: list[int] = []
-        for wish, branch in zip(wishes, branches, strict=False):
+        shared = 0
+        for wish, branch in zip(wishes, branches, strict=True):
+            if branch is not None and self._room[branch] <= 0:
+                grants.append(0)
+                continue
+            if shared == MAX_SHARED:
+                break
+            shared += 1
             expected = wish.expected(self._available, is_ample=self._is_ample)
             need = wish.need_bytes if wish.need_bytes < expected else expected
             if self._left <= 0 or (self._left < need and self._has_begun):
                 return grants
             grants.append(self._first_grant(wish, branch, expected, need))
-        for place, (wish, branch) in enumerate(zip(wishes, branches, strict=False)):
-            granted = grants[place]
+        for place, (wish, branch, granted) in enumerate(zip(wishes, branches, tuple(grants), strict=False)):
             left = self._left if branch is None else min(self._left, self._room[branch])
             if granted and left > 0:
                 most = min(wish.most(self._available, is_ample=self._is_ample), granted + left)
@@ -132,7 +138,7 @@ class _Sharing:
         left = self._left
         if branch is not None:
             room = self._room[branch]
-            if room <= 0 or (room < need and branch in self._begun):
+            if room < need and branch in self._begun:
                 self._room[branch] = 0.0  # a later wish that needs less must not go before this one
                 return 0
             self._begun.add(branch)

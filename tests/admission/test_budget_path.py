@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from admission.budget import Kip73Budget, StrictBudget
 from admission.budget_path import BudgetPath
 from admission.turns import BudgetNode, Want
-from admission.wishes import Wish
+from admission.wishes import MAX_SHARED, Wish
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -241,6 +241,14 @@ def test_who_needs_less_does_not_go_before_who_needs_more() -> None:
     branch = path.branch(strict(4 * MIB))
     wishes = [Wish(300 * KIB, 1), Wish(MIB, 300 * KIB), Wish(50 * KIB, 1)]
     assert path.grant(wishes, 0.0, branches=[branch] * 3)[1:] == [0, 0]
+
+
+def test_many_replicas_of_a_topic_without_room_leave_their_turns_to_others() -> None:
+    """They stay the ones served longest ago, and are first at every fetch."""
+    path = BudgetPath(strict(40 * MIB))
+    shut = path.branch(strict(0.0))
+    branches = [shut] * MAX_SHARED + [None]
+    assert path.grant([WISH] * len(branches), 0.0, branches=branches) == [0] * MAX_SHARED + [MIB]
 
 
 def grant_and_settle(path: BudgetPath, wishes: list[Wish], now: float, topic: BudgetNode | None = None) -> int:
