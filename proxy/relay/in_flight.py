@@ -269,7 +269,10 @@ class InFlightRequests:
         )
 
     def waits_for_room(self) -> None:
-        """Count a pause: nothing is read from the follower until answers have come."""
+        """Count a pause: nothing is read from the follower until answers have come. A connection that is handed over
+        reads nothing either, and has not too much in flight."""
+        if self.service is HANDING:
+            return
         full = Full.FETCHES if len(self._fetches) >= MAX_DECIDED_IN_FLIGHT else Full.REQUESTS
         self.statistics.in_flight_pauses[full.value] += 1
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import struct
 from functools import partial
 from typing import TYPE_CHECKING
 
 import msgspec
 import pytest
 import trio
+import trio.testing
 
-from proxy.handover.connection_state import restore, take
+from protocol.wire.framing import with_length
+from proxy.handover.connection_state import come_to_rest, restore, take
 from proxy.handover.messages import ConnectionState
 from proxy.relay.connection import Given
 
@@ -52,3 +55,23 @@ async def test_a_connection_that_passes_unthrottled_is_counted_where_it_goes_on(
         assert await read_exactly(wire.leader, 4) == b"more"
         assert wire.throttle.statistics.undecoded == {counted: 1}
         assert wire.throttle.statistics.opaque_connections == 1
+
+
+async def test_a_request_that_waits_for_the_hand_over_is_no_pause_for_want_of_room() -> None:
+    request = with_length(struct.pack(">hhih", 3, 1, 7, 3) + b"abc" + struct.pack(">i", -1))
+    asked = trio.Event()
+
+    async def give(connection: Connection) -> Given:
+        come_to_rest(connection)
+        await asked.wait()
+        return Given.STAYS
+
+    async with relayed() as wire:
+        wire.draining.give = give
+        wire.draining.begun.set()
+        await wire.follower.send_all(request)
+        await trio.testing.wait_all_tasks_blocked(0.02)
+        wire.draining.call_off()
+        asked.set()
+        assert await read_exactly(wire.leader, len(request)) == request
+        assert wire.throttle.statistics.in_flight_pauses == {}
