@@ -110,8 +110,8 @@ class RequestReader:
             found = exchange.clients.request(window, total, self._clock())
             if isinstance(found, Answer):
                 found = self.decision.answer(found, total)
-            elif isinstance(found, Need) and found.least > window.capacity and not self._may_hold(total):
-                found = None
+            elif isinstance(found, Need) and found.least > window.capacity:
+                found = found if not self._is_too_large(total) and self._may_hold(total) else None
             if found is not None:
                 return self._noted(found)
         if exchange.decider.throttle.is_idle:
@@ -240,7 +240,7 @@ class RequestReader:
         if passes_unseen(exchange, head, window.buffer, end, is_whole=is_whole):
             return self._pass_on(head, total)
         session = peek_session(head, window.buffer, end)
-        if total - LENGTH_PREFIX_BYTES > self._limits.max_request_bytes:
+        if self._is_too_large(total):
             if session is not None and session.is_full:
                 self._untouched = Undecoded.REQUEST_TOO_LARGE
             _not_understood(self._exchange, Undecoded.REQUEST_TOO_LARGE, session)
@@ -282,10 +282,12 @@ class RequestReader:
             return self._pass_on(head, total)
         return Need(total, total - window.size)
 
+    def _is_too_large(self, total: int) -> bool:
+        return total - LENGTH_PREFIX_BYTES > self._limits.max_request_bytes
+
     def _may_hold(self, total: int) -> bool:
-        """Return True if a frame of `total` bytes may be held until all of it has come."""
-        is_small = total - LENGTH_PREFIX_BYTES <= self._limits.max_request_bytes
-        if not self._reserved and is_small and self._exchange.buffers.reserve(total):
+        """Return True if there is room to hold a frame of `total` bytes until all of it has come."""
+        if not self._reserved and self._exchange.buffers.reserve(total):
             self._reserved = total
         return self._reserved > 0
 
