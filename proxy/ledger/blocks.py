@@ -99,7 +99,7 @@ class LinkSums:
 
 
 class Last:
-    """Return the last position of a replica, and whether it was in sync or behind then; None: not known."""
+    """The last position of a replica, under whichever key; None: not known."""
 
     __slots__ = ("position",)
 

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from ..roles import Role
     from .ledger import Ledger
 MAX_SEEN = 20_000
-"""The most partitions of one connection that are recorded; entries of further ones are in no line of the journal and
-are counted as dropped."""
+"""The most partitions of one connection that are recorded; entries and omissions of further ones are in no line of the
+journal and are counted as dropped."""
 
 
 class ThrottledReplica(Protocol):
@@ -129,9 +129,12 @@ class LinkJournal:
 
     def withheld(self, keys: Collection[PartitionKey], now: float) -> None:
         """Record partitions that the quota kept out of a request, or whose records it kept out of a response."""
-        known = self._known
+        known, all_seen = self._known, self._seen
         for key in keys:
-            replica, seen = known.get(key), self._seen[key]
+            if len(all_seen) >= MAX_SEEN and key not in all_seen:
+                self._ledger.dropped += 1
+                continue
+            replica, seen = known.get(key), all_seen[key]
             if replica is not None:
                 position = Position(replica.fetch_offset, replica.high_watermark, replica.log_start_offset)
                 seen.behind_from, seen.high_watermark = replica.log_start_offset, replica.high_watermark

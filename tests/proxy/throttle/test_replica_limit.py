@@ -12,7 +12,7 @@ from proxy.ledger.ledger import Ledger
 from proxy.quotas import Quotas
 from proxy.quotas.rules import MAX_RESOLVED, RoleQuota
 from proxy.throttle import throttled_lists
-from proxy.throttle.decision import Forward
+from proxy.throttle.decision import Answer, Forward
 from proxy.throttle.link import Link
 from proxy.throttle.replicas import ReplicaCountLimit
 from tests.proxy.conversation import Conversation, behind, throttle
@@ -100,6 +100,22 @@ def test_the_journal_tells_of_so_many_and_counts_the_rest(monkeypatch: pytest.Mo
     conversation.meet()
     assert of.ledger.dropped == 2
     assert sum(len(traffic.replicas) for block in of.ledger.cut(1.0) for traffic in block.traffic_lines()) == 3
+
+
+def test_the_journal_tells_of_no_more_if_the_quota_keeps_them_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(link_journal, "MAX_SEEN", 3)
+    of = throttle(0.0)
+    of.ledger = Ledger(0.0)
+    conversation = Conversation(of)
+    conversation.link = Link(of, "peer")
+    conversation.offsets = made_up(5)
+    conversation.meet()
+    conversation.ask()  # held
+    conversation.now += 0.6
+    assert isinstance(conversation.decide(), Answer)
+    assert of.ledger.dropped == 2 + 2
+    found = [each for block in of.ledger.cut(1.0) for traffic in block.traffic_lines() for each in traffic.replicas]
+    assert sum(each.omitted for each in found) == 3
 
 
 def test_a_ledger_sums_up_so_many_and_counts_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
