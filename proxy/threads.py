@@ -26,12 +26,16 @@ FILE_THREADS = trio.CapacityLimiter(4)
 thread of its own."""
 
 
+class NoThreadError(RuntimeError):
+    """No thread can be started: a cgroup's pids.max is used up, or memory is."""
+
+
 async def in_thread(
     work: Callable[[*_Arguments], _Result],
     *arguments: *_Arguments,
     limiter: trio.CapacityLimiter,
 ) -> _Result:
-    """Return what `work` returns; raises what it raises, and RuntimeError if no thread can be started.
+    """Return what `work` returns; raises what it raises, and NoThreadError if no thread can be started.
 
     A caller that is cancelled leaves the thread to itself: one whose disk hangs would keep the process from ending.
     Until the work is done it counts for `limiter`.
@@ -45,7 +49,10 @@ async def in_thread(
             raised.append(error)
             return None
 
-    done = await trio.to_thread.run_sync(attempt, limiter=limiter, abandon_on_cancel=True)
+    try:
+        done = await trio.to_thread.run_sync(attempt, limiter=limiter, abandon_on_cancel=True)
+    except RuntimeError as error:  # an error of the work's own does not come this way
+        raise NoThreadError(str(error)) from error
     if raised:
         raise raised.pop()
     return cast("_Result", done)

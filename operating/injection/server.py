@@ -23,7 +23,7 @@ from proxy.http.loop_share import LoopShare
 from proxy.http.request_checks import Bounds
 from proxy.http.routing import JSON, TEXT, Answer, Request, Route, Routes, json_answer
 from proxy.http.server import HttpServer
-from proxy.threads import FILE_THREADS, in_thread
+from proxy.threads import FILE_THREADS, NoThreadError, in_thread
 
 from .addition import read_addition
 from .injecting import NoReviewError, Review
@@ -172,8 +172,8 @@ class Current(Generic[_T]):
                 await self._look()
             except ConfigurationError as error:
                 self._refused(str(error))
-            except RuntimeError as error:
-                # No thread could be started; a pod may be allowed no more. The value that there is stays in use.
+            except NoThreadError as error:
+                # A pod may be allowed no more. The value that there is stays in use.
                 self._refused(f"could not be looked at: {error}")
 
     async def _look(self) -> None:

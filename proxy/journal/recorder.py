@@ -18,7 +18,7 @@ from journal_schema import LINE_SECONDS, Kind
 from ..errors import ConfigurationError
 from ..files.reading import answers, no_answer
 from ..ledger.ledger import Ledger
-from ..threads import in_thread
+from ..threads import NoThreadError, in_thread
 from .encoding import Event, EventValue, Origin, event
 from .segments import SegmentDirectory, run_name
 from .writer import QUEUED_BATCHES, Batch, JournalStatistics, Place, Writer
@@ -99,7 +99,7 @@ class Journal:
         with trio.move_on_after(FINISH_SECONDS, shield=True):
             try:
                 await in_thread(self._writer.finish, FINISH_SECONDS, limiter=JOURNAL_THREADS)
-            except RuntimeError:  # no thread can be started, and this one is not used any more
+            except NoThreadError:  # this one is not used any more
                 self._writer.finish(FINISH_SECONDS)
         self._tell_what_was_removed()
 

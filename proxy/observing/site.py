@@ -24,7 +24,7 @@ from ..http.loop_share import LoopShare, Shared
 from ..http.routing import TEXT, Admit, Answer, Route, Routes, json_answer
 from ..package import own_version
 from ..process.supervision import Task
-from ..threads import in_thread
+from ..threads import NoThreadError, in_thread
 
 if TYPE_CHECKING:
     import ssl
@@ -242,7 +242,7 @@ class ProcessFigures:
         with trio.move_on_after(PROCESS_FRESH_SECONDS):
             async with self._reading:
                 if trio.current_time() - self._read_at >= PROCESS_FRESH_SECONDS:
-                    with suppress(RuntimeError):  # no thread can be started; without a descriptor nothing is found
+                    with suppress(NoThreadError):  # without a descriptor nothing is found either
                         self._last = await in_thread(self._collect, limiter=self._threads) or self._last
                     self._read_at = trio.current_time()
         return self._last
@@ -275,7 +275,7 @@ def load_late() -> None:
 async def load_lazily() -> None:
     """Load it in a thread; otherwise the first scrape would hold up the loop. If there is no thread for it, each part
     is loaded when it is needed first."""
-    with suppress(RuntimeError):
+    with suppress(NoThreadError):
         await in_thread(load_late, limiter=trio.CapacityLimiter(1))
 
 

@@ -19,7 +19,7 @@ import trio
 
 from ..changes import Changes
 from ..roles import Role
-from ..threads import FILE_THREADS, in_thread
+from ..threads import FILE_THREADS, NoThreadError, in_thread
 from .choice import HeldBy, Observed
 from .role_rate import RoleRate
 from .signals import Signals, read_counters, reading
@@ -284,7 +284,7 @@ class HostWatch:
         """Take one sample."""
         found = None
         with trio.move_on_after(STEP_SECONDS):
-            with suppress(RuntimeError):  # no thread can be started: rates are chosen without the host's signals
+            with suppress(NoThreadError):  # rates are chosen without the host's signals
                 found = await in_thread(self._read, limiter=FILE_THREADS)
         now, before = trio.current_time(), self._last
         self._last = None if found is None else (now, found)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 import trio
 
-from proxy.threads import FILE_THREADS, in_thread
+from proxy.threads import FILE_THREADS, NoThreadError, in_thread
 from tests.uncollected import uncollected
 
 if TYPE_CHECKING:
@@ -59,6 +59,26 @@ async def test_the_traceback_leads_to_where_it_was_raised() -> None:
     with pytest.raises(KeyError) as raised:
         await in_thread(breaks, limiter=FILE_THREADS)
     assert raised.traceback[-1].name == "breaks"
+
+
+async def test_where_no_thread_can_be_started_the_error_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_thread(*_: object, **__: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr("trio.to_thread.run_sync", no_thread)
+    with pytest.raises(NoThreadError, match="can't start new thread"):
+        await in_thread(Large, limiter=FILE_THREADS)
+
+
+async def test_an_error_of_the_works_own_is_not_taken_for_want_of_a_thread() -> None:
+    """Whoever does without a thread would do without its result, and nobody would see the defect."""
+
+    def breaks() -> None:
+        raise RuntimeError("dictionary changed size during iteration")
+
+    with pytest.raises(RuntimeError, match="changed size") as raised:
+        await in_thread(breaks, limiter=FILE_THREADS)
+    assert not isinstance(raised.value, NoThreadError)
 
 
 async def test_who_is_cancelled_leaves_the_thread_to_itself() -> None:

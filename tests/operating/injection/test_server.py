@@ -14,6 +14,7 @@ from lab.brokers.authority import Authority
 from operating.injection.server import INJECT, Webhook, WebhookSettings
 from proxy.config.settings_values import Address
 from proxy.errors import ConfigurationError
+from proxy.threads import NoThreadError
 from tests.proxy.recorded_log import RecordedLog
 
 from .pods import addition_json, pod
@@ -153,7 +154,7 @@ def test_wrong_files_are_an_error_at_start(tmp_path: Path, spoil: Any, why: str)
 async def test_without_a_thread_the_last_good_files_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def no_thread(*_: object, **__: object) -> None:
         await trio.lowlevel.checkpoint()
-        raise RuntimeError("can't start new thread")
+        raise NoThreadError("can't start new thread")
 
     async with running(tmp_path) as found:
         with monkeypatch.context() as patched:

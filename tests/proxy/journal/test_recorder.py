@@ -21,6 +21,7 @@ from proxy.journal.recorder import Journal, prepare
 from proxy.journal.segments import Segment
 from proxy.journal.writer import QUEUED_BATCHES
 from proxy.ledger.blocks import Position, TrafficKey
+from proxy.threads import NoThreadError
 from tests.proxy.recorded_log import RecordedLog
 
 if TYPE_CHECKING:
@@ -224,7 +225,7 @@ async def test_where_no_thread_is_to_be_had_the_end_is_written_all_the_same(
     stage: Stage, mock_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def no_thread(*_: object, **__: object) -> None:
-        raise RuntimeError("can't start new thread")
+        raise NoThreadError("can't start new thread")
 
     stage.journal._writer.start()
     monkeypatch.setattr(recorder, "in_thread", no_thread)

@@ -18,6 +18,7 @@ from proxy.observing import site
 from proxy.observing.exposition import Exposition
 from proxy.observing.site import PROCESS_FRESH_SECONDS, Endpoints, ProcessFigures, pages
 from proxy.observing.status_page import StatusPage
+from proxy.threads import NoThreadError
 from tests.proxy.http.serving import heard
 from tests.proxy.http.test_connection import head
 from tests.proxy.serving.test_sidecar import Running, running, settings, write_quotas
@@ -260,7 +261,7 @@ async def test_without_a_descriptor_or_a_thread_the_figures_are_those_of_before(
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
     async def no_thread(*_: object, **__: object) -> None:
-        raise RuntimeError("can't start new thread")
+        raise NoThreadError("can't start new thread")
 
     await trio.sleep(0.3)
     monkeypatch.setattr(site, "in_thread", no_thread)
@@ -292,7 +293,7 @@ async def test_where_no_thread_can_be_started_everything_goes_on(monkeypatch: py
 
     async def start(load: object, **_: object) -> NoReturn:
         asked.append(load)
-        raise RuntimeError("can't start new thread")
+        raise NoThreadError("can't start new thread")
 
     monkeypatch.setattr(site, "in_thread", start)
     await site.load_lazily()

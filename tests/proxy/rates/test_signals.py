@@ -21,6 +21,7 @@ from proxy.rates.signals import (
     read_counters,
     reading,
 )
+from proxy.threads import NoThreadError
 from proxy.throttle.peer_latencies import LatencySample, PeerLatencySample
 
 if TYPE_CHECKING:
@@ -191,7 +192,7 @@ async def test_where_no_thread_is_to_be_had_nothing_is_seen(monkeypatch: pytest.
     """The task that chooses rates failed, and rates that set themselves stayed as they were."""
 
     async def no_thread(*_: object, **__: object) -> None:
-        raise RuntimeError("can't start new thread")
+        raise NoThreadError("can't start new thread")
 
     monkeypatch.setattr(rate_controller, "in_thread", no_thread)
     watch = HostWatch()
