@@ -8,6 +8,7 @@ Invariant: nothing depends on it. A JVM that finds other jars, or is another one
 
 from __future__ import annotations
 
+import argparse
 import subprocess
 import sys
 from pathlib import Path
@@ -62,6 +63,10 @@ spark.stop()
 """
 
 if __name__ == "__main__":
+    argparse.ArgumentParser(
+        prog="python -m pipeline.class_archive",
+        description=f"Make an archive of the JVM's classes, with which sessions start sooner: {path()}",
+    ).parse_args()
     why = make()
     if why:
         sys.stderr.write(f"warning: {why}\n")

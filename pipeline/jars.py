@@ -7,6 +7,7 @@ appears there by one rename.
 
 from __future__ import annotations
 
+import argparse
 import os
 import shutil
 import subprocess
@@ -94,6 +95,11 @@ spark.stop()
 starts."""
 
 if __name__ == "__main__":
+    argparse.ArgumentParser(
+        prog="python -m pipeline.jars",
+        description=f"Fetch Delta Lake's jars from Maven Central, unless they are there: into ${FOLDER_VARIABLE}, or a "
+        "folder of the user's cache.",
+    ).parse_args()
     try:
         jars()
     except InputError as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -97,4 +98,17 @@ def test_jars_that_cannot_be_fetched_are_named(monkeypatch: pytest.MonkeyPatch, 
     with pytest.raises(InputError) as error:
         fetch(tmp_path / "jars")
     assert "no route to repo1.maven.org\nexpected there: io.delta:delta-spark_4.2_2.13:4.4.0" in str(error.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("program", ["jars", "class_archive"])
+def test_a_program_that_is_asked_for_help_does_nothing_else(program: str, tmp_path: Path) -> None:
+    """It has no options: --help was passed over, and the jars were fetched."""
+    for arguments, status, said in (("--help",), 0, f"usage: python -m pipeline.{program}"), (("more",), 2, ""):
+        done = subprocess.run(
+            [sys.executable, "-m", f"pipeline.{program}", *arguments],
+            env=os.environ | {FOLDER_VARIABLE: str(tmp_path / "jars"), "JAVA_HOME": str(tmp_path)},
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert (done.returncode, done.stdout.startswith(said)) == (status, True), done.stderr
     assert list(tmp_path.iterdir()) == []
