@@ -123,4 +123,5 @@ def test_rules_use_metrics_that_there_are() -> None:
     recorded = {rule["record"] for rule in rules("recording.rules.yaml")}
     for rule in [*rules("recording.rules.yaml"), *ALERTS.values()]:
         selectors = re.findall(r"\b(?:replication_throttle|kafka)[\w:]*|\b\w+Rate\b|\bup\b", rule["expr"])
+        assert selectors, rule
         assert set(selectors) <= ours | recorded, rule

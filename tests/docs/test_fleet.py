@@ -18,7 +18,7 @@ def test_every_key_and_its_default_is_there_and_no_other() -> None:
 
 
 def test_what_it_shows_is_accepted(tmp_path: Path) -> None:
-    for number, shown in enumerate(re.findall(r"^```toml\n(.*?)^```", TEXT, re.MULTILINE | re.DOTALL)):
-        path = tmp_path / f"{number}.toml"
-        path.write_text(shown, "utf-8")
-        assert load_fleet(path).brokers[0] == 101
+    (shown,) = re.findall(r"^```toml\n(.*?)^```", TEXT, re.MULTILINE | re.DOTALL)
+    path = tmp_path / "fleet.toml"
+    path.write_text(shown, "utf-8")
+    assert load_fleet(path).brokers[0] == 101

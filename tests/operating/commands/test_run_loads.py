@@ -92,7 +92,7 @@ def test_before_it_gives_way_it_has_loaded_what_its_options_need() -> None:
     assert packages(found) == {"click"}
 
 
-def test_what_comes_later_is_there(config: Path) -> None:
+def test_what_comes_later_is_there() -> None:
     """Names that have changed would be looked for in vain."""
     code = f"import importlib\nfor name in {sorted(LATER.keys() | LIBRARY_LATER)}: importlib.import_module(name)"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=LIMIT_SECONDS)

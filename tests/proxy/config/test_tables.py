@@ -154,7 +154,3 @@ def test_what_follows_from_a_problem_is_left_out() -> None:
     with pytest.raises(ConfigurationError) as caught:
         problems.raise_if_any()
     assert caught.value.problems == ("proxy.toml: a: wrong", "proxy.toml: ab: wrong")
-
-
-def test_without_problems_nothing_is_raised() -> None:
-    Problems("proxy.toml").raise_if_any()
