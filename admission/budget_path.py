@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class BudgetPath:
-    """One connection's claims, of which `trunk` holds those for everything that it fetches, the role's first."""
+    """The claims of one connection; `trunk` holds those for everything that it fetches, the role's first."""
 
     __slots__ = ("_asked", "_has_left", "_only_branches", "branches", "fetcher", "trunk")
 

@@ -27,7 +27,7 @@ REST_SECONDS = 0.12
 """A little more than a default gate: after it, a sidecar or a quota at the other end may let the next grant pass. The
 bucket does not fill up in that time."""
 DISTRUST_SECONDS = 10.0
-"""How long after a grant that was answered late, or with nothing, the next ones are expected to end like that."""
+"""Seconds after a late or empty answer to a grant in which further grants are expected to end like it."""
 MAX_GRANT_GROWTH = 4
 """The most that a grant after a late answer may be, as a multiple of what that answer brought: a connection is back at
 a burst within a few fetches once its leader brings more."""

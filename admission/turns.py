@@ -45,7 +45,7 @@ class Want(enum.Enum):
 
 
 class Claim:
-    """One connection's place in one budget's line, and what it has had there."""
+    """The place of one connection in one budget's line, and the bytes that it has had there."""
 
     __slots__ = ("asked_at", "attained_service", "budget", "charged_early_bytes", "expected_bytes", "fetcher", "want",
                  "weight")  # fmt: skip

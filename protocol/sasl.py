@@ -1,10 +1,10 @@
-"""What a SASL exchange shows to a proxy between client and broker: the user, and whether the broker accepts it.
+"""Reads the user from a SASL exchange between client and broker, and whether the broker accepts it.
 
     SaslHandshake      the mechanism, in clear
     SaslAuthenticate   what the mechanism says: PLAIN (RFC 4616) and SCRAM (RFC 5802) name the user, others do not here
     raw tokens         the same without headers, after SaslHandshake v0
 
-Reads only; must not know connections. Invariants: no password, proof or token leaves a function here, nor is one in an
+Must not know connections. Invariants: no password, proof or token leaves a function here, nor is one in an
 error; whatever cannot be read is no user.
 """
 
@@ -41,7 +41,7 @@ MAX_USER_BYTES = 1024
 """The longest name of a user that is taken for one: a distinguished name has some hundred bytes."""
 _PARTS_OF_PLAIN = 3
 _SERVER_ACCEPTS = b"v="
-"""How the last message of a SCRAM server begins, unless it refuses."""
+"""The beginning of a SCRAM server's last message, unless it refuses."""
 _CLIENT_FINAL = b"c="
 _CLIENT_FIRST = re.compile(rb"(?:n|y|p=[^,]*),(?:a=([^,]*))?,(?:m=[^,]*,)?n=([^,]+),r=[^,]*(?:,(.*))?", re.DOTALL)
 _DELEGATION_TOKEN = b"tokenauth=true"

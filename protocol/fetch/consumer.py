@@ -56,7 +56,7 @@ class _Places(NamedTuple):
     epoch: int | None
     topics: int
     nothing: bytes
-    """How a request without topics, and from v7 on without forgotten topics, goes on from `topics`."""
+    """The bytes from `topics` on of a request that lists no topic, and from v7 on forgets none."""
 
 
 @functools.cache

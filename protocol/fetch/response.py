@@ -60,7 +60,8 @@ class _Template(NamedTuple):
     pack: Callable[..., bytes]
     constants: tuple[bytes, bytes]
     offsets: int
-    """How many: the high watermark, the last stable offset from v4 on, the log start offset from v5 on."""
+    """The number of its offsets: the high watermark, from v4 on the last stable offset, from v5 on the log
+    start offset."""
 
 
 @functools.cache

@@ -41,7 +41,7 @@ MAX_NAME_CHARACTERS = 249
 OTHER = "other"
 _Key: TypeAlias = tuple[ClientTraffic, ClientEntity]
 _SWEEP_SECONDS = 1.0
-"""How often it is looked for entities to forget, where there are too many."""
+"""Seconds between two searches for entities to forget, where there are too many."""
 
 
 @dataclass(slots=True, eq=False)
@@ -141,7 +141,7 @@ class ClientThrottle:
 
     @property
     def is_needed(self) -> bool:
-        """Whether some client has a quota, or all of them together have a rate."""
+        """True if some client has a quota, or all of them together have a rate."""
         return self.uplink.is_set or bool(self._rates)
 
     def attach(self, connection: Attached, now: float) -> None:

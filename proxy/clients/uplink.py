@@ -43,7 +43,7 @@ RESPONSE_SECONDS = 0.25
 is muted for no longer than the debt lasts has more than its share if it is sent more at once: 2.5 times as much as
 others with responses of a second, 1.5 times with this."""
 SHARE_SECONDS = 1.0
-"""How often it is counted among how many connections the rate is shared."""
+"""Seconds between two counts of the connections that share the rate."""
 
 
 class UplinkBudget(StrictBudget):

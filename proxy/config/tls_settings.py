@@ -89,12 +89,12 @@ class LegSettings:
     keystores: tuple[StoreSettings, ...] = ()
     truststore: StoreSettings | None = None
     client_auth: ClientAuth = ClientAuth.NONE
-    """Whether a listening leg asks for client certificates."""
+    """The demand of a listening leg for client certificates."""
     allowed_names: tuple[str, ...] = ()
     """Globs of a listening leg: a client's certificate must have a name that one of them matches. Empty: any name will
     do."""
     verifies_names: bool = True
-    """Whether a leg that dials verifies names: ssl.endpoint.identification.algorithm is not empty."""
+    """True if a leg that dials verifies names: ssl.endpoint.identification.algorithm is not empty."""
     minimum: ssl.TLSVersion = ssl.TLSVersion.TLSv1_2
     maximum: ssl.TLSVersion = ssl.TLSVersion.TLSv1_3
     ciphers: str | None = None

@@ -57,7 +57,7 @@ class Applied(NamedTuple):
     """The overrides that were added or undone."""
     effects: list[Effect]
     in_force: bool
-    """Whether both roles hold to it already."""
+    """True if both roles go by the overrides already."""
 
 
 class OverrideKeeper:

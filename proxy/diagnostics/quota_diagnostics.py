@@ -55,7 +55,7 @@ class Reason(enum.StrEnum):
 class QuotaWarning(NamedTuple):
     reason: Reason
     size: int
-    """How many topics of the lists, or brokers and racks, or rates it is about."""
+    """The number of listed topics, of brokers and racks, or of rates that the warning is about."""
     text: str
     """The finding and what to look at, for people."""
 

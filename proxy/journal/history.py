@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class ClientTotals(Protocol):
-    """What `clients.throttle` has counted, by what metrics call the entity and by kind of traffic."""
+    """The totals of `clients.throttle`, by the entity's name in metrics and the kind of traffic."""
 
     enforce: bool
 

@@ -169,11 +169,12 @@ class Endpoints(NamedTuple):
 
     metrics: Callable[[], Awaitable[bytes]]
     ready: Callable[[], tuple[bool, Json]]
-    """Whether traffic may be sent here, and the reasons."""
+    """The function that returns whether traffic may be sent here, and the reasons."""
     config: Callable[[], Awaitable[Json]]
     throttle: Callable[[], Awaitable[Page]]
     reload: Callable[[], Awaitable[tuple[bool, Json]]]
-    """Whether the file was good, and what changed or what is wrong."""
+    """The function that reads quotas.toml anew; it returns whether the file is good, and what changed or what is
+    wrong."""
 
 
 def pages(

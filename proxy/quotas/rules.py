@@ -42,7 +42,7 @@ _Name = TypeVar("_Name", int, str)
 
 @dataclass(frozen=True, slots=True)
 class RoleQuota:
-    """One role's budget and which partitions it is for."""
+    """The quota of one role: its rate, and the partitions that it is for."""
 
     bytes_per_second: float = math.inf
     """The rate; `math.inf` if unlimited. For a rate that sets itself, the one that was chosen last; until one has been

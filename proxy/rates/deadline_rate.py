@@ -45,7 +45,7 @@ UNKNOWN_SECONDS = 10.0
 """The longest time the lag may be unknown before the rate is the most that it may be. Usually the first answer tells
 the lag."""
 EXACTNESS = 0.02
-"""How exactly bytes per message are measured, as a share. A rate that differs from the one in force by less is not put
+"""The relative error of measured bytes per message. A rate that differs from the one in force by less is not put
 in force, since every change is a line of the journal; a need that exceeds the maximum rate by less does not tell
 whether the deadline can be met."""
 

@@ -53,7 +53,7 @@ class Signal(enum.StrEnum):
 
 
 class Reading(NamedTuple):
-    """One signal's pressure."""
+    """The last measurement of one signal."""
 
     signal: str
     pressure: float

@@ -44,13 +44,13 @@ class BudgetTree:
     ) -> None:
         self.root = root
         self.above = above
-        """What bounds the role together with other traffic; None: nothing does."""
+        """The budget of the whole listener, which bounds the role together with other traffic; None: there is none."""
         self.inner = inner or {}
         """The nodes beneath the root, by what has the rate."""
         self._rates = rates
         self.has_racks = bool(rates.racks)
         self.has_branches = bool(rates.topics or rates.globs)
-        """Whether some topic has a rate."""
+        """True if some topic has a rate of its own."""
         self._names = names
         self._racks = racks
 

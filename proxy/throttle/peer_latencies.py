@@ -35,7 +35,7 @@ PROVEN_SECONDS = 10
 """A connection counts after it has brought records in so many different seconds. As long as no connection of the role
 has, all count: for the first seconds of a process there is no better evidence."""
 LIVE_SECONDS = 5.0
-"""How long after records of replicas in sync what catches up comes in small pieces, on whichever connection. When it
+"""Seconds after records of replicas in sync in which catch-up comes in small pieces, on every connection. When it
 came as a whole burst in one answer, the next record waited a tenth of a second for it (measured, 50 batches a
 second)."""
 THROUGHPUT_SECONDS = 30

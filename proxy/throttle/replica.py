@@ -39,8 +39,8 @@ LIKELY_GROWTH = 3
 """The factor by which the next answer is expected to exceed one that used less than half of its grant; where grants are
 scarce no more is granted. Rounded up to a power of two, so that the wish seldom changes."""
 MAX_WEIGHED_BYTES = 64 * 2**20
-"""How many bytes the average size of a message is worked out from; older ones count half, then a quarter, and so on,
-since messages may become larger or smaller."""
+"""The most bytes from which the average size of a message is worked out; older ones count half, then a quarter, and so
+on, since messages may become larger or smaller."""
 
 
 class Standing(enum.Enum):

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from .topic_names import TopicNames
 
 AGAIN_SECONDS = 3.0
-"""How old what is known of a topic may become before it is asked for again."""
+"""The age of a broker's answer about a topic at which the broker is asked again."""
 MAX_TOPICS = 2_000
 """The most topics whose partitions are looked at; replicas of others are of no urgency."""
 MAX_PARTITIONS = 100_000
@@ -47,7 +47,7 @@ class PartitionUrgency:
         self.known: dict[PartitionKey, Need] = {}
         """The partitions in need; of all others nothing is missing, or no broker has told."""
         self.is_any = False
-        """Whether anything is urgent; if not, all replicas are alike."""
+        """True if any partition is urgent; if not, all replicas are alike."""
 
     def apply(self, priorities: Priorities) -> None:
         """Put priorities in force."""

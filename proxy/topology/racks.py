@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ..statistics.counters import RoleStatistics
 
 MAX_NAMED = 5
-"""How many a message names; the others are counted."""
+"""The most brokers or racks that a message names; the others are counted."""
 MAX_BROKERS = 10_000
 """The most brokers whose rack is remembered; no Kafka cluster is known that has more."""
 

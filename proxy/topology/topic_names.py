@@ -27,7 +27,7 @@ MAX_NAMES = 200_000
 """The most names remembered; with one more, all are forgotten and asked for again. Kafka's largest clusters have some
 ten thousand topics."""
 AGAIN_SECONDS = 5.0
-"""How long after a question in vain an id may be asked for again: its topic may have been made a moment ago."""
+"""Seconds from a question in vain until an id may be asked for again: its topic may have been made a moment ago."""
 
 
 class TopicNames:
@@ -36,7 +36,7 @@ class TopicNames:
     def __init__(self) -> None:
         self.generation = 0
         self.unnamed = 0
-        """How many ids no broker had a name for; each counts once."""
+        """The number of ids for which no broker had a name; each counts once."""
         self._names: dict[bytes, str] = {}
         self._awaited: set[bytes] = set()
         """Ids that requests had and no broker has been asked for yet."""
