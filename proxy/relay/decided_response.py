@@ -255,6 +255,7 @@ class DecidedResponseReader:
                 raise
             self._exchange.pass_undecoded(Undecoded.MALFORMED_RESPONSE)
             self._pending.lost(self._now)  # it opens no session either
+            self._was_read_at = None  # an equal one is read, and counted, again
             return walk.give_up()
         if not self._passed:
             self._pending.answered(*walk.says)

@@ -119,7 +119,7 @@ class PendingFetch:
         if self.catches_up and throttle.enforce:
             behind = self.replicas.behind
             if self.path.must_discard(self.admitted_at, now):
-                self.confirms = behind.keys()
+                self.confirms = frozenset(behind)
             elif self.path.branches:
                 over = self.path.overloaded_branches(self.admitted_at, now)
                 self.confirms |= {key for key in behind if throttle.tree.branch(key[0]) in over}

@@ -245,6 +245,16 @@ async def test_a_response_too_large_to_be_appended_to_ends_its_connection(clock:
     assert wire.ending["cause"] == "malformed_frame"
 
 
+async def test_a_malformed_response_is_counted_each_time_it_comes(clock: trio.testing.MockClock) -> None:
+    """An equal answer without records is not read again, but one that cannot be read is none of these."""
+    told = answer([entry(0)]) + b"!"
+    async with relayed() as wire:
+        for _ in range(5):
+            _, got = await wire.exchange({T0: 1_000_000}, told)
+            assert got == told
+        assert wire.throttle.statistics.undecoded == {"malformed_response": 5}
+
+
 async def test_a_malformed_response_is_still_accounted_as_far_as_it_was_read(clock: trio.testing.MockClock) -> None:
     """One trailing byte must not be a way around the quota."""
     of = throttle(400 * MIB)

@@ -108,6 +108,19 @@ def test_only_records_of_one_that_is_behind_are_withheld() -> None:
     assert not pending.withholds(response_entry("other", 0, 700))
 
 
+def test_what_is_withheld_stays_so_although_the_follower_asks_for_more_meanwhile() -> None:
+    """One that does not wait for its answers, and has caught up by another way. What had been taken from the answer
+    counted as brought."""
+    conversation = behind()
+    pending = granted(conversation)
+    conversation.throttle.apply(quotas(0.01 * MIB), 1.0)
+    conversation.throttle.account(pending.path, 1.0, 0, 0, reserved=0, granted=0, ungranted=MIB, observed=0)
+    assert pending.must_discard(1.0)
+    conversation.offsets[KEY] = 10_000_000
+    conversation.ask()
+    assert pending.withholds(response_entry(*KEY, 700))
+
+
 def test_discarded_records_are_counted_apart_and_their_entry_still_teaches() -> None:
     conversation = behind()
     pending = granted(conversation)
