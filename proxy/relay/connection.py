@@ -110,14 +110,16 @@ async def relay(
     detach = None if clients is None else clients(exchange, began)
     ends, connection = [follower], None
     try:
-        leader = await dial(upstream, timeout_seconds=limits.connect_timeout_seconds)
-        ends.append(leader)
-        connection = Connection(exchange, follower, leader, limits=limits, poller=poller)
-        if restore is not None:
-            restore(connection)
-        await connection.run(draining, reaper)
-    except* OSError as errors:
-        exchange.end(Cause.CONNECT_FAILED, f"{upstream}: {errors.exceptions[0]}")
+        try:
+            leader = await dial(upstream, timeout_seconds=limits.connect_timeout_seconds)
+        except OSError as error:
+            exchange.end(Cause.CONNECT_FAILED, f"{upstream}: {error}")
+        else:
+            ends.append(leader)
+            connection = Connection(exchange, follower, leader, limits=limits, poller=poller)
+            if restore is not None:
+                restore(connection)
+            await connection.run(draining, reaper)
     except* Exception as errors:  # noqa: BLE001
         exchange.end(Cause.INTERNAL, "".join(traceback.format_exception(errors)))
     finally:

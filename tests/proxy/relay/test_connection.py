@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 import contextlib
+import errno
+import os
 import socket
 import struct
 from typing import TYPE_CHECKING
@@ -20,6 +22,7 @@ from protocol.wire.framing import with_length
 from proxy.changes import Changes
 from proxy.config.settings import Address
 from proxy.relay.connection import Draining, relay
+from proxy.relay.poller import Poller
 from proxy.relay.transport import PlainSocket
 from tests.proxy.conversation import MIB, quotas, throttle
 from tests.proxy.recorded_log import RecordedLog
@@ -93,6 +96,21 @@ async def test_nobody_listens(clock: MockClock) -> None:
     ]
     assert of.statistics.connections == 0
     assert not of.links
+
+
+async def test_a_connection_that_the_kernel_does_not_watch_was_made_all_the_same(
+    clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where fs.epoll.max_user_watches is used up, its leader was said not to be reached."""
+
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(Poller, "_register", refuse)
+    async with relayed() as wire:
+        await wire.finished.wait()
+    assert (wire.ending["cause"], wire.ending["level"]) == ("internal_error", "error")
+    assert "OSError: [Errno 28] No space left on device" in wire.ending["error"]
 
 
 async def leader_dies_in_a_frame(wire: Wire) -> None:
