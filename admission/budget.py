@@ -131,6 +131,10 @@ class StrictBudget(BudgetNode):
         until_open = bucket.seconds_until(wanted_bytes, now)
         return max(until_open, claim.fetcher.rest_seconds(now))
 
+    def is_shut(self, now: float, *, rides: bool = False) -> bool:
+        bucket = self._bucket
+        return not bucket.holds(bucket.piece_bytes if rides else bucket.gate_bytes, now)
+
     def has_spare(self, now: float) -> bool:
         bucket = self._bucket
         return bucket.holds(bucket.gate_bytes + bucket.spared_bytes, now)
@@ -193,6 +197,10 @@ class Kip73Budget(BudgetNode):
     def seconds_until_turn(self, claim: Claim, now: float) -> float:
         del claim
         return self._charged.seconds_until(self.bytes_per_second, now)
+
+    def is_shut(self, now: float, *, rides: bool = False) -> bool:
+        del rides
+        return self.is_exceeded(now)
 
     def has_spare(self, now: float) -> bool:
         """Return true: all or nothing is let through, for any connection."""

@@ -296,6 +296,10 @@ class BudgetNode(ABC):
         """Return when it is worth asking again; inf if never at this rate."""
 
     @abstractmethod
+    def is_shut(self, now: float, *, rides: bool = False) -> bool:
+        """Return True if there is no room for any connection now; `rides`: see `room`."""
+
+    @abstractmethod
     def has_spare(self, now: float) -> bool:
         """Return True if so much is left that the connections of the greatest priority cannot use all of it."""
 

@@ -20,7 +20,7 @@ from .priority_order import PriorityOrder
 from .replica import MIN_NEED_BYTES, SERVED
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping, Sequence, Set
 
     from admission.turns import Claim
     from admission.wishes import Wish
@@ -121,17 +121,27 @@ class BudgetClaim:
         if with_new and replicas.new:
             order += sorted(replicas.new.values(), key=SERVED)
         if self._throttle.needs.is_any:
-            return self._by_priority(order, now)
+            return self._by_priority(order, now, rides=rides)
         if path.fetcher.priority:
             path.place(0)
         return list(map(_KEY, order)), list(map(_WISH, order))
 
-    def _by_priority(self, order: Sequence[Replica], now: float) -> Turn:
+    def _by_priority(self, order: Sequence[Replica], now: float, *, rides: bool) -> Turn:
         """Return the same where some are in greater need than others."""
-        ordered = self._order.order(order, self._throttle.needs, has_spare=self.path.has_spare(now))
+        has_spare, shut = self.path.has_spare(now), self._without_room(order, now, rides=rides)
+        ordered = self._order.order(order, self._throttle.needs, has_spare=has_spare, shut=shut)
         self.path.place(ordered.priority)
         self._leaves = ordered.left
         return ordered.keys, ordered.wishes
+
+    def _without_room(self, replicas: Sequence[Replica], now: float, *, rides: bool) -> Set[PartitionKey]:
+        """Return those to which the budget of their topic grants nothing now."""
+        if not self.tree.has_branches:
+            return frozenset()
+        keys = [replica.key for replica in replicas]
+        branches = self.tree.branches(keys, self.path)
+        shut = {claim for claim in {*branches} if claim is not None and claim.budget.is_shut(now, rides=rides)}
+        return {key for key, claim in zip(keys, branches, strict=True) if claim in shut}
 
     def grant(self, turn: Turn, now: float, *, rides: bool) -> dict[PartitionKey, int]:
         """Return how many bytes each is granted, until the budget is used up. The budgets change in one step, so no

@@ -6,7 +6,8 @@ each fetch (replica.fetch.max.bytes, a megabyte). Replicas of less urgency are a
 budget has so much left that the first cannot use it all, or enough bytes are owed to their class. A class that has
 replicas in this request is owed a nineteenth of what the class above it was granted or is owed. A class that has none
 in this request is owed a nineteenth of what the first class was granted: a sidecar on the other side lets its replicas
-be asked for only now and then.
+be asked for only now and then. Replicas of a topic whose own budget is shut are asked for beside these, to keep their
+place in its line; no other replica waits for them.
 
 Pure. Invariant: every replica that is behind is granted something again and again, whatever goes before it.
 """
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from admission.turns import FIRST_SHARE
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping, Sequence, Set
 
     from admission.wishes import Wish
     from protocol.session.requests import PartitionKey
@@ -57,16 +58,24 @@ class PriorityOrder:
         self._urgency_of: dict[PartitionKey, int] = {}
         """The urgency of each replica of the last request."""
 
-    def order(self, replicas: Sequence[Replica], needs: PartitionUrgency, *, has_spare: bool) -> Ordered:
+    def order(
+        self, replicas: Sequence[Replica], needs: PartitionUrgency, *, has_spare: bool, shut: Set[PartitionKey]
+    ) -> Ordered:
         """Put the replicas of a request in order. `replicas`: those that are behind or new, the one served longest ago
-        first. `has_spare`: so much is left in the budget that replicas of every class may be granted something."""
+        first. `has_spare`: so much is left in the budget that replicas of every class may be granted something. `shut`:
+        those to which the budget of their topic grants nothing now."""
         urgency_of = self._urgency_of = {replica.key: needs.urgency_of(replica.key) for replica in replicas}
         classes: dict[int, list[Replica]] = {}
+        waiting: list[Replica] = []
         for replica in replicas:
-            classes.setdefault(urgency_of[replica.key], []).append(replica)
+            if replica.key in shut:
+                waiting.append(replica)
+            else:
+                classes.setdefault(urgency_of[replica.key], []).append(replica)
         ranks = sorted(classes, reverse=True)
         if not ranks:
-            return Ordered((), (), 0, 0)
+            most = max(urgency_of.values(), default=0)
+            return Ordered([each.key for each in waiting], [each.wish for each in waiting], most, 0)
         first, *rest = ranks
         self._below = rest
         for urgency in ranks:
@@ -77,6 +86,7 @@ class PriorityOrder:
         if has_spare:
             named = {key for key, _ in found}
             found += [(each.key, each.wish) for urgency in rest for each in classes[urgency] if each.key not in named]
+        found += [(each.key, each.wish) for each in waiting if has_spare or urgency_of[each.key] >= first]
         keys, wishes = zip(*found, strict=True)
         return Ordered(keys, wishes, first, len(replicas) - len(found))
 

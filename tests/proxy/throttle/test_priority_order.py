@@ -3,17 +3,36 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
+
+import pytest
 
 from protocol.metadata import ReplicaCount
+from proxy.config.settings import Policy
+from proxy.quotas import Quotas, RoleQuota
+from proxy.quotas.finer_rates import FinerRates
+from proxy.quotas.replicas import EVERY_PARTITION
 from proxy.roles import Role
-from proxy.throttle.decision import Hold
+from proxy.throttle.decision import Answer, Hold
+from proxy.throttle.request_builder import FIRST_CONTACT_BYTES
 from tests.proxy.conversation import MIB, Conversation, throttle
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 NEED = {"dying": {0: ReplicaCount(3, 1)}, "short": {0: ReplicaCount(3, 2)}, "moved": {0: ReplicaCount(3, 3)}}
 
 
-def conversation(rate: float = 4 * MIB, *, topics: tuple[str, ...] = tuple(NEED)) -> Conversation:
-    subject = throttle(rate, role=Role.LEADER)
+def conversation(
+    rate: float = 4 * MIB,
+    *,
+    topics: tuple[str, ...] = tuple(NEED),
+    policy: Policy = Policy.STRICT,
+    of_topics: Mapping[str, float] | None = None,
+) -> Conversation:
+    subject = throttle(rate, role=Role.LEADER, policy=policy)
+    quota = RoleQuota(rate, otherwise=EVERY_PARTITION, finer=FinerRates(topics=of_topics or {}))
+    subject.apply(Quotas(leader=quota), 0.0)
     subject.needs.look(NEED)
     subject.needs.learn(NEED, NEED, 0.0)
     found = Conversation(subject)
@@ -30,7 +49,9 @@ def rounds(subject: Conversation, count: int) -> dict[str, int]:
         while isinstance(decision, Hold):
             subject.now = decision.until
             decision = subject.decide()
-        asked = subject.asked_for(decision)
+        if isinstance(decision, Answer):
+            continue
+        asked = {key: size for key, size in subject.asked_for(decision).items() if size > FIRST_CONTACT_BYTES}
         for (topic, _), size in asked.items():
             got[topic] += size
         subject.answer(decision, asked)
@@ -69,6 +90,24 @@ def test_a_class_is_owed_nothing_for_what_it_was_granted_as_the_first() -> None:
     subject.meet()
     subject.now += 1.0
     assert list(subject.asked_for(subject.ask())) == [("dying", 0)]
+
+
+@pytest.mark.parametrize("policy", Policy)
+@pytest.mark.parametrize("rate", [0.0, 0.1 * MIB])
+def test_what_the_topic_in_greatest_need_may_not_have_the_others_have(rate: float, policy: Policy) -> None:
+    """While its rate was used up nothing else was asked for until the bucket was full: half of the quota was lost."""
+    subject = conversation(of_topics={"dying": rate}, policy=policy)
+    got = rounds(subject, 400)
+    assert got["dying"] <= (rate + 0.1 * MIB) * subject.now
+    assert sum(got.values()) >= 0.95 * 4 * MIB * subject.now
+
+
+def test_a_replica_whose_topic_has_no_room_does_not_stand_for_its_class() -> None:
+    """It stays the one served longest ago, and nothing of what its class was owed was granted."""
+    subject = conversation(topics=("dying", "stopped", "moved"), of_topics={"stopped": 0.0})
+    got = rounds(subject, 400)
+    assert got["stopped"] == 0
+    assert 0.04 <= got["moved"] / sum(got.values()) <= 0.06
 
 
 def test_once_nothing_is_in_need_all_are_alike() -> None:
