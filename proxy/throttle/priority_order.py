@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from .replica import Replica
 
 MAX_DEFICIT_BYTES = 4 * 2**20
-"""The most bytes that one connection owes to one class: a class that could use nothing for a long time must not get all
-of its share at once."""
+"""The most bytes that one connection owes to one class, unless its next batch alone takes more: a class that could use
+nothing for a long time must not get all of its share at once."""
 
 
 class Ordered(NamedTuple):
@@ -48,11 +48,13 @@ class Ordered(NamedTuple):
 class PriorityOrder:
     """The service deficit of each class of one connection's replicas."""
 
-    __slots__ = ("_below", "_deficit", "_urgency_of")
+    __slots__ = ("_below", "_deficit", "_needed", "_urgency_of")
 
     def __init__(self) -> None:
         self._deficit: dict[int, float] = {}
         """The bytes owed to each class seen so far, by its urgency."""
+        self._needed: dict[int, float] = {}
+        """The bytes that the replica whose turn it is in a class needs at least, by its urgency."""
         self._below: Sequence[int] = ()
         """The classes of the last request, by urgency, but for the most urgent one."""
         self._urgency_of: dict[PartitionKey, int] = {}
@@ -95,7 +97,8 @@ class PriorityOrder:
         is owed less than that replica needs."""
         replica, owed = replicas[0], self._deficit[urgency]
         wish = replica.wish
-        if owed < min(wish.need_bytes, wish.limit_bytes, wish.likely_bytes):
+        needed = self._needed[urgency] = min(wish.need_bytes, wish.limit_bytes, wish.likely_bytes)
+        if owed < needed:
             return None
         return replica.key, wish._replace(limit_bytes=min(wish.limit_bytes, int(owed)))
 
@@ -119,4 +122,5 @@ class PriorityOrder:
                 self._owe(urgency, total * share)
 
     def _owe(self, urgency: int, size: float) -> None:
-        self._deficit[urgency] = min(self._deficit[urgency] + size, MAX_DEFICIT_BYTES)
+        most = max(MAX_DEFICIT_BYTES, self._needed.get(urgency, 0))
+        self._deficit[urgency] = min(self._deficit[urgency] + size, most)

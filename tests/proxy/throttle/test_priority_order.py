@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from protocol.fetch.walker import RequestEntry
 from protocol.metadata import ReplicaCount
 from proxy.config.settings import Policy
 from proxy.quotas import Quotas, RoleQuota
@@ -14,6 +15,8 @@ from proxy.quotas.finer_rates import FinerRates
 from proxy.quotas.replicas import EVERY_PARTITION
 from proxy.roles import Role
 from proxy.throttle.decision import Answer, Hold
+from proxy.throttle.priority_order import PriorityOrder
+from proxy.throttle.replica import Replica
 from proxy.throttle.request_builder import FIRST_CONTACT_BYTES
 from tests.proxy.conversation import MIB, Conversation, throttle
 
@@ -108,6 +111,22 @@ def test_a_replica_whose_topic_has_no_room_does_not_stand_for_its_class() -> Non
     got = rounds(subject, 400)
     assert got["stopped"] == 0
     assert 0.04 <= got["moved"] / sum(got.values()) <= 0.06
+
+
+@pytest.mark.parametrize("batch_bytes", [16_384, 9 * MIB])
+def test_a_class_is_owed_what_its_next_batch_takes_however_large(batch_bytes: int) -> None:
+    """With fetches of 10 MiB (replica.fetch.max.bytes) and batches of more than `MAX_DEFICIT_BYTES`."""
+    needs, order = conversation().throttle.needs, PriorityOrder()
+    first, other = (Replica(RequestEntry(topic, 0, -1, 0, 10 * MIB, 0, 0), 0.0) for topic in ("dying", "moved"))
+    other.saw_batch(batch_bytes)
+    got = 0
+    for _ in range(2000):
+        ordered = order.order([other, first], needs, has_spare=False, shut=frozenset())
+        granted = {key: wish.limit_bytes for key, wish in zip(ordered.keys, ordered.wishes, strict=True)}
+        granted[first.key] = MIB
+        got += granted.get(other.key, 0)
+        order.granted(granted)
+    assert 0.04 <= got / (got + 2000 * MIB) <= 0.06
 
 
 def test_once_nothing_is_in_need_all_are_alike() -> None:
