@@ -243,6 +243,10 @@ class RoleThrottle:
         self._turn += count
         return range(first, first + count)
 
+    def continue_turns(self, last: int) -> None:
+        """Return no number up to `last` from now on: another process has given those out."""
+        self._turn = max(self._turn, last)
+
     def account(
         self,
         path: BudgetPath,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import msgspec
 import pytest
 
@@ -29,6 +31,19 @@ def hand_over(talk: SessionConversation, *, clock: float = 0.0) -> None:
     talk.throttle.budget.restore(available, talk.now)
     talk.link = Link(talk.throttle, "peer", leader=LEADER)
     restore_link(talk.link, state, talk.now)
+
+
+def move(talk: Conversation, rounds: int) -> Counter[int]:
+    """All that is granted comes; return the bytes by partition."""
+    got: Counter[int] = Counter()
+    for _ in range(rounds):
+        talk.now += 0.1
+        decision = talk.ask()
+        if isinstance(decision, Forward):
+            granted = talk.asked_for(decision)
+            talk.answer(decision, granted)
+            got.update({partition: size for (_, partition), size in granted.items()})
+    return got
 
 
 @pytest.mark.parametrize("version", [7, 12, 17])
@@ -73,6 +88,20 @@ def test_what_was_forwarded_is_replayed_by_the_other_process() -> None:
     assert isinstance(decision, Answer)
     replicas = other.link.replicas.known
     assert {key[1]: (each.high_watermark, each.lag) for key, each in replicas.items()} == {0: (70, 69), 1: (80, 80)}
+
+
+def test_partitions_go_on_taking_turns() -> None:
+    """The other process numbers turns anew. Whichever partition it served first stayed the one served longest ago, for
+    as many turns as there had been before: one of six had all of the quota."""
+    talk = Conversation(throttle(4 * MIB), offsets={("t", partition): 0 for partition in range(6)})
+    talk.meet()
+    move(talk, 60)
+    state = written(link_message(talk.link, talk.now))
+    talk.throttle = throttle(4 * MIB)
+    talk.link = Link(talk.throttle, "peer")
+    restore_link(talk.link, state, talk.now)
+    got = move(talk, 60)
+    assert min(got.values()) >= 0.8 * max(got.values()), got
 
 
 def test_a_debt_is_handed_over() -> None:
