@@ -114,14 +114,17 @@ class LinkJournal:
                 seen.high_watermark = UNKNOWN_OFFSET
                 continue
             replica = known.get((topic, partition))
-            in_sync = seen.offset >= seen.high_watermark if replica is None else not replica.is_behind
+            if replica is None:
+                offset, in_sync = seen.offset, seen.offset >= seen.high_watermark
+            else:  # after a hand-over a session's request need not have listed it here
+                offset, in_sync = replica.fetch_offset, not replica.is_behind
             seen.high_watermark = high_watermark
             if not in_sync:
                 seen.behind_from = log_start_offset
             size = max(records_size, 0)
             fetched(
                 self._key(seen, topic, partition, throttled=replica is not None, in_sync=in_sync),
-                Position(seen.offset, high_watermark, log_start_offset),
+                Position(offset, high_watermark, log_start_offset),
                 record_bytes=size,
                 wire_bytes=size + records_at - entry_at if size else 0,
                 now=now,

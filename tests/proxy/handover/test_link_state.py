@@ -9,6 +9,7 @@ import pytest
 
 from proxy.handover.link_state import link_message, restore_link
 from proxy.handover.messages import LinkMessage
+from proxy.ledger.ledger import Ledger
 from proxy.throttle.decision import Answer, Forward
 from proxy.throttle.link import Link
 from tests.proxy.conversation import MIB, Conversation, response_entry, throttle
@@ -22,12 +23,13 @@ def written(state: LinkMessage) -> LinkMessage:
     return msgspec.msgpack.decode(msgspec.msgpack.encode(state), type=LinkMessage)
 
 
-def hand_over(talk: SessionConversation, *, clock: float = 0.0) -> None:
+def hand_over(talk: SessionConversation, *, clock: float = 0.0, ledger: Ledger | None = None) -> None:
     """To a process whose clock shows `clock` more."""
     state = written(link_message(talk.link, talk.now))
     available = talk.throttle.budget.state(talk.now)
     talk.now += clock
     talk.throttle = throttle(4 * MIB)
+    talk.throttle.ledger = ledger
     talk.throttle.budget.restore(available, talk.now)
     talk.link = Link(talk.throttle, "peer", leader=LEADER)
     restore_link(talk.link, state, talk.now)
@@ -69,6 +71,23 @@ def test_a_session_goes_on_whenever_it_is_handed_over(version: int, every: int) 
     moved = 5 * END * MESSAGE_BYTES
     assert (moved - 2 * MIB) / max(talk.now - began, 0.001) <= 1.05 * 4 * MIB
     assert len(talk.leader.cache.sessions) == 1
+
+
+def test_the_journal_goes_on_with_the_offsets_of_the_session() -> None:
+    """A request of a session lists only what has changed. Of other replicas an offset of -1 was written: by as many
+    messages as their partition has they were behind, and made that good in the next second."""
+    keys = [(topic_of(12), partition) for partition in range(6)]
+    talk = SessionConversation(throttle(4 * MIB), dict.fromkeys(keys, 100), SessionLeader(dict.fromkeys(keys, END)))
+    for _ in range(3):
+        talk.fetch()
+    ledger = Ledger(talk.now)
+    hand_over(talk, ledger=ledger)
+    for _ in range(10):
+        talk.fetch()
+    lines = (line for block in ledger.cut(talk.now + 1) for line in block.traffic_lines())
+    positions = [each.position for line in lines for each in line.replicas]
+    assert len({*positions}) > 1
+    assert min(each.fetch_offset for each in positions) >= 100
 
 
 def test_what_was_forwarded_is_replayed_by_the_other_process() -> None:
