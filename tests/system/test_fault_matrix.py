@@ -97,12 +97,13 @@ def links(matrix: Matrix) -> int:
     return sum(len(each.splitlines()) for each in lines)
 
 
-def sockets(matrix: Matrix, pids: set[int]) -> list[str]:
-    """Each TCP socket of these sidecars as the kernel tells of it: its peer, its state, and which timer runs."""
-    lines = [
-        line for broker in BROKERS for line in matrix.rooms.run(broker, "ss", "-Htnpo", "state", "all").splitlines()
+def sockets(matrix: Matrix) -> list[str]:
+    """Each TCP connection of the brokers and sidecars as the kernel tells of it: both ends, its state, its timer."""
+    return [
+        f"{broker}: {line}"
+        for broker in BROKERS
+        for line in matrix.rooms.run(broker, "ss", "-Htnpo", "state", "all", "exclude", "listening").splitlines()
     ]
-    return [line for line in lines if any(f"pid={pid}," in line for pid in pids)]
 
 
 def tracebacks(sidecars: list[Sidecar]) -> list[str]:
@@ -187,9 +188,8 @@ async def assert_given_back(matrix: Matrix, before: dict[int, Held], seconds: fl
         ]
         if not grown:
             return
-        pids = {new.pid for _, new in grown}
-        descriptors = [f"{pid}: {sorted(opened(pid))}" for pid in pids]
-        assert trio.current_time() < deadline, "\n".join([str(grown), *descriptors, *sockets(matrix, pids)])
+        descriptors = [f"{new.pid}: {sorted(opened(new.pid))}" for _, new in grown]
+        assert trio.current_time() < deadline, "\n".join([str(grown), *descriptors, *sockets(matrix)])
         await trio.sleep(0.5)
 
 
