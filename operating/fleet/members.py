@@ -102,8 +102,14 @@ def members(
 
 def author() -> str:
     """Return who runs this command, for the override's record."""
-    user = os.environ.get("SUDO_USER") or getpass.getuser()
-    return f"{user}@{socket.gethostname()}"
+    return f"{os.environ.get('SUDO_USER') or _user()}@{socket.gethostname()}"
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a container's user need not be in its passwd
+        return f"uid {os.getuid()}"
 
 
 def _bearer(path: Path) -> dict[str, str]:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import pwd
+import socket
 from pathlib import Path
 
 import pytest
 
-from operating.fleet.members import MAX_SIDECARS, Fleet, SidecarTable, load_fleet
+from operating.fleet.members import MAX_SIDECARS, Fleet, SidecarTable, author, load_fleet
 from proxy.errors import ConfigurationError
 
 GOOD = """
@@ -85,3 +88,15 @@ def test_there_is_a_bound(tmp_path: Path) -> None:
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match=r"fleet\.toml: cannot be read"):
         load_fleet(tmp_path / "fleet.toml")
+
+
+def test_a_user_without_a_name_is_an_author_by_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a container, whose passwd does not have the sidecar's user."""
+
+    def nobody(_: int) -> None:
+        raise KeyError("uid not found")
+
+    for name in ("SUDO_USER", "LOGNAME", "USER", "LNAME", "USERNAME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(pwd, "getpwuid", nobody)
+    assert author() == f"uid {os.getuid()}@{socket.gethostname()}"
