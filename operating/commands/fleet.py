@@ -71,7 +71,7 @@ def init(
         token_in(read_bytes(path), whose=f"--token-file: {path}")
     hosts = _pods(selector, namespace) if selector is not None else _brokers(reach)
     found = at_all([Member(f"http://{Address(host, port)}") for host in hosts], partial(get, page="/throttle"))
-    silent = [reply.error or f"{reply.member.url}: it does not say its broker" for reply in found if not _id(reply)]
+    silent = [reply.error or f"{reply.member.url}: it does not say its broker" for reply in found if _id(reply) is None]
     if silent or not found:
         raise ConfigurationError(
             [*silent, f"{out}: not written"] if silent else f"no broker or pod: {out} is not written"

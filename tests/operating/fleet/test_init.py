@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ from click.testing import CliRunner, Result
 from operating.cli import cli
 from operating.commands import fleet as fleet_command
 from operating.fleet.members import load_fleet
-from tests.proxy.fake_sidecar import FakeSidecar, serving
+from tests.proxy.fake_sidecar import PAGE, FakeSidecar, serving
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,6 +50,15 @@ def test_brokers_become_members(tmp_path: Path, cluster: FakeCluster) -> None:
     assert done.exit_code == 0, done.output
     (member,) = load_fleet(tmp_path / "fleet.toml").members
     assert (member.broker, member.url, member.token_file) == (101, fake.url, tmp_path / "token")
+
+
+def test_a_broker_may_have_the_id_0(tmp_path: Path, cluster: FakeCluster) -> None:
+    """Strimzi's first broker has it."""
+    with serving(FakeSidecar()) as fake:
+        fake.content = json.dumps({**PAGE, "broker": 0}).encode()
+        done = init(tmp_path, "--bootstrap", "a:9092", "--port", fake.url.rpartition(":")[2])
+    assert done.exit_code == 0, done.output
+    assert load_fleet(tmp_path / "fleet.toml").brokers == (0,)
 
 
 def test_one_that_does_not_answer_is_named_and_nothing_is_written(tmp_path: Path, cluster: FakeCluster) -> None:
