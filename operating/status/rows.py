@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from proxy.errors import UnreachableError
+from proxy.errors import ConfigurationError, UnreachableError
 from proxy.observing.throttle_page import Page
 
 from ..asking import ask
@@ -239,7 +239,7 @@ def _ask_one(asked: Member) -> Sidecar:
     try:
         content = ask(asked.url, "/throttle", headers=asked.headers)
         page = decode(asked.url, content)
-    except UnreachableError as error:
+    except (UnreachableError, ConfigurationError) as error:
         return Sidecar(asked, error=str(error))
     if asked.broker is not None and page.broker != asked.broker:
         return Sidecar(asked, error=f"{asked.url}: is the sidecar of broker {page.broker}, not of {asked.broker}")

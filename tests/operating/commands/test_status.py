@@ -43,6 +43,15 @@ def test_json_is_the_sidecars_own(fake: FakeSidecar, sidecar: Sidecar) -> None:
     assert json.loads(result.output) == PAGE
 
 
+def test_a_token_that_cannot_be_read_is_an_error_of_each_row(sidecar: Sidecar, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may be missing for as long as it takes to renew it: the table goes on, and JSON stays JSON."""
+    monkeypatch.setenv("THROTTLE_TOKEN_FILE", "/no/token")
+    result = sidecar("status", "--json", "--url", "http://127.0.0.1:1")
+    said = json.loads(result.stdout)
+    assert (result.exit_code, said["url"]) == (1, "http://127.0.0.1:1")
+    assert said["error"].startswith("/no/token: cannot be read")
+
+
 @pytest.mark.parametrize("content", [b"<html>", b"{}", b"[]"])
 def test_another_server_is_not_taken_for_a_sidecar(fake: FakeSidecar, sidecar: Sidecar, content: bytes) -> None:
     fake.content = content
