@@ -88,7 +88,11 @@ def end_of_throttle(plan: MovePlan, lasting: float | None, now: datetime) -> dat
 
 
 def changes_of(found: Throttle, broker: int, before: Effective) -> list[PlacedValue]:
-    """Return what the sidecar of a broker is sent: its rates, and lists for what it does not throttle yet."""
+    """Return what the sidecar of a broker is sent: its rates, and lists of what moves.
+
+    A list that is there already may be an override's, which ends before this one: the override of the same move at
+    another rate. Where every partition of a topic is listed, as by a standing ``*``, no list is sent.
+    """
     part = found.of_broker(broker)
     changes = []
     for table, name, key, value in part.settings():
@@ -98,7 +102,7 @@ def changes_of(found: Throttle, broker: int, before: Effective) -> list[PlacedVa
         role = key.partition(".")[0]
         wanted = {partition for partition, _ in part.lists[role][name]}  # type: ignore[index]
         listed = _listed(before.lists[role], name)
-        if listed == EVERY or wanted <= listed:  # type: ignore[operator]
+        if listed == EVERY:
             continue
         entries = sorted(wanted | listed)  # type: ignore[operator]
         changes.append(PlacedValue(f"topics.{name}", key, ",".join(f"{each}:{broker}" for each in entries)))

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,7 @@ import trio
 from operating.commands import plan as plan_command
 from operating.moves.cluster import Cluster
 from proxy.quotas import effective, parse_quotas
+from proxy.quotas.override import layers_of
 from tests.operating.fleet.sidecars import fleet_file, running
 from tests.operating.moves.fake_client import FakeClient
 
@@ -231,6 +233,17 @@ def test_what_a_standing_list_throttles_stays_throttled(generated: Path, sidecar
     assert [applying.quotas(102).leader.selects("orders", each) for each in (0, 7, 9)] == [True, True, False]
 
 
+def test_the_lists_of_a_move_last_as_long_as_its_newest_rate(
+    generated: Path, sidecar: Sidecar, applying: Applying
+) -> None:
+    """At a lower rate it takes longer than the override that began it lasts."""
+    applied(sidecar, generated, applying, "--for", "1h")
+    applied(sidecar, generated, applying, "--rate", "1MB/s", "--for", "9h")
+    layers, later = layers_of(applying.overrides[101], 101), datetime.now(UTC) + timedelta(hours=5)
+    leader = effective(replace(parse_quotas(b""), overrides=layers), 101, later).leader
+    assert (leader.bytes_per_second, leader.selects("orders", 0)) == (MB, True)
+
+
 def test_two_moves_beside_each_other(generated: Path, sidecar: Sidecar, applying: Applying) -> None:
     before = {broker: applying.quotas(broker) for broker in applying.sidecars}
     applied(sidecar, generated, applying, "--label", "one")
@@ -285,6 +298,7 @@ def test_without_a_known_size_it_has_no_end_and_says_so(generated: Path, sidecar
         (["--rate", "5MB/s", "--within", "2h"], "expected --rate or --within, not both"),
         (["--apply"], "--apply and --print need --rate or --within"),
         (["--rate", "1", "--apply", "--print"], "expected --apply or --print, not both"),
+        (["--rate", "1", "--print", "--json"], "expected --print or --json, not both"),
         (["--rate", "unlimited"], "--rate: expected a limit"),
         (["--rate", "20mb"], "write MB; MB is 10^6 bytes, MiB is 2^20"),
         (["--within", "2"], 'expected a duration like "250ms" or "10s", found "2"'),
