@@ -137,6 +137,8 @@ def command(
       throttle-sidecar plan generated.txt --bytes 300GiB --rate 50MiB/s --print
     """
     what = Asked(**asked)
+    if what.prints and as_json:
+        raise click.UsageError("expected --print or --json, not both")
     _refuse_what_does_not_go_together(rate, within, what)
     now = datetime.now(UTC)
     with problems_as_json(as_json=as_json):
