@@ -82,11 +82,13 @@ class Reply(NamedTuple):
 def members(
     urls: Sequence[str], fleet: Path | None, *, at: Sequence[int] = (), without: Sequence[int] = ()
 ) -> list[Member]:
-    """Return whom to ask: `urls`, the fleet's members, or else the sidecar on this host. Raises ConfigurationError."""
+    """Return whom to ask: `urls`, or the fleet's members, or the sidecar on this host. Raises ConfigurationError."""
     if fleet is None:
         if at or without:
             raise ConfigurationError("--at and --except choose among the members of a --fleet")
         return [Member(url) for url in urls] or [Member(local_url())]
+    if urls:
+        raise ConfigurationError(f"expected --url or --fleet, not both: found {urls[0]} and {fleet}")
     found = load_fleet(fleet)
     unknown = sorted({*at, *without} - {*found.brokers})
     if unknown:

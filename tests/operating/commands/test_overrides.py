@@ -325,3 +325,11 @@ def test_set_has_few_options() -> None:
     command = cli.get_command(click.Context(cli), "set")
     assert command is not None
     assert len([each for each in command.params if isinstance(each, click.Option)]) <= 14
+
+
+def test_a_url_beside_a_fleet_is_refused(sidecars: dict[int, OneSidecar], tmp_path: Path) -> None:
+    """Which of them it is for would be a guess, and one of the two would be left as it is without a word."""
+    fleet = fleet_file(tmp_path, {101: sidecars[101].url})
+    result = call("set", "mode.enforce", "false", "--fleet", fleet, "--url", sidecars[102].url)
+    assert (result.exit_code, [each.enforces for each in sidecars.values()]) == (1, [True, True, True]), result.output
+    assert "expected --url or --fleet" in result.output
