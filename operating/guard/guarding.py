@@ -91,14 +91,14 @@ class Guarding:
 
     def run(self) -> None:
         """Run until a signal ends it. Raises ConfigurationError if its rules are refused at the start."""
-        began = time.monotonic()
-        self._holding.put_first(Rules.STANDBY)
-        # To lead around takes as many calls of iptables as this took. The machine may be busier then, so twice the time
-        # is allowed.
-        lead_seconds = 2 * (time.monotonic() - began)
-        guard = Guard(self._after_seconds, time.monotonic(), lead_seconds=lead_seconds)
-        say("guard_started", broker=self._broker, socket=self._asked, after_seconds=self._after_seconds)
         with self._signals():
+            began = time.monotonic()
+            self._holding.put_first(Rules.STANDBY)
+            # To lead around takes as many calls of iptables as this took. The machine may be busier then, so twice the
+            # time is allowed.
+            lead_seconds = 2 * (time.monotonic() - began)
+            guard = Guard(self._after_seconds, time.monotonic(), lead_seconds=lead_seconds)
+            say("guard_started", broker=self._broker, socket=self._asked, after_seconds=self._after_seconds)
             try:
                 self._watch(guard)
             finally:

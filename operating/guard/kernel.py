@@ -112,9 +112,15 @@ def _run(command: list[str], text: str) -> str:
     if shutil.which(command[0]) is None:
         raise ConfigurationError(f"{command[0]} is missing (Debian: apt-get install iptables)")
     try:
-        ran = subprocess.run(command, input=text, capture_output=True, text=True, check=False, timeout=_TIMEOUT_SECONDS)
+        # Comments in rules of others are bytes.
+        ran = subprocess.run(
+            command, input=text, capture_output=True, text=True, errors="surrogateescape", check=False,
+            timeout=_TIMEOUT_SECONDS,
+        )  # fmt: skip
     except subprocess.TimeoutExpired as error:
         raise ConfigurationError(f"{command[0]} did not end within {_TIMEOUT_SECONDS} s") from error
+    except OSError as error:  # there is no memory, or no process to be had
+        raise ConfigurationError(f"{command[0]}: cannot be run: {error.strerror or error}") from error
     if ran.returncode:
         said = ran.stderr.strip() or f"status {ran.returncode}"
         raise ConfigurationError(f"{command[0]} failed: {said} (it needs root or CAP_NET_ADMIN)")

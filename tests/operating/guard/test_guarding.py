@@ -236,6 +236,28 @@ def test_whatever_signal_ends_it_its_rules_are_gone(name: str) -> None:
     assert (status, last) == (0, "put NOTHING")
 
 
+_ENDED_AT_ITS_START = """
+import os, signal
+from tests.operating.guard.edges import FakeFilter, guard
+
+class Slow(FakeFilter):
+    def put(self, rules):
+        super().put(rules)
+        if len(self.tried) == 1:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+guard(Slow()).run()
+"""
+
+
+def test_a_signal_while_it_puts_its_first_rules_ends_it_without_them() -> None:
+    """iptables may take seconds, and a unit that is stopped again is told so at any time."""
+    ended = subprocess.run([sys.executable, "-c", _ENDED_AT_ITS_START], capture_output=True, text=True, check=False)
+    assert (ended.returncode, [line for line in ended.stdout.splitlines() if line.startswith("put")]) == (
+        0, ["put STANDBY", "put NOTHING"]
+    )  # fmt: skip
+
+
 def test_who_asks_for_its_end_is_heard_although_the_signal_was_ignored() -> None:
     """As in a job that a shell began in the background."""
     assert _ended_by("SIGINT", then=None, ignores=True) == (0, "put NOTHING")

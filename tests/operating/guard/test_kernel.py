@@ -68,6 +68,26 @@ def _write(file: Path, script: str) -> None:
     file.chmod(0o755)
 
 
+def test_rules_of_others_need_not_be_text(packet_filter: PacketFilter, tables: Path) -> None:
+    """A comment is bytes."""
+    for name in ("iptables", "ip6tables"):
+        other = r"printf -- '-A INPUT -m comment --comment \377 -j ACCEPT\n'"
+        _write(tables / name, f"{_LISTS.format(folder=tables)}{other}\n")
+    packet_filter.put(Rules.AROUND)
+    assert packet_filter.intact()
+    packet_filter.put(Rules.NOTHING)
+
+
+def test_a_program_that_cannot_be_started_is_a_refusal(
+    packet_filter: PacketFilter, tables: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As while there is no memory for another process, which may be why the sidecar died."""
+    monkeypatch.setenv("PATH", str(tables))
+    (tables / "iptables").write_bytes(b"\0 no program")
+    with pytest.raises(ConfigurationError, match="iptables: cannot be run: "):
+        packet_filter.put(Rules.AROUND)
+
+
 def test_what_is_taken_is_intact(packet_filter: PacketFilter) -> None:
     for rules in (Rules.STANDBY, Rules.AROUND, Rules.BACK):
         packet_filter.put(rules)
