@@ -29,8 +29,9 @@ if TYPE_CHECKING:
 
 MAX_MESSAGE_BYTES = 64 * 2**20
 """The longest message. The state of a connection with 20 000 replicas has 6 MiB."""
-MAX_DESCRIPTORS = 128
-"""The most descriptors beside one message: all listening sockets come with one. The kernel allows 253 (SCM_MAX_FD)."""
+MAX_DESCRIPTORS = 253
+"""The most descriptors beside one message, as many as the kernel allows (SCM_MAX_FD): all listening sockets come with
+one, and each peer has one."""
 ANSWER_SECONDS = 60.0
 """How long one process waits for the other: a new one reads its configuration and opens its files meanwhile."""
 SEND_SECONDS = 10.0

@@ -53,8 +53,11 @@ class Inherited:
         self._reporting = trio.CancelScope()
 
     def take_listener(self, key: str, address: Address) -> socket.socket | None:
-        """Return the socket that listens at this address for this setting; None if the old process had none."""
-        return self._listening.pop((key, address.host, address.port), None)
+        """Return the socket that listens at this address; None if the old process had none. The setting's key tells
+        apart addresses without a port alone: it is another one where a peer before this one has gone."""
+        same = (each for each in self._listening if each[1:] == address and (address.port or each[0] == key))
+        found = next(same, None)
+        return None if found is None else self._listening.pop(found)
 
     async def ready(self) -> None:
         """Report that this process could serve. Raises ChannelError if the old one is gone."""

@@ -164,9 +164,9 @@ class HandOver:
                 self._log.warning("handover_failed", error=told)
             self._log.info("taken_over", connections=self.taken)
             self._serves.set()
+            self._is_successor.set()
         finally:
             inheritance.close()
-            self._is_successor.set()
 
     async def _take_all(self, inheritance: Inherited, hold: Hold, go_on: GoOn) -> None:
         try:
@@ -284,12 +284,17 @@ async def go_on(
     leader: PlainSocket,
     *,
     throttles: Mapping[Role, RoleThrottle],
+    meet: Callable[[Address, str | None], object],
     relayed: Callable[..., Awaitable[None]] = relay,
 ) -> None:
     """Relay a connection that another process relayed before.
 
-    `relayed`: `relay`, with all that every connection is given.
+    `meet`: called with the leader of a follower's connection, which no setting may name. `relayed`: `relay`, with all
+    that every connection is given.
     """
+    upstream, role = Address(*state.upstream), Role(state.role)
+    if role is Role.FOLLOWER:
+        meet(upstream, None)
 
     async def dial(address: Address, *, timeout_seconds: float) -> Transport:
         del address, timeout_seconds
@@ -297,9 +302,9 @@ async def go_on(
 
     await relayed(
         follower,
-        Address(*state.upstream),
+        upstream,
         peer=state.link.peer,
-        throttle=throttles[Role(state.role)],
+        throttle=throttles[role],
         dial=dial,
         restore=lambda connection: restore(connection, state, trio.current_time()),
     )

@@ -94,7 +94,7 @@ class ConnectionSetup:
         log: Log,
     ) -> None:
         self._redirected = redirected
-        self._remember = meet
+        self.meet = meet
         self._statistics = refused
         self._log = log
         peers: tuple[PeerSettings, ...] = () if settings.egress is None else settings.egress.peers
@@ -127,7 +127,7 @@ class ConnectionSetup:
             # in its own handshake, and the certificate of that broker must have this name.
             name = name or shaken.asked
             if route.upstream is None:
-                self._remember(met.upstream, name)
+                self.meet(met.upstream, name)
             follower = TlsSocket(shaken.sock, shaken.refused)
             user = listen.user_of(shaken.sock)
         with self._dialling(route, met.reached) as dial:
@@ -140,7 +140,7 @@ class ConnectionSetup:
             peer = route.peer or sock.getpeername()[0]
             upstream = route.upstream or self._redirected.destination(sock)
             if route.upstream is None:
-                self._remember(upstream, None)
+                self.meet(upstream, None)
                 peer = await self._peer_names.of(upstream)
             return _Met(PlainSocket(sock), sock.getsockname(), upstream, peer)
         except OSError:  # reset before it was served

@@ -91,7 +91,9 @@ class Connections:
                         accepting.start_soon(
                             self._handover.take_connections,
                             partial(self._accept_limiter.hold, handlers),
-                            partial(go_on, throttles=self._throttles, relayed=relayed),
+                            partial(
+                                go_on, throttles=self._throttles, meet=self._connection_setup.meet, relayed=relayed
+                            ),
                         )
                         await draining.begun.wait()
                         accepting.cancel_scope.cancel()

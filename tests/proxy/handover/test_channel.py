@@ -10,7 +10,7 @@ import pytest
 import trio
 import trio.testing
 
-from proxy.handover.channel import SEND_SECONDS, Channel, ChannelError
+from proxy.handover.channel import SEND_SECONDS, Channel, ChannelError, close_all
 from proxy.handover.messages import HandOverRefusal, Ready
 
 if TYPE_CHECKING:
@@ -69,3 +69,12 @@ async def test_a_process_that_reads_nothing_holds_nobody_for_ever(autojump_clock
             await ours.send(Ready())
         with pytest.raises(ChannelError, match="in the middle of a message"):
             await theirs.receive()
+
+
+async def test_the_listeners_of_a_large_cluster_go_over(nursery: trio.Nursery) -> None:
+    """One for each of 200 other brokers."""
+    with trio.fail_after(LIMIT_SECONDS), two_ends() as (ours, theirs), socket.socket() as listener:
+        nursery.start_soon(ours.send, Ready(), [listener.fileno()] * 200)
+        _, descriptors = await theirs.receive()
+        assert len(descriptors) == 200
+        close_all(descriptors)

@@ -9,6 +9,7 @@ from functools import partial
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
+import msgspec
 import pytest
 import trio
 import trio.testing
@@ -29,9 +30,9 @@ from proxy.handover.messages import (
     Offer,
     Ready,
 )
-from proxy.handover.new_process import inherit
+from proxy.handover.new_process import Inherited, inherit
 from proxy.handover.old_process import Listener, OldProcess
-from proxy.handover.serving import ALONE, HandOver
+from proxy.handover.serving import ALONE, HandOver, go_on
 from proxy.process.supervision import Supervisor, Task
 from proxy.process.systemd import ServiceManager
 from proxy.quotas.client_entity import ANONYMOUS
@@ -39,6 +40,7 @@ from proxy.quotas.client_rates import ClientRates
 from proxy.quotas.rules import Quotas
 from proxy.quotas.sections import ClientTraffic
 from proxy.relay.connection import Draining
+from proxy.roles import Role
 from proxy.statistics.counters import RoleStatistics
 from tests.open_files import open_files
 
@@ -130,14 +132,33 @@ async def test_a_new_process_that_was_ready_too_late_ends_and_the_old_one_serves
     new, server, log = New(), Server(), RecordedLog()
     with trio.fail_after(LIMIT_SECONDS):
         await offered(new, OldProcess(new.path, server, log), nursery)
+        offers_itself = new.path.lstat().st_ino
+        nursery.start_soon(new.handover.run)
         while "handover_failed" not in log.events:  # noqa: ASYNC110 - a log has no event of Trio's
             await trio.sleep(0.01)
         await new.take()
+        await trio.testing.wait_all_tasks_blocked()
+    assert new.path.lstat().st_ino == offers_itself
     assert not server.handed_over
     assert new.draining.begun.is_set()
     assert "taken_over" not in new.log.events
     assert "serves on" in str([line["error"] for line in new.log.lines if line["event"] == "handover_failed"][-1])
     assert log.lines[-1]["error"] == "the other process was not ready within 0.1 s"
+
+
+async def test_a_new_process_that_is_told_to_end_leaves_the_old_one_where_the_next_one_asks(
+    nursery: trio.Nursery,
+) -> None:
+    """It took the socket's name and ended: nothing could take over from the old one any more."""
+    new = New()
+    with trio.fail_after(LIMIT_SECONDS):
+        await offered(new, OldProcess(new.path, Server(), RecordedLog()), nursery)
+        offers_itself = new.path.lstat().st_ino
+        nursery.start_soon(new.handover.run)
+        with trio.move_on_after(0.1):
+            await new.take()
+        await trio.testing.wait_all_tasks_blocked()
+    assert new.path.lstat().st_ino == offers_itself
 
 
 async def test_an_old_process_that_hands_over_and_ends_is_taken_over(
@@ -354,28 +375,54 @@ async def old_process(path: Path) -> AsyncIterator[Channel]:
     channel.close()
 
 
+STATE = ConnectionState(
+    "leader",
+    ("", 0),
+    "kafka",
+    is_opaque=True,
+    has_begun=True,
+    request_bytes=b"",
+    frames=0,
+    replica_fetches=0,
+    link=LinkMessage("", None, None, has_begun=True, is_live=True, replicas=[], session=None),
+)
+
+
+async def test_a_listener_is_taken_by_its_address_when_settings_before_its_own_have_gone() -> None:
+    """Without broker 102 in egress.peers, broker 103's is at another index: its address was found in use."""
+    path, address = socket_path(), Address("127.0.103.1", 9092)
+    with trio.socket.socket(socket.AF_UNIX) as ours, socket.socket() as listener:
+        listening = {("egress.peers[1].listen", *address): listener}
+        inherited = Inherited(Channel(ours), listening, [], path=path, process=1)
+        assert inherited.take_listener("egress.peers[0].listen", address) is listener
+
+
+async def test_the_leaders_of_what_is_taken_over_can_be_asked_about_the_cluster() -> None:
+    """With a transparent egress alone no setting names a broker, and a listed topic whose name nobody tells passes
+    unthrottled."""
+    met: list[Address] = []
+
+    async def relayed(*_: object, **__: object) -> None:
+        await trio.lowlevel.checkpoint()
+
+    for role, leader in (("follower", "10.0.0.102"), ("leader", "10.0.0.101")):
+        state = msgspec.structs.replace(STATE, role=role, upstream=(leader, 9092))
+        ends = cast("Any", None), cast("Any", None)
+        throttles = cast("Any", dict.fromkeys(Role))
+        await go_on(state, *ends, throttles=throttles, relayed=relayed, meet=lambda leader, _: met.append(leader))
+    assert met == [Address("10.0.0.102", 9092)]
+
+
 async def test_why_no_more_connections_came_is_said(nursery: trio.Nursery) -> None:
     """Where a process had no descriptor left, or the old one was killed, the log told nothing but a lower number."""
     new = New()
-    link = LinkMessage("", None, None, has_begun=True, is_live=True, replicas=[], session=None)
-    state = ConnectionState(
-        "leader",
-        ("", 0),
-        "kafka",
-        is_opaque=True,
-        has_begun=True,
-        request_bytes=b"",
-        frames=0,
-        replica_fetches=0,
-        link=link,
-    )
 
     async def old() -> None:
         async with old_process(new.path) as channel:
             with socket.create_server(("127.0.0.1", 0)) as listener:
                 dialled = socket.create_connection(listener.getsockname())
                 ends = dialled, listener.accept()[0]
-            await channel.send(state, [end.fileno() for end in ends])
+            await channel.send(STATE, [end.fileno() for end in ends])
             await channel._sock.send(b"\0\0")  # the beginning of a message
             channel.close()
             for end in ends:
