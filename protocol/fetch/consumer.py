@@ -27,7 +27,7 @@ FIRST_VERSION_WITH_ISOLATION = 4  # KIP-98
 READ_COMMITTED = 1
 _INT32 = struct.Struct(">i")
 _MIN_BYTES_AFTER_NAMES = 8
-"""In a ShareFetch the session's epoch and max_wait_ms come between its two names and min_bytes, and then max_bytes."""
+"""The bytes of a ShareFetch between its two names and min_bytes: the session's epoch and max_wait_ms."""
 
 
 class Limits(NamedTuple):

@@ -31,7 +31,7 @@ _INT16 = struct.Struct(">h")
 _INT32 = struct.Struct(">i")
 _INT64 = struct.Struct(">q")
 _OFFSETS = ("high_watermark", "last_stable_offset", "log_start_offset")
-"""They stand one after the other, as far as a version has them."""
+"""The offsets of an entry, which stand one after the other, as far as a version has them."""
 
 
 class ReplayedEntry(NamedTuple):

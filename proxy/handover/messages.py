@@ -114,7 +114,8 @@ class ClientMessage(msgspec.Struct, frozen=True, array_like=True):
     named: str | None = None
     """The user that the client has named in it."""
     catch_up_session: bool = False
-    """Its fetch session lacks partitions that were behind (``catch_up_only``): the new process has to refuse it."""
+    """True if the client's fetch session lacks partitions that were behind (``catch_up_only``): the new process has to
+    refuse it."""
 
 
 class ConnectionState(msgspec.Struct, frozen=True, tag="connection"):

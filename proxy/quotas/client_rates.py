@@ -39,7 +39,7 @@ class TrafficRates:  # noqa: PLW1641 - a mapping has no hash either
     """The rates of one kind of traffic in bytes per second; `math.inf` exempts."""
 
     sections: Mapping[ClientEntity, float] = field(default_factory=dict)
-    """In the order in which they count: the first that matches."""
+    """The rate of each section, in the order in which they count: the first that matches."""
     catch_up_only: frozenset[ClientEntity] = frozenset()
     """The sections whose rate is for catching up alone."""
 

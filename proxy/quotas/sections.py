@@ -178,7 +178,7 @@ class Of(enum.Enum):
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """Those that it may have."""
+        """The keys that a section of this kind may have."""
         if self in (Of.CLIENT, Of.USER):
             return _CLIENT_SECTION_KEYS
         return (*RATE_KEYS, UNTIL) if self in (Of.PEER, Of.RACK) else _SECTION_KEYS

@@ -139,7 +139,7 @@ class ClientQuotas(Protocol):
 
     @property
     def muted_until(self) -> float:
-        """Until then, by Trio's clock, nothing is read from the client."""
+        """The time, by Trio's clock, until which nothing is read from the client."""
 
     @property
     def awaits_fetch(self) -> bool:

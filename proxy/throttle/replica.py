@@ -103,7 +103,7 @@ class Replica:
         self.limit_bytes = entry.partition_max_bytes
         self.high_watermark = UNKNOWN_OFFSET
         self.last_stable_offset = UNKNOWN_OFFSET
-        """Of consumers alone; followers do not look at it."""
+        """The last stable offset as forwarded last; kept for consumers alone, since followers do not look at it."""
         self.log_start_offset = UNKNOWN_OFFSET
         self.standing = NEW
         self.batches = BatchSizes()
