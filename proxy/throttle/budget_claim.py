@@ -105,7 +105,7 @@ class BudgetClaim:
         self.path.want_nothing()
 
     def in_turn(self, now: float, *, with_new: bool, rides: bool) -> Turn:
-        """Return the replicas that may be granted something, the one served longest ago first, new ones last.
+        """Return the replicas that may be granted something, the one served least first, new ones last.
 
         `rides`: the request goes on anyway, for the sake of other partitions. Putting many replicas in order takes a
         while, and is not done where the budget has nothing to grant.

@@ -144,7 +144,6 @@ class Link:
         self.replicas.fetch_version = state.fetch_version
         self.replicas.timings.proven_seconds = state.proven_seconds
         self.replicas.restore(state.replicas, now)
-        self.throttle.continue_turns(max((each.served for each in state.replicas), default=0))
         self.session.restore(state.session, now)
 
     def close(self) -> None:

@@ -21,7 +21,7 @@ from protocol.fetch.batches import BatchWalk, batch_size
 
 from ..roles import Role
 from .budget_claim import give_back
-from .replica import BEHIND, IN_SYNC, SERVED
+from .replica import BEHIND, IN_SYNC
 from .role_throttle import BranchTraffic
 
 if TYPE_CHECKING:
@@ -68,8 +68,6 @@ class PendingFetch:
         self.version = version
         self.admitted_at = admitted_at
         self.traffic = traffic
-        self.fed: list[Replica] = []
-        """The replicas that were brought records so far, if `in_full`."""
 
     # One is made for every fetch. Values that few fetches change are the class's, which costs nothing to make.
     observed: Set[PartitionKey] = frozenset()
@@ -82,13 +80,10 @@ class PendingFetch:
     leader's entry goes on to the follower, but without its records."""
     brought_nothing = False
     """True if the answer is over, and had no records of `first`."""
-    in_full = False
-    """True if each of `grants` is all that the follower asked for."""
     is_tight = False
     """True if the budget has less than what is wished for: it matters whether grants end where batches do."""
-    turns: Mapping[PartitionKey, int] | None = None
-    """The turn that each replica of `grants` takes once it is brought records; None: no records have come yet, or
-    `in_full`."""
+    level: int | None = None
+    """The `Replicas.level` when the first records came; None: none have come yet."""
     has_news = False
     """True once records, or a throttled replica's error, have gone on to the follower: an equal answer would be news
     again."""
@@ -238,11 +233,10 @@ class PendingFetch:
         begins and where the records in it begin."""
         changed, grants, observed = self.replicas.changed, self.grants, self.observed
         leads, enforce, behind = self.throttle.role is _LEADER, self.throttle.enforce, BEHIND
-        turns = self.turns
         has_branches = bool(self.branches) or self.throttle.tree.has_branches
         of_branches: dict[Claim, BranchTraffic] = {}
-        if grants and turns is None and not self.in_full:
-            turns = self.turns = _turns(grants, self)
+        if self.level is None:
+            self.level = self.replicas.level
         in_sync = catching_up = reserved = taken = ungranted = withheld = 0
         for replica, size, entry_at, records_at in brought:
             key = replica.key
@@ -260,8 +254,7 @@ class PendingFetch:
             if branch is not None:
                 of_branches.setdefault(branch, BranchTraffic(branch)).add(used, granted, charged)
             if granted:
-                if turns is not None:
-                    replica.served = turns[key]
+                self.replicas.serve(replica, size, self.level)
                 replica.used(size, granted)
                 reserved += granted
                 taken += charged
@@ -272,8 +265,6 @@ class PendingFetch:
             self.path, now, in_sync, catching_up,
             reserved=reserved, granted=taken, ungranted=ungranted, observed=withheld, branches=of_branches.values(),
         )  # fmt: skip
-        if self.in_full and grants:  # otherwise all were brought records, and their order stays as it was
-            self.fed += [each[0] for each in brought]
         if self.throttle.paces:
             self.replicas.timings.records_go_on(now, in_sync=in_sync > 0)
             if reserved and not self.is_timed and self.throttle.is_auto:
@@ -314,14 +305,13 @@ class PendingFetch:
     def _end_grants(self, now: float) -> None:
         whole_session = self.translation is not None
         self.brought_nothing = self.first in self.grants
-        if self.fed:
-            _serve_later(self.fed, self.throttle)
         for key in self.grants:
             replica = self.replicas.known.get(key)
             if replica is not None:
                 replica.unused()
                 if key == self.first or whole_session:
-                    replica.stalled(self.throttle.next_turns(1)[0], needs_more=whole_session)
+                    self.replicas.serve(replica, replica.limit_bytes, self.replicas.level)
+                    replica.stalled(needs_more=whole_session)
         self._give_back(now)
 
     def lost(self, now: float) -> None:
@@ -333,25 +323,3 @@ class PendingFetch:
     def _give_back(self, now: float) -> None:
         give_back(self.path, self.grants, self.branches, now)
         self.grants.clear()
-
-
-def _turns(grants: Mapping[PartitionKey, int], pending: PendingFetch) -> dict[PartitionKey, int]:
-    """Return the turn that each granted replica takes once it is brought records. Those that were granted less than
-    they may ask for go first the next time: otherwise the last replicas of a fetch would be granted only what the
-    others leave, in every fetch."""
-    known = pending.replicas.known
-    cut: list[PartitionKey] = []
-    whole: list[PartitionKey] = []
-    for key, granted in grants.items():
-        replica = known.get(key)
-        (cut if replica is not None and granted < replica.wish.limit_bytes else whole).append(key)
-    return dict(zip(cut + whole, pending.throttle.next_turns(len(grants)), strict=True))
-
-
-def _serve_later(fed: Sequence[Replica], throttle: RoleThrottle) -> None:
-    """Put the replicas that were brought records (`fed`) behind the others. Each replica of the request was granted all
-    that it asked for, but some were brought no records: these go first the next time. If all had been brought records,
-    their order would stay as it was."""
-    ordered = sorted(fed, key=SERVED)
-    for replica, turn in zip(ordered, throttle.next_turns(len(ordered)), strict=True):
-        replica.served = turn

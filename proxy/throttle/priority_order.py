@@ -63,7 +63,7 @@ class PriorityOrder:
     def order(
         self, replicas: Sequence[Replica], needs: PartitionUrgency, *, has_spare: bool, shut: Set[PartitionKey]
     ) -> Ordered:
-        """Put the replicas of a request in order. `replicas`: those that are behind or new, the one served longest ago
+        """Put the replicas of a request in order. `replicas`: those that are behind or new, the one served least
         first. `has_spare`: so much is left in the budget that replicas of every class may be granted something. `shut`:
         those to which the budget of their topic grants nothing now."""
         urgency_of = self._urgency_of = {replica.key: needs.urgency_of(replica.key) for replica in replicas}

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from protocol.session.requests import PartitionKey
 
 SERVED = attrgetter("served")
-"""The key by which replicas are ordered: the one served longest ago comes first."""
+"""The key by which replicas are ordered: the one that was brought least comes first."""
 MIN_NEED_BYTES = 64 * 1024
 """The smallest grant, until larger batches are seen: four producer batches of the default size."""
 LIKELY_GROWTH = 3
@@ -74,6 +74,7 @@ class ReplicaState(NamedTuple):
     standing: str
     largest_batch_bytes: int
     served: int
+    """0: whose turn it is begins anew. A version that numbered turns went on from these numbers, and counted from 1."""
     empty_grants: int
     need_bytes: int
     replayable: bool
@@ -108,6 +109,7 @@ class Replica:
         self.standing = NEW
         self.batches = BatchSizes()
         self.served = 0
+        """The bytes that it counts as served for (`Replicas.serve`)."""
         self._empty_grants = 0
         self._need_bytes = 0
         self.asked_in = 0
@@ -134,7 +136,7 @@ class Replica:
             self.log_start_offset,
             self.standing.name,
             self.batches.seen,
-            self.served,
+            0,
             self._empty_grants,
             self._need_bytes,
             self.replayable,
@@ -155,7 +157,6 @@ class Replica:
         replica.log_start_offset = state.log_start_offset
         replica.standing = Standing[state.standing]
         replica.batches.saw_first(state.largest_batch_bytes)
-        replica.served = state.served
         replica._empty_grants = state.empty_grants
         replica._need_bytes = state.need_bytes
         replica.replayable = state.replayable
@@ -285,13 +286,12 @@ class Replica:
             self._likely_bytes = math.inf
             self._wishes()
 
-    def stalled(self, turn: int, *, needs_more: bool) -> None:
-        """Rest after a grant that brought no records: other replicas go before this one until its next turn.
+    def stalled(self, *, needs_more: bool) -> None:
+        """Note that a grant that could have brought records brought none.
 
         `needs_more`: its next batch may be larger than the grant, so the next grant is larger. Only the partition that
         a leader reads first may exceed its limit (KIP-74), and within a fetch session the leader chooses which it is.
         """
-        self.served = turn
         self._empty_grants += 1
         if needs_more:
             need = max(self.need_bytes, MIN_NEED_BYTES)

@@ -69,7 +69,7 @@ class Replicas:
 
     __slots__ = (
         "_asked_at", "_batch_bytes", "_chosen", "_omitted", "_remembered", "_replica", "_requests", "behind", "changed",
-        "fetch_version", "gain", "generation", "growth", "known", "new", "not_remembered", "timings",
+        "fetch_version", "gain", "generation", "growth", "known", "level", "new", "not_remembered", "timings",
     )  # fmt: skip
 
     def __init__(self, selection: Selection, remembered: ReplicaCountLimit, replica: type[Replica] = Replica) -> None:
@@ -98,6 +98,8 @@ class Replicas:
         self.timings = LinkTimings()
         self._asked_at = 0.0
         self._requests = 0
+        self.level = 0
+        """The most that a replica counted as served for when it was served again."""
         self.not_remembered = 0
         """How often a replica was asked for that the lists select and that passed untouched, because no more may be
         remembered."""
@@ -128,6 +130,17 @@ class Replicas:
             self._place(key, replica)
             if state.is_changed:
                 self.changed[key] = None
+
+    def serve(self, replica: Replica, size: int, level: int) -> None:
+        """Note that a grant of the replica brought `size` bytes, or, if it brought none, as much as it may ask for at
+        once: then others go first. `level`: that of the time when the answer began.
+
+        By start-time fair queueing, whichever was served least goes first. One that had less than others for want of
+        records counts as served for as much as they were: it cannot have all of the budget until it has made up for it.
+        """
+        start = max(replica.served, level)
+        replica.served = start + size
+        self.level = max(self.level, start)
 
     def counted(self, now: float) -> list[Replica]:
         """Return the replicas asked for within `COUNTED_SECONDS`, whether or not the last request listed them."""

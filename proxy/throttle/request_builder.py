@@ -156,7 +156,7 @@ class RequestBuilder:
         """Forward the request as it came, since all of it is granted in full; the follower's own order lets each
         partition be the first one in turn."""
         pending = self._pending(demand, granted, now)
-        pending.catches_up = pending.in_full = True
+        pending.catches_up = True
         first = demand.request.entries[0]
         pending.first = (first.topic, first.partition)
         self.expected_at = None

@@ -115,7 +115,6 @@ class RoleThrottle:
         self._strict = settings.policy == "strict"
         self.charges_on_send = not self._strict
         """True if budgets are charged when records begin to go on. Policy `strict` has reserved the bytes before."""
-        self._turn = 0
         self.needs = PartitionUrgency(self.selection.names) if needs is None else needs
         """The partitions in need; shared by both roles."""
         self.needs.apply(quotas.priorities)
@@ -235,17 +234,6 @@ class RoleThrottle:
     def decides(self, replica_id: int) -> bool:
         """Return True if a Fetch with this replica id is one of those that this throttle bounds. A consumer's is -1."""
         return replica_id >= 0
-
-    def next_turns(self, count: int) -> range:
-        """Return `count` numbers, each larger than all returned before. The replica with the least number has its turn
-        first."""
-        first = self._turn + 1
-        self._turn += count
-        return range(first, first + count)
-
-    def continue_turns(self, last: int) -> None:
-        """Return no number up to `last` from now on: another process has given those out."""
-        self._turn = max(self._turn, last)
 
     def account(
         self,

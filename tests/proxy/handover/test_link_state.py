@@ -109,16 +109,18 @@ def test_what_was_forwarded_is_replayed_by_the_other_process() -> None:
     assert {key[1]: (each.high_watermark, each.lag) for key, each in replicas.items()} == {0: (70, 69), 1: (80, 80)}
 
 
-def test_partitions_go_on_taking_turns() -> None:
-    """The other process numbers turns anew. Whichever partition it served first stayed the one served longest ago, for
-    as many turns as there had been before: one of six had all of the quota."""
+@pytest.mark.parametrize("numbered_from", [0, 1_000_000])
+def test_partitions_go_on_taking_turns(numbered_from: int) -> None:
+    """Versions that numbered turns went on from the numbers of the first process, and counted from 1: whichever
+    partition was served first stayed the first, and one of six had all of the quota."""
     talk = Conversation(throttle(4 * MIB), offsets={("t", partition): 0 for partition in range(6)})
     talk.meet()
     move(talk, 60)
     state = written(link_message(talk.link, talk.now))
+    numbered = [each._replace(served=numbered_from + number) for number, each in enumerate(state.replicas)]
     talk.throttle = throttle(4 * MIB)
     talk.link = Link(talk.throttle, "peer")
-    restore_link(talk.link, state, talk.now)
+    restore_link(talk.link, msgspec.structs.replace(state, replicas=numbered), talk.now)
     got = move(talk, 60)
     assert min(got.values()) >= 0.8 * max(got.values()), got
 

@@ -208,7 +208,7 @@ def test_after_an_answer_without_records_it_is_asked_for_more() -> None:
     replica.saw_batch(16_200)
     assert asked_beside_late_answers(conversation) == 16_212
     replica.unused()
-    replica.stalled(1, needs_more=True)
+    replica.stalled(needs_more=True)
     conversation.now += 1.0
     assert conversation.asked_for(conversation.ask())["t", 0] == 2 * MIN_NEED_BYTES
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from proxy.throttle.replica import SERVED
 from tests.proxy.conversation import LIMIT, MIB, behind
 
@@ -20,11 +22,19 @@ def test_partitions_take_turns() -> None:
     assert asked == [T0, T1, T2, T0, T1, T2]
 
 
-def test_what_had_less_than_others_of_one_fetch_goes_before_them_in_the_next() -> None:
-    """With room for 2.1 of three partitions in each fetch, one of them had 0.1 every time, and the others 1."""
-    conversation = behind(partitions=3, bytes_per_second=21 * MIB)
-    had = dict.fromkeys((T0, T1, T2), 0)
-    for _ in range(30):
+@pytest.mark.parametrize("batch_bytes", [0, 60_000])
+@pytest.mark.parametrize("partitions", [2, 3, 4, 5, 6, 11])
+@pytest.mark.parametrize("room", [0.4, 1.2, 1.9, 2.1, 3.0, 3.5])
+def test_what_had_less_than_others_of_one_fetch_goes_before_them_in_the_next(
+    partitions: int, room: float, batch_bytes: int
+) -> None:
+    """With room for 2.1 of three partitions in each fetch, one of them had 0.1 every time, and the others 1. With room
+    for 1.2 of eleven every other one had 0.2."""
+    conversation = behind(partitions=partitions, bytes_per_second=10 * room * MIB)
+    for replica in conversation.link.replicas.known.values():
+        replica.saw_batch(batch_bytes)  # grants end where batches do, below what is asked for
+    had = dict.fromkeys(conversation.offsets, 0)
+    for _ in range(30 * partitions):
         decision = conversation.ask()
         asked = conversation.asked_for(decision)
         conversation.answer(decision, asked)
