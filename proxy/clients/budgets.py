@@ -31,6 +31,9 @@ class ClientBudget(Protocol):
     """The bytes that one entity may move, of one kind of traffic."""
 
     bytes_per_second: float
+    takes_turns: bool
+    """True if a connection that was answered without records goes on when it is back, whatever others used meanwhile.
+    Its mute was as long as the debt, so no more than one charge of each connection is unpaid at any time."""
 
     def change_rate(self, bytes_per_second: float, now: float) -> None:
         """Change the rate; what was used stays used."""
@@ -56,6 +59,7 @@ class ByDebt:
     """
 
     __slots__ = ("_burst_seconds", "_tokens", "_updated", "bytes_per_second")
+    takes_turns = True
 
     def __init__(self, bytes_per_second: float, *, burst_seconds: float, now: float) -> None:
         self.bytes_per_second = bytes_per_second
@@ -93,6 +97,7 @@ class ByRate:
     """Policy `kip73`: the broker's arithmetic, `Rate` over 11 samples of a second (`quota.window.num`)."""
 
     __slots__ = ("_largest_response_seconds", "_rate", "bytes_per_second")
+    takes_turns = False
 
     def __init__(self, bytes_per_second: float, *, samples: int, sample_seconds: float) -> None:
         self.bytes_per_second = bytes_per_second
@@ -122,6 +127,7 @@ class Unbounded:
     """The budget of a client without a quota: what it is charged for is charged to the listener's rate alone."""
 
     bytes_per_second = math.inf
+    takes_turns = False
     largest_response_bytes = MAX_INT32
 
     def change_rate(self, bytes_per_second: float, now: float) -> None:

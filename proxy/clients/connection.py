@@ -33,7 +33,8 @@ class ClientConnection:
     """The state of one connection of the listener."""
 
     __slots__ = (
-        "_client_id", "_entities", "_generation", "_throttle", "_user", "epochs", "last_response_bytes", "muted_until",
+        "_client_id", "_entities", "_generation", "_throttle", "_user", "_was_answered", "epochs",
+        "last_response_bytes", "muted_until",
     )  # fmt: skip
 
     def __init__(self, throttle: ClientThrottle, user: str | None = ANONYMOUS) -> None:
@@ -46,6 +47,9 @@ class ClientConnection:
         self.epochs = SessionEpochs()
         self.last_response_bytes = 0
         """Size of the last answer to a Fetch: what the next one would probably bring."""
+        self._was_answered = False
+        """True if its last Fetch was answered here because its entity was over quota. The next one goes on where
+        connections take turns: it comes after the connection that made the debt, which would be first each time."""
         self.muted_until = -math.inf
         """The time at which requests are read again."""
 
@@ -96,10 +100,13 @@ class ClientConnection:
         If it is answered, the connection is muted as if the answer were as large as the last one.
         """
         budget = entity.budget
-        if not self._throttle.enforce or budget.throttle_seconds(now) < MIN_THROTTLE_SECONDS:
+        has_turn = self._was_answered and budget.takes_turns
+        if has_turn or not self._throttle.enforce or budget.throttle_seconds(now) < MIN_THROTTLE_SECONDS:
+            self._was_answered = False
             return None
         answered = self.epochs.answers_here(session_id, epoch, lists_nothing=lists_nothing)
         if answered is not None:
+            self._was_answered = True
             self._mute(entity, budget.throttle_seconds(now, more=self.last_response_bytes), now)
         return answered
 

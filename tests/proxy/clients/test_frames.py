@@ -199,18 +199,23 @@ async def test_the_throttle_time_of_an_answer_from_here_is_that_of_a_full_one(cl
 async def test_a_session_goes_on_over_answers_from_here(clock: MockClock) -> None:
     async with both(clients()) as (busy, other):
         await fetched(other, 1000, session=(77, 1))
-        for epoch in (2, 3):
+        for epoch, of_broker in ((2, 2), (4, 3)):
             await fetched(busy, MB)
             await other.follower.send_all(with_length(fetch_request(session=(77, epoch), lists=False)))
             body = parsed_fetch(await read_frame(other.follower))
             assert (body.session_id, body.error_code, len(body.responses)) == (77, 0, 0)
             assert body.throttle_time_ms > 0
             await trio.sleep(2)
+            # The next one has its turn, although the other connection was first again.
+            await fetched(busy, MB)
+            _, request, _ = await fetched(other, 1000, session=(77, epoch + 1), lists=False)
+            assert parse_fetch_request(request).session_epoch == of_broker
+            await trio.sleep(2)
         # Two epochs of the client's the broker has never seen.
-        _, request, _ = await fetched(other, 1000, session=(77, 4))
-        assert parse_fetch_request(request).session_epoch == 2
-        _, request, _ = await fetched(other, 1000, session=(77, 5), lists=False)
-        assert parse_fetch_request(request).session_epoch == 3
+        _, request, _ = await fetched(other, 1000, session=(77, 6))
+        assert parse_fetch_request(request).session_epoch == 4
+        _, request, _ = await fetched(other, 1000, session=(77, 7), lists=False)
+        assert parse_fetch_request(request).session_epoch == 5
         # Another session has epochs of its own.
         _, request, _ = await fetched(other, 1000, session=(78, 1))
         assert parse_fetch_request(request).session_epoch == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 import math
 
 import msgspec
@@ -86,6 +87,33 @@ def test_connections_of_users(
     clients = throttle(quotas(users=users))
     assert charged(clients, one[1], user=one[0]).throttle_time_ms(0.0) == 750
     assert charged(clients, other[1], user=other[0]).throttle_time_ms(0.0) == (1750 if share else 750)
+
+
+@pytest.mark.parametrize("small", [900_000, 10_000], ids=["alike", "small"])
+def test_consumers_of_an_entity_take_turns_whatever_a_response_brings(small: int) -> None:
+    """Each is back when its mute is over, and its response comes 2 ms later: one whose mute ends always a little after
+    that of the other was answered without records every time."""
+    rate, seconds, sizes = 1_000_000, 100, (1_000_000, small)
+    of = ClientThrottle(
+        settings(), Quotas(clients=ClientRates(consumer=traffic_rates({"clients.a": rate}))), 0.0, RoleStatistics()
+    )
+    connections, passed_bytes = [ClientConnection(of) for _ in sizes], [0, 0]
+    events = [(0.0, who, False) for who in range(2)]
+    while (event := heapq.heappop(events))[0] < seconds:
+        now, who, comes = event
+        connection = connections[who]
+        entity = connection.entity("a", CONSUMER, now)
+        assert entity is not None
+        if comes:
+            connection.last_response_bytes = sizes[who]
+            connection.charge(entity, sizes[who], now)
+            passed_bytes[who] += sizes[who]
+        elif connection.answer_session(entity, 7, 3, lists_nothing=True, now=now) is None:
+            heapq.heappush(events, (now + 0.002, who, True))
+            continue
+        heapq.heappush(events, (max(connection.muted_until, now), who, False))
+    assert min(passed_bytes) > 0.4 * sum(passed_bytes), passed_bytes
+    assert 0.95 * rate * seconds < sum(passed_bytes) < rate * (seconds + 0.25) + sum(sizes)
 
 
 def test_a_connection_is_charged_to_the_user_that_it_has_now() -> None:
