@@ -101,11 +101,13 @@ class _Reader:
         try:
             return self._read(document, content)
         except _TooManyProblemsError:
-            self._problems.append(f"{self._source}: there may be more problems; these are the first {MAX_PROBLEMS}")
-            raise ConfigurationError(self._problems) from None
+            raise self._too_many(self._source) from None
 
     def layer(self, document: Toml, source: str, override: str, until: datetime | None, since: datetime) -> Layer:
-        found = self._layer(document, f"{source}: ", until=until, since=since)
+        try:
+            found = self._layer(document, f"{source}: ", until=until, since=since)
+        except _TooManyProblemsError:
+            raise self._too_many(source) from None
         if self._problems:
             raise ConfigurationError(self._problems)
         return replace(found, override=override)
@@ -120,6 +122,10 @@ class _Reader:
         if self._problems:
             raise ConfigurationError(self._problems)
         return QuotaFile(base, hash_of(content), priorities)
+
+    def _too_many(self, source: str) -> ConfigurationError:
+        more = f"{source}: there may be more problems; these are the first {MAX_PROBLEMS}"
+        return ConfigurationError([*self._problems, more])
 
     def _refuse(self, path: str, reason: str) -> None:
         place, told = beginning(path, MAX_PATH_CHARACTERS), beginning(reason, MAX_REASON_CHARACTERS)
