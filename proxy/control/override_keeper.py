@@ -83,6 +83,8 @@ class OverrideKeeper:
         self._in_force = in_force
         self._changing = trio.Lock()
         self._changes = Changes()
+        self._may_differ = False
+        """True if something else may be stored than is in force: a change was given up, and its thread was left."""
         self._threads = trio.CapacityLimiter(1)
 
     @property
@@ -132,18 +134,38 @@ class OverrideKeeper:
         What a process before this one stored after this one had read the store is read first.
         """
         async with self._changing:
-            loaded = await in_thread(load, self._path, self._broker_id, limiter=self._threads)
-            if loaded.problem is None and loaded.overrides != self._watch.overrides:
-                await self._watch.put_overrides(loaded.overrides)
+            await self._read_store()
         known = self.current
         while True:
             ends = [(each.until - self._watch.now()).total_seconds() for each in known if each.until is not None]
             with trio.move_on_after(max(min([MAX_SLEEP_SECONDS, *ends]), LOOK_SECONDS)):
                 await self._changes.wait()
+            if self._may_differ or self.problem is not None:
+                async with self._changing:
+                    await self._follow_store()
             now = self._watch.now()
             ended = tuple(each for each in known if not each.is_active(now) and each in self._watch.overrides)
             self._tell(ended, "ended", None)
             known = self.current
+
+    async def _read_store(self) -> None:
+        """Put in force what is stored, if it can be read."""
+        loaded = await in_thread(load, self._path, self._broker_id, limiter=self._threads)
+        if loaded.problem is None:
+            self._watch.overrides_problem = None
+            if loaded.overrides != self._watch.overrides:
+                await self._watch.put_overrides(loaded.overrides)
+            self._may_differ = False
+
+    async def _follow_store(self) -> None:
+        """Do the same, and log and record in the journal what that changes."""
+        before = self._watch.overrides
+        await self._read_store()
+        after, now = self._watch.overrides, self._watch.now()
+        for each in after:
+            if each not in before:
+                self._tell((each,), "set", each.by)
+        self._tell(tuple(each for each in active(before, now) if each not in after), "undone", None)
 
     async def _changed(
         self, change: Callable[[Overrides], Overrides], keys: Iterable[tuple[str, str]]
@@ -151,12 +173,18 @@ class OverrideKeeper:
         """Store what `change` makes of the overrides and put it in force; return the effects and whether both roles
         hold to them. Raises ConfigurationError."""
         if self.problem is not None:
+            await self._follow_store()
+        if self.problem is not None:
             raise ConfigurationError(f"{self.problem}: no override can be changed until this file is moved away")
         keys = list(dict.fromkeys(keys))
         before = [self._watch.layer_values(*key)[0] for key in keys]
-        _, overrides = await in_thread(edit, self._path, self._broker_id, change, limiter=self._threads)
-        await self._watch.put_overrides(overrides)
-        self._changes.notify()
+        self._may_differ = True
+        try:
+            _, overrides = await in_thread(edit, self._path, self._broker_id, change, limiter=self._threads)
+            await self._watch.put_overrides(overrides)
+            self._may_differ = False
+        finally:
+            self._changes.notify()
         with trio.move_on_after(IN_FORCE_SECONDS):
             while not self._in_force():  # noqa: ASYNC110 - a turn or two of the loop, and nothing tells
                 await trio.sleep(LOOK_SECONDS)

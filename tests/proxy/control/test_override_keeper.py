@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import threading
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -138,6 +140,34 @@ async def test_an_unreadable_store_is_said_and_changes_nothing(stage: Stage, tmp
     with pytest.raises(ConfigurationError, match="no override can be changed until this file is moved away"):
         await other.keeper.add(override("aaaa", 1))
     assert stage.store.read_bytes() == b"{"
+    stage.store.rename(tmp_path / "moved-away")
+    await other.keeper.add(override("aaaa", "5MiB/s"))
+    assert (other.rate, other.keeper.problem) == (5 * 2**20, None)
+
+
+async def test_a_change_that_was_given_up_while_the_disk_was_slow_is_in_force_once_it_is_stored(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers, fsync = threading.Event(), os.fsync
+
+    def slow(descriptor: int) -> None:
+        answers.wait(10)
+        fsync(descriptor)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(stage.keeper.run)
+        await stage.keeper.add(override("bbbb", "6MiB/s"))
+        monkeypatch.setattr(os, "fsync", slow)
+        with trio.move_on_after(0.1) as asked:  # as the pages give up a request that takes too long
+            await stage.keeper.add(override("aaaa", "5MiB/s"))
+        assert (asked.cancelled_caught, stage.rate) == (True, 6 * 2**20)
+        answers.set()
+        with trio.fail_after(10):
+            while (stage.told[-1], stage.rate) != (("aaaa", "set"), 5 * 2**20):  # noqa: ASYNC110 - what is tested has no event
+                await trio.sleep(0.01)
+        await stage.keeper.undo(Selector(id="aaaa"))
+        assert (stage.told[-1], stage.rate) == (("aaaa", "undone"), 6 * 2**20)
+        nursery.cancel_scope.cancel()
 
 
 REFUSED = [
@@ -163,6 +193,7 @@ REFUSED = [
     ),
     ({"changes": [{"place": "broker", "key": RATE, "value": 1}], "until": "2030-01-01T00:00:00"}, "with an offset"),
     ({"changes": [{"place": "broker", "key": RATE, "value": 1}], "untl": 1}, "untl"),
+    ({"changes": [{"place": f"topics.t{n}", "key": RATE, "value": "?"} for n in range(100)]}, "may be more problems"),
 ]
 
 
