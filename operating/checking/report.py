@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from admission.token_bucket import TokenBucket
 from proxy.config.settings import Policy, QuotaSettings, Settings
+from proxy.errors import ConfigurationError
+from proxy.files.reading import is_directory
 from proxy.process.resources import open_files_limit_of_run, too_few_open_files
 from proxy.quota_files.override_store import load, store_path
 from proxy.quota_files.quota_file import kept_starts
@@ -245,13 +247,21 @@ def with_overrides(quota_file: QuotaFile, state: Path, broker_id: int, now: date
     """Return the file below the overrides that the sidecar keeps beside `state`, a line for each of them that counts at
     `now`, and one that says why they cannot be read."""
     path = store_path(state, broker_id)
-    if path.parent.is_dir() and not os.access(path.parent, os.X_OK):
+    if _is_closed(path.parent):
         return quota_file, [f"overrides: {path}: cannot be read: Permission denied: they are left out here"]
     stored = load(path, broker_id)
     lines = [_override_line(each) for each in active(stored.overrides, now)]
     if stored.problem is not None:
         lines.append(f"overrides: {stored.problem}")
     return replace(quota_file, overrides=layers_of(stored.overrides, broker_id)), lines
+
+
+def _is_closed(directory: Path) -> bool:
+    """Return True if this user may not look into the directory, or into one above it."""
+    try:
+        return is_directory(directory) and not os.access(directory, os.X_OK)
+    except ConfigurationError:
+        return True
 
 
 def _override_line(override: Override) -> str:

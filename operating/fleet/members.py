@@ -27,7 +27,7 @@ from proxy.config.settings_file import read_document
 from proxy.config.tables import BrokerId, Kind, Problems, TableReader
 from proxy.control.directory import DEFAULT_BASE, control_path, default_directory
 from proxy.errors import ConfigurationError, InvalidValueError, UnreachableError
-from proxy.files.reading import read_bytes
+from proxy.files.reading import is_there, read_bytes
 from proxy.logs.terminal_text import names_user, without_user
 from proxy.quotas.units import shown
 
@@ -121,7 +121,7 @@ def _bearer(path: Path) -> dict[str, str]:
 def local_settings() -> Settings | None:
     """Return the configuration of this host's sidecar: proxy.toml of this folder, or the packaged one; None if there is
     neither. Raises ConfigurationError if it is wrong."""
-    path = next((each for each in (DEFAULT_CONFIG, PACKAGED) if each.exists()), None)
+    path = next((each for each in (DEFAULT_CONFIG, PACKAGED) if is_there(each)), None)
     return None if path is None else load_configuration(path)
 
 

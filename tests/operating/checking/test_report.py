@@ -9,7 +9,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from operating import configuration
+from operating.checking.report import with_overrides
 from proxy.quota_files.quota_file import keep_last_good
+from proxy.quotas import parse_quotas
+from tests.proxy.files.test_reading import OfAnotherUser
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -99,3 +102,9 @@ def test_a_deadline_that_counts_from_nothing_is_told_as_it_is(sidecar: Sidecar, 
     quotas.write_text(WITHIN.replace('within = "2h"', 'finish_by = "06:00"'))
     output = sidecar("check", "--config", config, "--at", "2100-01-01T07:00:00Z").output
     assert "  to end by 2100-01-02 06:00:00 UTC\n" in output
+
+
+def test_overrides_below_a_directory_that_is_closed_are_left_out_and_it_is_said() -> None:
+    _, lines = with_overrides(parse_quotas(b""), OfAnotherUser("priv/sub/quotas.state"), 101, BEGAN)
+    where = "priv/sub/overrides-101.json"
+    assert lines == [f"overrides: {where}: cannot be read: Permission denied: they are left out here"]

@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from operating.fleet.members import MAX_SIDECARS, Fleet, SidecarTable, author, load_fleet
+from operating.fleet import members
+from operating.fleet.members import MAX_SIDECARS, Fleet, SidecarTable, author, load_fleet, local_url
 from proxy.errors import ConfigurationError
+from tests.proxy.files.test_reading import OfAnotherUser
 
 GOOD = """
 token_file = "token"
@@ -100,3 +102,10 @@ def test_a_user_without_a_name_is_an_author_by_number(monkeypatch: pytest.Monkey
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(pwd, "getpwuid", nobody)
     assert author() == f"uid {os.getuid()}@{socket.gethostname()}"
+
+
+def test_a_folder_that_may_not_be_looked_into_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As root's own, in which a command is typed as the sidecar's user."""
+    monkeypatch.setattr(members, "DEFAULT_CONFIG", OfAnotherUser("proxy.toml"))
+    with pytest.raises(ConfigurationError, match=r"^proxy\.toml: cannot be read: Permission denied$"):
+        local_url()
