@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import subprocess
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -78,6 +79,9 @@ def init(
         )
     token = "" if token_file is None else f"token_file = {json.dumps(str(token_file))}\n"
     tables = sorted((_id(reply) or 0, reply.member.url) for reply in found)
+    for (broker, one), (same, other) in pairwise(tables):
+        if broker == same:
+            raise ConfigurationError([f"{one}, {other}: are the sidecar of broker {broker}", f"{out}: not written"])
     text = token + "".join(f"[[sidecars]]\nbroker = {broker}\nurl = {json.dumps(url)}\n" for broker, url in tables)
     try:
         with out.open("x", encoding="utf-8") as file:

@@ -68,6 +68,17 @@ def test_one_that_does_not_answer_is_named_and_nothing_is_written(tmp_path: Path
     assert not (tmp_path / "fleet.toml").exists()
 
 
+def test_a_sidecar_that_answers_for_two_brokers_is_named_and_nothing_is_written(
+    tmp_path: Path, cluster: FakeCluster
+) -> None:
+    """Brokers of one host have sidecars at several ports; the file would be refused by every command."""
+    cluster._hosts.append("127.0.0.1")
+    with serving(FakeSidecar()) as fake:
+        done = init(tmp_path, "--bootstrap", "a:9092", "--port", fake.url.rpartition(":")[2])
+    assert (done.exit_code, f"{fake.url}, {fake.url}: are the sidecar of broker 101" in done.output) == (1, True)
+    assert not (tmp_path / "fleet.toml").exists()
+
+
 def test_a_token_that_cannot_be_read_is_said_before_anything_is_written(tmp_path: Path, cluster: FakeCluster) -> None:
     done = init(tmp_path, "--bootstrap", "a:9092", "--token-file", "token")
     assert (done.exit_code, f"{tmp_path / 'token'}: cannot be read" in done.output) == (1, True), done.output
