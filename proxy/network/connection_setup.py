@@ -20,7 +20,7 @@ from ..quotas.client_entity import ANONYMOUS
 from ..relay.tls_socket import TlsSocket
 from ..relay.transport import PlainSocket, adopt, answer_within, open_stream
 from ..roles import Role
-from ..threads import in_thread
+from ..threads import NoThreadError, in_thread
 from ..tls.handshakes import HandshakeError
 from .redirected import RefusedError
 
@@ -282,7 +282,7 @@ class PeerNames:
     async def _resolve_one(self, peer: PeerSettings) -> None:
         try:
             answers = await trio.socket.getaddrinfo(*peer.upstream, type=socket.SOCK_STREAM)
-        except OSError:
+        except (OSError, NoThreadError):
             return
         name = str(peer.broker)
         kept = {address: broker for address, broker in self._found.items() if broker != name}
