@@ -202,10 +202,11 @@ class QuotaWatch:
         They are in the order in which they were made, and each has been found valid.
         """
         async with self._applying:
-            self.overrides = tuple(overrides)
-            self._override_layers = layers_of(self.overrides, self._broker_id)
-            changed = replace(self._file, overrides=self._override_layers)
-            self._swap(changed, await self._worked_out(changed, len(self._written or b"")), "override")
+            layers = layers_of(overrides, self._broker_id)
+            changed = replace(self._file, overrides=layers)
+            worked = await self._worked_out(changed, len(self._written or b""))
+            self.overrides, self._override_layers = tuple(overrides), layers
+            self._swap(changed, worked, "override")
 
     async def wait_good(self, seen: bytes | None) -> bytes:
         """Return the good quotas in force, as they are written, as soon as they are not `seen` any more."""

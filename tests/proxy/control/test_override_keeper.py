@@ -15,6 +15,7 @@ from proxy.control.override_keeper import OverrideKeeper
 from proxy.control.override_routes import override_routes
 from proxy.errors import ConfigurationError
 from proxy.http.routing import Request, Routes
+from proxy.quota_files import reload
 from proxy.quota_files.override_store import load, store_path
 from proxy.quota_files.reload import QuotaWatch
 from proxy.quotas.override import Override, PlacedValue, Selector
@@ -22,6 +23,7 @@ from tests.proxy.recorded_log import RecordedLog
 
 if TYPE_CHECKING:
     from pathlib import Path
+    from types import ModuleType
 
 RATE, LIST = "leader.replication.throttled.rate", "leader.replication.throttled.replicas"
 FILE = f"""
@@ -145,19 +147,22 @@ async def test_an_unreadable_store_is_said_and_changes_nothing(stage: Stage, tmp
     assert (other.rate, other.keeper.problem) == (5 * 2**20, None)
 
 
-async def test_a_change_that_was_given_up_while_the_disk_was_slow_is_in_force_once_it_is_stored(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("module", "work"), [(os, "fsync"), (reload, "work_out")], ids=["disk", "core"])
+async def test_a_change_that_was_given_up_meanwhile_is_in_force_once_it_is_stored(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, module: ModuleType, work: str
 ) -> None:
-    answers, fsync = threading.Event(), os.fsync
+    answers, quick = threading.Event(), getattr(module, work)
 
-    def slow(descriptor: int) -> None:
+    def slow(*arguments: object) -> object:
         answers.wait(10)
-        fsync(descriptor)
+        return quick(*arguments)
 
+    stage.file.write_text(FILE + "#" * reload.SHORT_BYTES)  # worked out in a thread
+    await stage.watch.reload("test")
     async with trio.open_nursery() as nursery:
         nursery.start_soon(stage.keeper.run)
         await stage.keeper.add(override("bbbb", "6MiB/s"))
-        monkeypatch.setattr(os, "fsync", slow)
+        monkeypatch.setattr(module, work, slow)
         with trio.move_on_after(0.1) as asked:  # as the pages give up a request that takes too long
             await stage.keeper.add(override("aaaa", "5MiB/s"))
         assert (asked.cancelled_caught, stage.rate) == (True, 6 * 2**20)
