@@ -140,11 +140,11 @@ def command(
     if what.prints and as_json:
         raise click.UsageError("expected --print or --json, not both")
     _refuse_what_does_not_go_together(rate, within, what)
-    now = datetime.now(UTC)
     with problems_as_json(as_json=as_json):
-        deadline = deadline_to_come(what.finish_by, rate, now)
+        deadline = deadline_to_come(what.finish_by, rate, datetime.now(UTC))
         targets = what.where.members() if what.applies else []
         ground, document = _ground_or_refused(what)
+        now = datetime.now(UTC)  # measuring takes its time
         plan = _planned(ground, rate, within, capacity)
         until = end_of_throttle(plan, what.lasting, now)
     found = replace(throttle(ground.moves, plan.rates), finish_by=what.finish_by)

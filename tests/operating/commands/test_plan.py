@@ -131,6 +131,24 @@ def test_in_is_measured_by_looking_twice(
     assert report["warnings"] == []
 
 
+def test_times_count_from_the_end_of_a_measurement(
+    generated: Path, sidecar: Sidecar, client: FakeClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = [datetime(2026, 12, 1, tzinfo=UTC)]
+
+    def sleep(seconds: float) -> None:
+        clock[0] += timedelta(seconds=seconds)
+
+    monkeypatch.setattr(plan_command, "time", SimpleNamespace(sleep=sleep, monotonic=lambda: clock[0].timestamp()))
+    monkeypatch.setattr(plan_command, "datetime", SimpleNamespace(now=lambda _: clock[0]))
+    options = ("--bootstrap", "a:9092", "--rate", "7MB/s", "--finish-by", "2026-12-01T00:40:00Z", "--measure", "30m")
+    assert "(in 10m00s)" in sidecar("plan", generated, *options).stdout
+    assert (
+        "until = 2026-12-01T02:00:00+00:00"
+        in sidecar("plan", generated, *options[:4], *options[6:], "--print", "--for", "1h").stdout
+    )
+
+
 def test_people_see_a_table(generated: Path, sidecar: Sidecar) -> None:
     result = sidecar("plan", generated, "--rate", "5MB/s", "--bytes", "50MB")
     assert result.exit_code == 0, result.output
