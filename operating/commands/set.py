@@ -153,7 +153,7 @@ def _revert(replies: Sequence[Reply], override: str) -> list[Reply]:
 
 
 def _undone_words(reverted: Sequence[Reply]) -> str:
-    left = [reply for reply in reverted if reply.error is not None and not reply.refused]
+    left = [reply for reply in reverted if reply.answer is None and not reply.refused]
     again = f"; {whom(left)}: no answer, it may be in force there" if left else ""
     return f"undone again where it was made{again}"
 
