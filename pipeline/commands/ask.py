@@ -12,7 +12,7 @@ from ..questions import what_happened
 from ..questions.asking import QUESTIONS, ask
 from ..terminal import printable
 from .options import ScopeOptions, scope_options, session, spark_options, tables
-from .quantities import DURATION, MOMENT, SOME_TIME, Moment, Number
+from .quantities import DURATION, MOMENT, SOME_PRICE, SOME_TIME, Moment
 
 if TYPE_CHECKING:
     from ..questions.answer import Answer
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 @click.option("--at", type=MOMENT, help="what-happened: when; 03:10 (UTC) is the last one recorded.")
 @click.option("--around", type=DURATION, default="5m", show_default=True, help="what-happened: before and after it.")
 @click.option("--finish-in", type=SOME_TIME, help="what-rate: how long it may take. Default: half as long as it took.")
-@click.option("--price", type=Number(), help="what-did-it-cost: the price of a GiB between racks.")
+@click.option("--price", type=SOME_PRICE, help="what-did-it-cost: the price of a GiB between racks.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @scope_options
 @spark_options

@@ -21,7 +21,6 @@ from .options import (
     tables,
     tell,
 )
-from .quantities import Number
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -66,21 +65,11 @@ def rates_command(
 @click.command("audit", short_help="Was the bound kept, in every second and in every eleven?")
 @click.argument("path", metavar="TABLES")
 @click.option("--evidence", metavar="PATH", help="Write every window over its bound there.")
-@click.option(
-    "--one-second", type=Number(), default=1.3, show_default=True, help="What a second may bring, over the quota."
-)
-@click.option("--eleven-seconds", type=Number(), default=1.05, show_default=True, help="The same for eleven seconds.")
 @scope_options
 @output_options
 @spark_options
 def audit_command(
-    path: str,
-    evidence: str | None,
-    one_second: float,
-    eleven_seconds: float,
-    wanted: ScopeOptions,
-    output: Output,
-    spark_settings: SparkSettings,
+    path: str, evidence: str | None, wanted: ScopeOptions, output: Output, spark_settings: SparkSettings
 ) -> None:
     """Judge each broker, role and quota in force: the worst windows, the mean, the smoothness, windows over the bound.
     Rates of peers and racks inside a quota are told like roles of their own: leader, rack b.
@@ -95,18 +84,17 @@ def audit_command(
     """
     if evidence is not None and evidence.rstrip("/") == (output[0] or "").rstrip("/"):
         raise click.UsageError(f"expected --out and --evidence to be two places, found {evidence} for both")
-    promises = (audit.Promise(1, one_second), audit.Promise(11, eleven_seconds))
     with session("audit", spark_settings) as spark, CachedFrames() as held:
         found = tables(spark, path, wanted)
         if evidence is not None:
             require_room(spark, evidence)
-        before = found.reaching_back(audit.longest(promises) - 1)
-        seconds = held.once(audit.seconds_with_quota(*with_bounds(before.seconds, before.events), promises))
-        found_all = held.once(audit.summary(seconds, promises, since=found.scope.since))
-        put_out(found_all, output)
-        _tell_doubts(found_all)
-        over = found.scope.cut(audit.violations(seconds, promises))
-        if not _number_over(found_all):
+        before = found.reaching_back(audit.ELEVEN.seconds - 1)
+        seconds = held.once(audit.seconds_with_quota(*with_bounds(before.seconds, before.events)))
+        summary = held.once(audit.summary(seconds, since=found.scope.since))
+        put_out(summary, output)
+        _tell_doubts(summary)
+        over = found.scope.cut(audit.violations(seconds))
+        if summary.where("over_1s + over_11s > 0").isEmpty():
             # Of windows that were all judged already none is evidence: they are not judged once more.
             over = over.limit(0)
         if evidence is not None:
@@ -118,12 +106,6 @@ def audit_command(
             put_out(worst_first.drop("quota_bytes"), (None, ""), rows=10)
 
 
-def _number_over(summary: DataFrame) -> int:
-    """Return how many windows are over their bound."""
-    sums = (F.coalesce(F.sum(name), F.lit(0)) for name in summary.columns if name.startswith("over_"))
-    return int(summary.agg(sum(sums, F.lit(0)).alias("over")).collect()[0].over)
-
-
 def _tell_doubts(summary: DataFrame) -> None:
     """Print where the sum is not the whole answer."""
     for row in summary.where("overlap_seconds > 0").limit(MAX_DOUBTS).collect():
@@ -131,8 +113,8 @@ def _tell_doubts(summary: DataFrame) -> None:
             f"broker {row.broker} as {row.role}: two runs of its sidecar at once in {row.overlap_seconds} seconds:"
             " do two sidecars have this broker's id? Each has the quota for itself, and here they are added up"
         )
-    undecided = " + ".join(name for name in summary.columns if name.startswith("undecided_"))
-    for row in summary.withColumn("undecided", F.expr(undecided)).where("undecided > 0").limit(MAX_DOUBTS).collect():
+    undecided = summary.withColumn("undecided", F.expr("undecided_1s + undecided_11s")).where("undecided > 0")
+    for row in undecided.limit(MAX_DOUBTS).collect():
         tell(
             f"broker {row.broker} as {row.role}: {row.undecided} windows are neither kept nor broken: within one of"
             f" their seconds the quota became {row.limit:.0f} B/s, or began to be enforced, and journals do not say"

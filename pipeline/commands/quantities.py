@@ -6,7 +6,6 @@ without a zone is UTC, as everything that the pipeline prints.
 
 from __future__ import annotations
 
-import math
 import re
 from datetime import UTC, datetime, timedelta
 from datetime import time as time_of_day
@@ -22,7 +21,7 @@ _UNITS |= {f"{letter}iB": 1024.0**n for n, letter in enumerate("KMGT", 1)}
 _SECONDS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
 _MAX_BYTES, _MAX_SECONDS = 1e18, 100 * 366 * 86_400.0
 """Beyond these a number is no size and a time no date, and what is worked out with them overflows."""
-_QUANTITY = re.compile(r"([0-9]+(?:\.[0-9]+)?) *([A-Za-z]*)(?:/s)?", re.ASCII)
+_QUANTITY = re.compile(r"([0-9]+(?:\.[0-9]+)?|\.[0-9]+) *([A-Za-z]*)(?:/s)?", re.ASCII)
 
 
 class Quantity(click.ParamType[float]):
@@ -35,7 +34,7 @@ class Quantity(click.ParamType[float]):
         self._some = some
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Return the value in bytes (per second) or seconds."""
+        """Return the value in bytes (per second), seconds, or what a price is in."""
         if isinstance(value, float):
             return value
         match = _QUANTITY.fullmatch(str(value))
@@ -52,23 +51,7 @@ RATE = Quantity("rate", _UNITS, "20MB/s", most=_MAX_BYTES)
 SOME_RATE = Quantity("rate", _UNITS, "20MB/s", most=_MAX_BYTES, some=True)
 DURATION = Quantity("duration", _SECONDS, "2h", most=_MAX_SECONDS)
 SOME_TIME = Quantity("duration", _SECONDS, "2h", most=_MAX_SECONDS, some=True)
-
-
-class Number(click.FloatRange):
-    """A number above 0.
-
-    click's range check lets `nan` pass, because each comparison with it is false; so it is refused here.
-    """
-
-    def __init__(self) -> None:
-        super().__init__(min=0, min_open=True)
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Return it as a float."""
-        found = float(super().convert(value, param, ctx))
-        if not math.isfinite(found):
-            self.fail(f"expected a number, found {value!r}", param, ctx)
-        return found
+SOME_PRICE = Quantity("price", {"": 1.0}, "0.01", most=_MAX_BYTES, some=True)
 
 
 class Moment(NamedTuple):

@@ -29,33 +29,36 @@ class Promise(NamedTuple):
     seconds: int
     factor: float
 
+    @property
+    def name(self) -> str:
+        """``1s``, ``11s``, as columns have it."""
+        return f"{self.seconds}s"
 
-STRICT_PROMISES = (Promise(1, 1.3), Promise(11, 1.05))
+
+PROMISES = SECOND, ELEVEN = Promise(1, 1.3), Promise(11, 1.05)
 """The promises of the strict policy, but for one batch per connection where batches are larger than the gate."""
 
 
-def seconds_with_quota(
-    link_seconds: DataFrame, events: DataFrame, promises: tuple[Promise, ...] = STRICT_PROMISES
-) -> DataFrame:
-    """Return throttled bytes per broker, role and second, beside the quota in force, and `changes`, which the windows
-    of `promises` need; seconds that end without a finite quota are left out, they cannot be broken. In the second in
-    which the first one began, or began to be enforced, `limit` is inf."""
+def seconds_with_quota(link_seconds: DataFrame, events: DataFrame) -> DataFrame:
+    """Return throttled bytes per broker, role and second, beside the quota in force, and `changes`, which windows need;
+    seconds that end without a finite quota are left out, they cannot be broken. In the second in which the first one
+    began, or began to be enforced, `limit` is inf."""
     seconds = with_limit(per_second(link_seconds, LEVELS["broker"], with_runs=True), events)
-    limited = seconds.where(F.col("quota") < UNLIMITED)
-    return _with_changes(limited, periods(events), longest(promises))
+    return _with_changes(seconds.where(F.col("quota") < UNLIMITED), periods(events))
 
 
-def _with_changes(limited: DataFrame, found: DataFrame, reach: int) -> DataFrame:
-    """Add `changes`: the quotas that held in the last `reach` seconds up to a row's, or ended where these begin, in
+def _with_changes(limited: DataFrame, found: DataFrame) -> DataFrame:
+    """Add `changes`: the quotas that held in the last eleven seconds up to a row's, or ended where these begin, in
     their order; null where one held in all of them.
 
     A rate that sets itself changes every few seconds: with all quotas of its role, a day's rows would be 119 GB. The
     last seconds have a part of two quotas only if one began in them. So each quota is looked up in the minutes after it
     began and after it ended.
     """
-    first = F.col("time") - (reach - 1)
+    reach = ELEVEN.seconds - 1
+    first = F.col("time") - reach
     touched = F.array(F.col("since"), F.coalesce("until", "since"))
-    minutes = F.flatten(F.transform(touched, lambda at: F.sequence(_minute(at), _minute(at + (reach - 1)))))
+    minutes = F.flatten(F.transform(touched, lambda at: F.sequence(_minute(at), _minute(at + reach))))
     each = F.struct("since", "until", "limit", "least", "most", "enforce")
     of_minute = found.select(*ROLE, each.alias("one"), F.explode(F.array_distinct(minutes)).alias("_minute"))
     nearby = of_minute.groupBy(*ROLE, "_minute").agg(F.sort_array(F.collect_list("one")).alias("changes"))
@@ -72,35 +75,27 @@ def _minute(second: Column) -> Column:
     return F.floor(second / MINUTE_SECONDS)
 
 
-def windows(seconds: DataFrame, *promises: Promise) -> DataFrame:
+def windows(seconds: DataFrame) -> DataFrame:
     """Return every window of each promise's seconds that ends in a second with a line: `window_seconds`, `from_time`,
     `time` (its last second), `bytes`, `in_sync_bytes`, `quota_bytes` and `allowed` (null: in one of its seconds no
     quota held), `ratio` (over the quota; null as well, and where bytes moved under a quota of 0), `over`, `undecided`,
     `runs_overlap` (in one of its seconds two runs of the sidecar were at work)."""
-    each = F.array(*(F.col(_name(promise)) for promise in promises))
-    return judged(seconds, promises).select(*ROLE, "time", "since", "enforce", F.inline(each))
+    each = F.array(*(F.col(promise.name) for promise in PROMISES))
+    return judged(seconds).select(*ROLE, "time", "since", "enforce", F.inline(each))
 
 
-def judged(seconds: DataFrame, promises: tuple[Promise, ...] = STRICT_PROMISES) -> DataFrame:
+def judged(seconds: DataFrame) -> DataFrame:
     """Add the window of each promise that ends there, as a column called `1s`, `11s`. One shuffle for all of them."""
-    parts = {_part(one, what): column for one in promises for what, column in _parts(one).items()}
-    return seconds.withColumns(parts).withColumns({_name(one): _window(one) for one in promises}).drop(*parts)
+    parts = {f"_{one.name}_{what}": column for one in PROMISES for what, column in _parts(one).items()}
+    return seconds.withColumns(parts).withColumns({one.name: _window(one) for one in PROMISES}).drop(*parts)
 
 
-def verdicts(found: DataFrame, promises: tuple[Promise, ...] = STRICT_PROMISES) -> DataFrame:
+def verdicts(seconds: DataFrame) -> DataFrame:
     """Return rows of `judged` without `changes`, and of each window only what sums over them need, so that they can be
     cached."""
     names = ("ratio", "over", "undecided")
-    kept = {_name(one): F.struct(*(F.col(_name(one))[name].alias(name) for name in names)) for one in promises}
-    return found.drop("changes").withColumns(kept)
-
-
-def _name(promise: Promise) -> str:
-    return f"{promise.seconds}s"
-
-
-def _part(promise: Promise, what: str) -> str:
-    return f"_{_name(promise)}_{what}"
+    kept = {one.name: F.struct(*(F.col(one.name)[name].alias(name) for name in names)) for one in PROMISES}
+    return judged(seconds).drop("changes").withColumns(kept)
 
 
 def _parts(promise: Promise) -> dict[str, Column]:
@@ -122,7 +117,7 @@ def _parts(promise: Promise) -> dict[str, Column]:
 
 def _window(promise: Promise) -> Column:
     moved, in_sync, runs_overlap, low, quota, burst = (
-        F.col(_part(promise, what)) for what in ("moved", "in_sync", "runs_overlap", "low", "quota", "burst")
+        F.col(f"_{promise.name}_{what}") for what in ("moved", "in_sync", "runs_overlap", "low", "quota", "burst")
     )
     promised = quota * promise.factor + burst
     # Whatever moved in a window without a bound, it was no part of one: 0.000 would say that nothing did.
@@ -148,7 +143,7 @@ def _burst_of_changes(promise: Promise) -> Column:
     promise for eleven seconds does so only if the quota held in all of them, so a window in which it began is allowed
     the difference.
     """
-    more = max(STRICT_PROMISES[0].factor - promise.factor, 0.0)
+    more = SECOND.factor - promise.factor
     first = F.col("time") - (promise.seconds - 1)
 
     def of_period(change: Column) -> Column:
@@ -185,9 +180,9 @@ def _quota_of_window(seconds: int, of_change: str) -> Column:
     return F.when(first > F.col("since"), seconds * F.col("limit")).otherwise(added)
 
 
-def violations(seconds: DataFrame, promises: tuple[Promise, ...] = STRICT_PROMISES) -> DataFrame:
+def violations(seconds: DataFrame) -> DataFrame:
     """Return the evidence: each window over its bound, with the cause."""
-    over = windows(seconds, *promises).where("over").withColumn("cause", _cause())
+    over = windows(seconds).where("over").withColumn("cause", _cause())
     return over.drop("over", "undecided", "runs_overlap", "since")
 
 
@@ -228,14 +223,7 @@ def _cause() -> Column:
     )
 
 
-def longest(promises: tuple[Promise, ...] = STRICT_PROMISES) -> int:
-    """Return the seconds of the longest window."""
-    return max(promise.seconds for promise in promises)
-
-
-def summary(
-    seconds: DataFrame, promises: tuple[Promise, ...] = STRICT_PROMISES, *, since: int | None = None
-) -> DataFrame:
+def summary(seconds: DataFrame, *, since: int | None = None) -> DataFrame:
     """Return one row per broker, role and quota in force: `mean_ratio` and `smoothness` (mean and standard deviation of
     a second over the quota, while something was held back; null if the quota is 0), for each promise `worst_Ns`,
     `worst_Ns_at`, `over_Ns` and `undecided_Ns` (how often), `overlap_seconds` (in which two runs were at work), `kept`
@@ -243,12 +231,10 @@ def summary(
 
     since: the first second whose windows count; those before it are there for the windows alone.
     """
-    return summed_up(judged(seconds, promises), promises, since=since)
+    return summed_up(judged(seconds), since=since)
 
 
-def summed_up(
-    windowed: DataFrame, promises: tuple[Promise, ...] = STRICT_PROMISES, *, since: int | None = None
-) -> DataFrame:
+def summed_up(windowed: DataFrame, *, since: int | None = None) -> DataFrame:
     """Return `summary` of rows of `judged`, or of `verdicts`."""
     steady = F.col("limit") == F.col("limit_low")
     ratio = F.try_divide("bytes", "limit")
@@ -264,14 +250,11 @@ def summed_up(
             F.sum("in_sync_bytes").alias("in_sync_bytes"),
             F.avg(held_back).alias("mean_ratio"),
             F.stddev_samp(held_back).alias("smoothness"),
-            *(column for promise in promises for column in _worst(_name(promise))),
+            *(column for promise in PROMISES for column in _worst(promise.name)),
             F.sum(F.col("runs_overlap").cast("int")).alias("overlap_seconds"),
         )
     )
-    over, undecided = (
-        F.greatest(*(F.col(f"{what}_{_name(promise)}") for promise in promises), F.lit(0)) > 0
-        for what in ("over", "undecided")
-    )
+    over, undecided = (F.greatest(f"{what}_1s", f"{what}_11s", F.lit(0)) > 0 for what in ("over", "undecided"))
     verdict = (
         F.when(~F.col("enforce"), "observed only").when(over, "broken")
         .when(undecided, "kept, but where the quota changed").otherwise("kept")

@@ -23,18 +23,6 @@ QUESTION = "was-it-kept"
 MAX_INCIDENTS = 5
 
 
-class Worst(NamedTuple):
-    """The worst window of a length."""
-
-    seconds: int
-    ratio: float
-    """Bytes over quota."""
-    broker: int
-    role: str
-    at: int
-    limit: float
-
-
 class Kept(NamedTuple):
     roles: int
     windows: int
@@ -45,68 +33,57 @@ class Kept(NamedTuple):
     observed: int
     """Roles and quotas that were only observed."""
     overlap_seconds: int
-    worst: tuple[Worst, ...]
+    worst: tuple[Row, ...]
+    """The worst window of each length: `seconds`, `ratio` (bytes over quota), `broker`, `role`, `at`, `limit`."""
     broken_roles: int
     incidents: tuple[Row, ...]
     """The incidents as `audit.incidents` tells them, the worst first."""
-    promises: tuple[audit.Promise, ...]
 
 
-def facts(
-    tables: Tables,
-    seconds: DataFrame | None = None,
-    promises: tuple[audit.Promise, ...] = audit.STRICT_PROMISES,
-    *,
-    verdicts: DataFrame | None = None,
-) -> Kept:
-    """Work it out: some rows, however many brokers.
+def facts(tables: Tables) -> Kept:
+    """Work it out: some rows, however many brokers."""
+    before = tables.reaching_back(audit.ELEVEN.seconds - 1)
+    seconds = audit.seconds_with_quota(*with_bounds(before.seconds, before.events))
+    return of_seconds(tables, seconds, audit.judged(seconds))
 
-    seconds: what `audit.seconds_with_quota` says of them and of the longest window before them, if somebody has it.
-    verdicts: what `audit.verdicts` says of these, if somebody holds that.
-    """
-    if seconds is None:
-        before = tables.reaching_back(audit.longest(promises) - 1)
-        seconds = audit.seconds_with_quota(*with_bounds(before.seconds, before.events), promises)
-    windowed = audit.judged(seconds, promises) if verdicts is None else verdicts
-    roles = audit.summed_up(windowed, promises, since=tables.scope.since).cache()
-    names = [f"{promise.seconds}s" for promise in promises]
-    over, undecided = (sum((F.col(f"{what}_{name}") for name in names), F.lit(0)) for what in ("over", "undecided"))
+
+def of_seconds(tables: Tables, seconds: DataFrame, verdicts: DataFrame) -> Kept:
+    """Return the facts from what `audit.seconds_with_quota` says of the tables and of the longest window before them,
+    and `audit.judged` or `audit.verdicts` of these."""
+    roles = audit.summed_up(verdicts, since=tables.scope.since).cache()
+    enforced = F.col("enforce")
     whole = roles.agg(
         F.countDistinct(*ROLE).alias("roles"),
-        F.coalesce(F.sum("seconds"), F.lit(0)).alias("seconds"),
-        F.coalesce(F.sum(F.when(F.col("enforce"), over)), F.lit(0)).alias("over"),
-        F.coalesce(F.sum(F.when(F.col("enforce"), undecided)), F.lit(0)).alias("undecided"),
-        F.count_if(~F.col("enforce")).alias("observed"),
-        F.coalesce(F.sum("overlap_seconds"), F.lit(0)).alias("overlap_seconds"),
-        *(F.max_by(_worst(name), _first_of_the_worst(name)).alias(f"worst_{name}") for name in names),
+        F.sum("seconds").alias("seconds"),
+        F.sum(F.when(enforced, F.col("over_1s") + F.col("over_11s"))).alias("over"),
+        F.sum(F.when(enforced, F.col("undecided_1s") + F.col("undecided_11s"))).alias("undecided"),
+        F.count_if(~enforced).alias("observed"),
+        F.sum("overlap_seconds").alias("overlap_seconds"),
         F.countDistinct(*(F.when(~F.col("kept"), F.col(name)) for name in ROLE)).alias("broken"),
-    ).collect()[0]
+        *(_worst(promise).alias(promise.name) for promise in audit.PROMISES),
+    ).na.fill(0).collect()[0]  # fmt: skip
     found: Sequence[Row] = ()
     if whole.over:
-        broken = tables.scope.cut(audit.violations(seconds, promises).where("enforce"))
+        broken = tables.scope.cut(audit.violations(seconds).where("enforce"))
         order = (F.desc_nulls_first("ratio"), "first", *ROLE, "window_seconds")
         found = audit.incidents(broken).orderBy(*order).limit(MAX_INCIDENTS).collect()
     roles.unpersist()
-    worst = tuple(
-        Worst(promise.seconds, *whole[f"worst_{name}"])
-        for promise, name in zip(promises, names, strict=True)
-        if whole[f"worst_{name}"] is not None
-    )
+    worst = tuple(whole[promise.name] for promise in audit.PROMISES if whole[promise.name] is not None)
     return Kept(
         whole.roles, whole.seconds, whole.over, whole.undecided, whole.observed, whole.overlap_seconds, worst,
-        whole.broken, tuple(found), promises,
+        whole.broken, tuple(found),
     )  # fmt: skip
 
 
-def _worst(name: str) -> Column:
-    return F.struct(f"worst_{name}", *ROLE, f"worst_{name}_at", "limit")
-
-
-def _first_of_the_worst(name: str) -> Column:
-    """Return the order in which windows are compared to find the worst: by ratio; of equal ones the earliest; of these
-    the broker with the lowest id."""
-    order = F.struct(f"worst_{name}", -F.col(f"worst_{name}_at"), -F.col("broker"), "role", "since")
-    return F.when(F.col(f"worst_{name}").isNotNull(), order)
+def _worst(promise: audit.Promise) -> Column:
+    """Return the worst window of this length: by ratio; of equal ones the earliest; of these that of the broker with
+    the lowest id."""
+    ratio, at = F.col(f"worst_{promise.name}"), F.col(f"worst_{promise.name}_at")
+    window = F.struct(
+        F.lit(promise.seconds).alias("seconds"), ratio.alias("ratio"), *ROLE, at.alias("at"), "limit"
+    )  # fmt: skip
+    order = F.struct(ratio, -at, -F.col("broker"), "role", "since")
+    return F.max_by(window, F.when(ratio.isNotNull(), order))
 
 
 def answer(kept: Kept, units: Units) -> Answer:
@@ -121,7 +98,7 @@ def answer(kept: Kept, units: Units) -> Answer:
     number = None if worst is None else worst.ratio
     promised = " and ".join(
         f"no {'second' if one.seconds == 1 else f'{one.seconds} seconds'} more than {one.factor:g} x"
-        for one in kept.promises
+        for one in audit.PROMISES
     )
     if not kept.over:
         kind = "was kept" if kept.observed == 0 else "was kept where it was enforced"
@@ -139,7 +116,7 @@ def answer(kept: Kept, units: Units) -> Answer:
     return Answer(QUESTION, Verdict.BAD, sentence, number, "x quota", (*told, *evidence), _doubts(kept))
 
 
-def _extreme(one: Worst, units: Units) -> str:
+def _extreme(one: Row, units: Units) -> str:
     length = "second" if one.seconds == 1 else f"{one.seconds} seconds"
     return (
         f"the worst {length}: {one.ratio:.2f} x {units.rate(one.limit)}, {who(one.broker, one.role)},"

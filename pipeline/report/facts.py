@@ -132,7 +132,7 @@ def _facts(tables: Tables, whole: Row, held: CachedFrames) -> Facts:
     before = tables.reaching_back(lag.LOOKS_BACK_SECONDS)
     progress = held.once(lag.progress(lag.of_tables(before), before.events))
     seconds = audit.seconds_with_quota(before.seconds, before.events)
-    verdicts = held.once(audit.verdicts(audit.judged(seconds)))
+    verdicts = held.once(audit.verdicts(seconds))
     by_bucket = held.once(buckets(tables.scope.cut(verdicts), tables.scope.cut(progress), step))
     starved = who_was_starved.facts(tables)
     matters = outliers(by_bucket, {row.broker for row in starved.rows})
@@ -140,9 +140,10 @@ def _facts(tables: Tables, whole: Row, held: CachedFrames) -> Facts:
     behind = held.once(times_behind(tables))
     scaled = recorded(tables, paced(behind, tables))
     # Rates inside quotas are judged with them, as roles of their own, of which the page has no rows.
-    kept_facts = (
-        was_it_kept.facts(tables) if scaled.inside.bounds else was_it_kept.facts(tables, seconds, verdicts=verdicts)
-    )
+    if scaled.inside.bounds:
+        kept_facts = was_it_kept.facts(tables)
+    else:
+        kept_facts = was_it_kept.of_seconds(tables, seconds, verdicts)
     rates = what_rate.answer(scaled, units)
     finish = will_it_finish.of_times_behind(tables, behind, lambda: scaled)
     hurt = which_move_hurt.judged(scaled.pairs, tables.scope.cut(tables.events), tables.seconds)

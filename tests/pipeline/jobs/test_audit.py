@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.sql import DataFrame
 
-from pipeline.jobs.audit import Promise, seconds_with_quota, summary, violations, windows
+from pipeline.jobs.audit import seconds_with_quota, summary, violations, windows
 from pipeline.jobs.quotas import periods
 from tests.pipeline.frames import Scenarios, quotas, traffic
 from tests.pipeline.journal_files import FIRST
@@ -89,7 +89,7 @@ def test_windows_slide_over_gaps(spark: SparkSession) -> None:
     frame = seconds(spark, {0: 100, 2: 40, 13: 70}, [(0, 10.0)])
     found = {
         row.time - FIRST: (row.from_time - FIRST, row.bytes, row.quota_bytes, round(row.ratio, 3), row.over)
-        for row in windows(frame, Promise(11, 1.05)).collect()
+        for row in windows(frame).where("window_seconds = 11").collect()
     }
     assert found == {
         0: (-10, 100, 110.0, 0.909, False),
@@ -212,7 +212,7 @@ def test_a_window_in_which_no_quota_held_has_no_ratio(spark: SparkSession) -> No
     """No quota until second 10, 100 from then on: 50 bytes in second 12, whose eleven seconds reach back before it.
     What moved without a quota is no part of any window."""
     found = seconds(spark, {5: 9000, 12: 50, 30: 60}, [(0, None), (10, 100.0)])
-    of_eleven = {row.time - FIRST: row for row in windows(found, Promise(11, 1.05)).collect()}
+    of_eleven = {row.time - FIRST: row for row in windows(found).where("window_seconds = 11").collect()}
     assert (of_eleven[12].ratio, of_eleven[12].allowed, of_eleven[12].quota_bytes) == (None, None, None)
     assert (of_eleven[12].bytes, of_eleven[12].over, of_eleven[12].undecided) == (50, False, False)
     assert of_eleven[30].ratio == pytest.approx(60 / 1100)
@@ -228,20 +228,21 @@ def test_each_second_has_only_the_quotas_of_its_windows_and_they_add_up(spark: S
     most = {at: max(of_second[at], of_second.get(at - 1, 0.0)) for at in of_second}
     frame = seconds(spark, {at: 1 for at in range(180) if at % 7}, said)
     assert frame.selectExpr("max(size(changes))").collect()[0][0] == 4
-    found = windows(frame, Promise(11, 1.05)).collect()
+    found = windows(frame).where("window_seconds = 11").collect()
     before = limits[0]  # is taken for what held before the first word
     assert {row.time - FIRST: row.quota_bytes for row in found} == {
         at: sum(most.get(second, before) for second in range(at - 10, at + 1)) for at in range(180) if at % 7
     }
 
 
-def test_the_second_in_which_a_quota_began_is_allowed_its_burst_however_short_the_windows_are(
-    spark: SparkSession,
-) -> None:
-    one = (Promise(1, 1.05),)
-    lines = traffic(spark, [{"at": at, "record_bytes": 1} for at in range(4)])
-    found = windows(seconds_with_quota(lines, quotas(spark, [(0, 100.0), (2, 200.0)]), one), *one).collect()
-    assert {row.time - FIRST: round(row.allowed, 6) for row in found} == {0: 105, 1: 105, 2: 260, 3: 210}
+def test_a_window_in_which_a_quota_began_is_allowed_its_burst(spark: SparkSession) -> None:
+    """Eleven seconds have 1.05 of their quotas, and a quarter of one that began in them; before 0 there was 100."""
+    lines = traffic(spark, [{"at": at, "record_bytes": 1} for at in range(14)])
+    found = windows(seconds_with_quota(lines, quotas(spark, [(0, 100.0), (2, 200.0)]))).where("window_seconds = 11")
+    allowed = {row.time - FIRST: round(row.allowed, 6) for row in found.collect()}
+    assert {at: allowed[at] for at in (1, 2, 3, 12, 13)} == {
+        1: 1.05 * 1100, 2: 1.05 * 1200 + 50, 3: 1.05 * 1300 + 50, 12: 1.05 * 2200 + 50, 13: 1.05 * 2200,
+    }  # fmt: skip
 
 
 def test_two_sidecars_with_one_brokers_id_are_named(spark: SparkSession) -> None:

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from pyspark.sql import Row
 
-from pipeline.jobs.audit import STRICT_PROMISES
 from pipeline.jobs.inner_rates import Bound, Inside
 from pipeline.jobs.remaining_bytes import Waiting
 from pipeline.model.backtest import BackTest, of_links, of_plan
@@ -18,7 +17,7 @@ from pipeline.model.duration_curve import Recorded, in_force
 from pipeline.model.fluid import Stream
 from pipeline.questions import was_it_kept, what_happened, what_rate, who_was_starved, will_it_finish
 from pipeline.questions.answer import Answer, Verdict
-from pipeline.questions.was_it_kept import Kept, Worst
+from pipeline.questions.was_it_kept import Kept
 from pipeline.questions.what_happened import Happened
 from pipeline.questions.who_was_starved import Starved
 from pipeline.questions.will_it_finish import Finish
@@ -27,8 +26,11 @@ from pipeline.units import Units
 from tests.pipeline.journal_files import FIRST
 
 MIB = 1024 * 1024
-WORST = (Worst(1, 1.21, 101, "leader", FIRST + 9, 4.0 * MIB), Worst(11, 1.01, 102, "follower", FIRST + 20, 4.0 * MIB))
-KEPT = Kept(4, 7200, 0, 0, 0, 0, WORST, 0, (), STRICT_PROMISES)
+WORST = (
+    Row(seconds=1, ratio=1.21, broker=101, role="leader", at=FIRST + 9, limit=4.0 * MIB),
+    Row(seconds=11, ratio=1.01, broker=102, role="follower", at=FIRST + 20, limit=4.0 * MIB),
+)
+KEPT = Kept(4, 7200, 0, 0, 0, 0, WORST, 0, ())
 INCIDENT = Row(
     broker=101, role="leader", window_seconds=1, cause="catch-up over the bound", first=FIRST, last=FIRST, windows=1,
     ratio=2.0, bytes=8 * MIB, allowed=5.2 * MIB,

@@ -82,7 +82,7 @@ def test_windows_and_trends_are_those_of_everything(whole: Tables, scope: Scope)
         return audit.seconds_with_quota(tables.seconds, tables.events)
 
     def windows(tables: Tables) -> DataFrame:
-        return audit.windows(seconds(tables), *audit.STRICT_PROMISES)
+        return audit.windows(seconds(tables))
 
     def progress(tables: Tables) -> DataFrame:
         replicas = lag.per_replica(tables.traffic.where("throttled"))
