@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, TypeVar
 import click
 
 from ..errors import InputError
-from ..jobs import moves as moves_job
 from ..jobs import partition_sizes as sizes_job
 from ..jobs.inner_rates import Bound, Inside, inside
-from ..jobs.moves import catch_ups
+from ..jobs.link_ends import REPLICA
+from ..jobs.moves import by_source as moves_by_source
+from ..jobs.moves import paced, times_behind, unpaced
 from ..model import fluid_scenarios
 from ..model import replay as replay_job
 from ..model.broker_pairs import pairs
@@ -64,12 +65,12 @@ def moves_command(
     """
     with session("moves", spark_settings) as spark, CachedFrames() as held:
         found = tables(spark, path, wanted)
-        rows = moves_job.moves_of(found, held)
+        rows = paced(held.once(times_behind(found)), found.seconds, found.events)
         if by_source:
             sizes = sizes_job.partition_sizes(held.once(sizes_job.of_tables(found)))
-            put_out(moves_job.by_source(held.once(rows), held.once(sizes)), output)
+            put_out(moves_by_source(held.once(rows), held.once(sizes)), output)
         else:
-            put_out(rows.orderBy("began", *moves_job.MOVE), output)
+            put_out(rows.orderBy("began", *REPLICA), output)
 
 
 @click.command("replay", short_help="What another quota or policy would have done.")
@@ -136,7 +137,7 @@ def replay_command(
         found = None if path is None else tables(spark, path, wanted)
         bounds = () if found is None else _bounds(inside(found.events))
         if model == "fluid":
-            waves = [] if found is None else [one.stream for one in pairs(catch_ups(found))]
+            waves = [] if found is None else [one.stream for one in pairs(unpaced(times_behind(found)))]
             links = _some(waves or _streams(planned), path)
             shown = fluid_scenarios.fluid(spark, links, what_ifs, line_bytes_per_second=line, bounds=bounds)
         else:

@@ -24,9 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
     from ..tables import Tables
-    from ..tables.cached_frames import CachedFrames
 
-MOVE = REPLICA
 SATURATED, HELD_BACK = 0.9, 0.7
 """Shares of the quota, over KIP-73's window. A role that moves the first share or more is held by its quota. One that
 moves the second share or more is held, too, if it left anything out meanwhile. Moves begin slowly, and a fetch of a
@@ -35,55 +33,33 @@ PACE_SECONDS = 11
 MOSTLY = 0.5
 
 
-def moves(traffic: DataFrame, events: DataFrame, link_seconds: DataFrame | None = None) -> DataFrame:
+def times_behind(tables: Tables) -> DataFrame:
+    """Return each end's times behind of each replica, without reading each second of the days that are kept."""
+    return whole(read_summary(tables, SUMMARY))
+
+
+def paced(behind: DataFrame, link_seconds: DataFrame, events: DataFrame) -> DataFrame:
     """Return one row per move: `began`, `seconds` (MoveTime), `finished`, `bytes`, `bytes_per_second`, `bound` and, of
     its seconds, the shares in which the leader's and the follower's quota set the pace; `seen_by` is the end whose
     clock and bytes these are. Each side's share is by its own clock. `backlog_bytes` is what there was to bring when it
     began, and `written_bytes` what was written meanwhile.
 
-    link_seconds: the table that is exact in every second; without it what `traffic` says of a second has to do.
+    behind: what `times_behind` returns, held, since it is read four times: for bytes, for minutes, and for who shared
+    these at either end.
     """
-    behind = SUMMARY.of(traffic)
-    return _paced(whole(behind), saturation(traffic if link_seconds is None else link_seconds, events))
-
-
-def moves_of(tables: Tables, held: CachedFrames) -> DataFrame:
-    """Return `moves` from the tables, without reading each second of the days that are kept.
-
-    held: a frame is kept here, since times behind are read four times: for bytes, for minutes, and for who shared these
-    at either end.
-    """
-    return paced(held.once(times_behind(tables)), tables)
-
-
-def times_behind(tables: Tables) -> DataFrame:
-    """Return each end's times behind of each replica."""
-    return whole(read_summary(tables, SUMMARY))
-
-
-def paced(behind: DataFrame, tables: Tables) -> DataFrame:
-    """Return the moves that times behind are, with what set their pace. behind: what `times_behind` returns, held."""
-    return _paced(behind, saturation(tables.seconds, tables.events))
-
-
-def catch_ups(tables: Tables) -> DataFrame:
-    """Return the same moves without what set their pace, which is most of the work."""
-    return unpaced(times_behind(tables))
+    pace = saturation(link_seconds, events)
+    return _told(behind.join(_paces(behind, pace), on=[*END, "number"], how="left"))
 
 
 def unpaced(behind: DataFrame) -> DataFrame:
-    """Return the same from the result of `times_behind`."""
+    """Return the same moves without what set their pace, which is most of the work."""
     nobodys = {"held_share": F.lit(0.0), "destinations": F.lit(1.0), "sources": F.lit(1.0)}
     return _told(behind.withColumns(nobodys))
 
 
-def _paced(behind: DataFrame, pace: DataFrame) -> DataFrame:
-    return _told(behind.join(_paces(behind, pace), on=[*END, "number"], how="left"))
-
-
 def _told(found: DataFrame) -> DataFrame:
     seen = _by_offsets(found).select(
-        *MOVE, "began", "seconds", "finished", "bytes",
+        *REPLICA, "began", "seconds", "finished", "bytes",
         (F.col("bytes") / F.col("seconds")).alias("bytes_per_second"),
         _bound().alias("bound"), "leader_share", "follower_share", F.col("role").alias("seen_by"),
         (F.col("to_offset") - F.col("from_offset")).alias("messages"),
@@ -95,7 +71,7 @@ def _told(found: DataFrame) -> DataFrame:
     each = F.coalesce(F.try_divide("bytes", "messages"), average, F.lit(0.0))
     written = F.greatest(F.col("written") * each, F.lit(0.0))
     # If a replica fell silent and went on later, that is a further move, and the rest of the backlog is its own.
-    goes_on = F.lead("began").over(Window.partitionBy(*MOVE).orderBy("began")).isNotNull()
+    goes_on = F.lead("began").over(Window.partitionBy(*REPLICA).orderBy("began")).isNotNull()
     brought = F.greatest(F.col("bytes") - written, F.lit(0.0))
     backlog = F.when(F.col("finished") | goes_on, brought).otherwise(F.col("backlog") * each)
     told = seen.withColumns({"backlog_bytes": backlog, "written_bytes": written})
@@ -140,14 +116,14 @@ def _by_offsets(found: DataFrame) -> DataFrame:
     """Match times behind of both ends that are about the same offsets. Of each match those of the end that saw more
     bytes stay (else the follower's, which is nearer to what arrived), with `leader_share` and `follower_share` as each
     side saw it."""
-    by_offset = Window.partitionBy(*MOVE).orderBy("from_offset", "to_offset", "role", "number")
+    by_offset = Window.partitionBy(*REPLICA).orderBy("from_offset", "to_offset", "role", "number")
     reached = F.max("to_offset").over(by_offset.rowsBetween(Window.unboundedPreceding, -1))
     apart = F.coalesce(F.col("from_offset") > reached, F.lit(True)).cast("int")
     so_far = by_offset.rowsBetween(Window.unboundedPreceding, Window.currentRow)
     islands = found.withColumn("apart", apart).withColumn("island", F.sum("apart").over(so_far))
-    island = Window.partitionBy(*MOVE, "island")
+    island = Window.partitionBy(*REPLICA, "island")
     seen = F.struct(
-        F.sum("bytes").over(Window.partitionBy(*MOVE, "island", "role")).alias("bytes"),
+        F.sum("bytes").over(Window.partitionBy(*REPLICA, "island", "role")).alias("bytes"),
         (F.col("role") == "follower").alias("follows"),
     )
     leads, follows = F.col("role") == "leader", F.col("role") == "follower"

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ..jobs.inflow import inflow
 from ..jobs.inner_rates import Inside, inside
-from ..jobs.moves import moves_of
+from ..jobs.moves import paced, times_behind
 from ..jobs.quotas import UNLIMITED, periods
 from ..tables.cached_frames import CachedFrames
 from .broker_pairs import Pair, pairs
@@ -151,11 +151,13 @@ def _together(intervals: Iterable[tuple[float, float]]) -> list[tuple[float, flo
 def recorded(tables: Tables, found_moves: DataFrame | None = None) -> Recorded:
     """Work it out: a row per pair of brokers and one per quota.
 
-    found_moves: what `moves.moves_of` says of these tables, or a part of it, if somebody has it.
+    found_moves: the moves of these tables, `moves.paced` or `moves.unpaced`, if somebody has them.
     """
     events = tables.events
     with CachedFrames() as held:
-        links = tuple(pairs(moves_of(tables, held) if found_moves is None else found_moves))
+        if found_moves is None:
+            found_moves = paced(held.once(times_behind(tables)), tables.seconds, events)
+        links = tuple(pairs(found_moves))
     said = defaultdict(list)
     for row in periods(events).orderBy("since").collect():
         limit = row.limit if row.enforce else UNLIMITED

@@ -17,8 +17,7 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, DoubleType, LongType, StringType, StructField, StructType
 
-from ..jobs.link_ends import one_end
-from ..jobs.moves import MOVE
+from ..jobs.link_ends import REPLICA, one_end
 from ..jobs.partition_sizes import SUMMARY, partition_sizes, whole
 from .simulation import Flow, Outcome, Quotas, Scenario, simulate
 
@@ -84,8 +83,8 @@ def demand(traffic: DataFrame) -> DataFrame:
     sizes = partition_sizes(whole(SUMMARY.of(traffic.where("throttled")))).select(
         "source", "topic", "partition", "bytes_per_message"
     )
-    in_order = Window.partitionBy(*MOVE).orderBy("time")
-    first_behind = F.min(F.when(F.col("behind"), F.col("time"))).over(Window.partitionBy(*MOVE))
+    in_order = Window.partitionBy(*REPLICA).orderBy("time")
+    first_behind = F.min(F.when(F.col("behind"), F.col("time"))).over(Window.partitionBy(*REPLICA))
     watermark = F.when(F.col("high_watermark") >= 0, F.col("high_watermark"))
     before = F.last("watermark", ignorenulls=True).over(in_order.rowsBetween(Window.unboundedPreceding, -1))
     # Until a high watermark is known, nobody knows what was written: it is in the backlog.

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from ..jobs.moves import catch_ups
+from ..jobs.moves import times_behind, unpaced
 from ..model.duration_curve import recorded
 from ..tables.incomplete_data import of_tables
 from ..units import Units
@@ -23,6 +23,8 @@ from . import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from pyspark.sql import DataFrame
 
     from ..tables import Tables
     from .answer import Answer
@@ -50,6 +52,10 @@ def ask(
     at: what-happened's moment, seconds since 1970. finish_in: what-rate's seconds. price: what-did-it-cost's, a GiB.
     """
     units = units_of(tables)
+
+    def moves() -> DataFrame:
+        return unpaced(times_behind(tables))
+
     answers: dict[str, Callable[[], Answer]] = {
         will_it_finish.QUESTION: lambda: will_it_finish.answer(will_it_finish.facts(tables), units),
         was_it_kept.QUESTION: lambda: was_it_kept.answer(was_it_kept.facts(tables), units),
@@ -59,14 +65,12 @@ def ask(
         ),
         who_was_starved.QUESTION: lambda: who_was_starved.answer(who_was_starved.facts(tables), units),
         which_move_hurt.QUESTION: lambda: which_move_hurt.answer(which_move_hurt.facts(tables), units),
-        replica_times.KEEPS_FALLING: lambda: replica_times.answer_falling_behind(
-            replica_times.falling_behind(catch_ups(tables))
-        ),
+        replica_times.KEEPS_FALLING: lambda: replica_times.answer_falling_behind(replica_times.falling_behind(moves())),
         replica_times.NEVER_CATCHES_UP: lambda: replica_times.answer_never_caught_up(
-            replica_times.never_caught_up(catch_ups(tables)), units
+            replica_times.never_caught_up(moves()), units
         ),
         replica_times.UNDER_REPLICATED: lambda: replica_times.answer_under_replicated(
-            replica_times.under_replicated(catch_ups(tables))
+            replica_times.under_replicated(moves())
         ),
         what_did_it_cost.QUESTION: lambda: what_did_it_cost.answer(what_did_it_cost.facts(tables), units, price=price),
     }

@@ -32,23 +32,14 @@ LONG_SECONDS = 600
 DOUBT = "only replicas that a quota selects are known to be behind"
 
 
-class FallingBehind(NamedTuple):
-    """rows: the replicas that fell behind most often: REPLICA, `times`, `days`, `seconds`, `longest`. destinations: the
-    brokers that did: `destination`, `times`. moves: times behind of all replicas."""
+class Behind(NamedTuple):
+    """moves: times behind of all replicas. replicas: how many are meant by the question. rows: the worst of these,
+    REPLICA and what is told of each. destinations: the brokers of these: `destination`, `times`."""
 
     moves: int
     replicas: int
-    rows: tuple[Row, ...] = ()
+    rows: tuple[Row, ...]
     destinations: tuple[Row, ...] = ()
-
-
-class NeverCaughtUp(NamedTuple):
-    """rows: the replicas that lack most: REPLICA, `began`, `seconds`, `left` and `before` (bytes that it lacks, and
-    lacked when it fell behind)."""
-
-    moves: int
-    replicas: int
-    rows: tuple[Row, ...] = ()
 
 
 class UnderReplicated(NamedTuple):
@@ -56,11 +47,11 @@ class UnderReplicated(NamedTuple):
 
     seconds: int
     partitions: int
-    rows: tuple[Row, ...] = ()
+    rows: tuple[Row, ...]
 
 
-def falling_behind(moves: DataFrame) -> FallingBehind:
-    """Find the replicas that fell behind again and again."""
+def falling_behind(moves: DataFrame) -> Behind:
+    """Find the replicas that fell behind again and again, most often first: `times`, `days`, `seconds`, `longest`."""
     moves = moves.where(F.col("seconds") >= MIN_SECONDS)
     with CachedFrames() as held:
         often = moves.groupBy(*REPLICA).agg(
@@ -72,11 +63,12 @@ def falling_behind(moves: DataFrame) -> FallingBehind:
         rows = again.orderBy(F.desc("days"), F.desc("times"), F.desc("seconds"), *REPLICA).limit(MAX_LISTED).collect()
         brokers = again.groupBy("destination").agg(F.sum("times").alias("times"))
         destinations = brokers.orderBy(F.desc("times"), "destination").limit(MAX_LISTED).collect()
-        return FallingBehind(_total(each, "times"), again.count(), tuple(rows), tuple(destinations))
+        return Behind(_total(each, "times"), again.count(), tuple(rows), tuple(destinations))
 
 
-def never_caught_up(moves: DataFrame) -> NeverCaughtUp:
-    """Find the replicas that were behind to the end, for long, and lack no less than when they fell behind."""
+def never_caught_up(moves: DataFrame) -> Behind:
+    """Find the replicas that were behind to the end, for long, and lack no less than when they fell behind: `began`,
+    `seconds`, `left` and `before` (bytes that it lacks, and lacked when it fell behind)."""
     left = lacking_bytes()
     last = F.lead("began").over(Window.partitionBy(*REPLICA).orderBy("began")).isNull()
     with CachedFrames() as held:
@@ -86,7 +78,7 @@ def never_caught_up(moves: DataFrame) -> NeverCaughtUp:
         )
         columns = (*REPLICA, "began", "seconds", "left", F.col("backlog_bytes").alias("before"))
         rows = never.orderBy(F.desc_nulls_last("left"), F.desc("seconds"), *REPLICA).limit(MAX_LISTED).select(*columns)
-        return NeverCaughtUp(moves.count(), never.count(), tuple(rows.collect()))
+        return Behind(moves.count(), never.count(), tuple(rows.collect()))
 
 
 def lacking_bytes() -> Column:
@@ -114,27 +106,15 @@ def covered(times: DataFrame, *keys: str) -> DataFrame:
 
 
 def _total(rows: DataFrame, name: str) -> int:
-    return int(rows.agg(_sum(name)).collect()[0][0])
+    return int(rows.agg(F.coalesce(F.sum(name), F.lit(0))).collect()[0][0])
 
 
-def _sum(name: str) -> Column:
-    return F.coalesce(F.sum(name), F.lit(0))
-
-
-def answer_falling_behind(found: FallingBehind) -> Answer:
+def answer_falling_behind(found: Behind) -> Answer:
     """Tell it; `number` is how many replicas."""
-    if not found.moves:
-        return _nobody(KEEPS_FALLING, "replicas")
-    if not found.replicas:
-        sentence = f"Nobody: of {counted(found.moves, 'time')} behind, no replica had {MIN_TIMES}."
-        return Answer(KEEPS_FALLING, Verdict.GOOD, sentence, 0.0, "replicas", uncertainty=(DOUBT,))
-    first = found.rows[0]
-    more = f", and {counted(found.replicas - 1, 'more replica')}" if found.replicas > 1 else ""
     evidence = [_often(row) for row in found.rows]
     evidence += [f"broker {row.destination} as follower: {counted(row.times, 'time')}" for row in found.destinations]
-    sentence = f"{_often(first)}{more}."
-    doubts = (f"times behind of less than {MIN_SECONDS} s do not count", DOUBT)
-    return Answer(KEEPS_FALLING, Verdict.BAD, sentence, float(found.replicas), "replicas", tuple(evidence), doubts)
+    doubt = f"times behind of less than {MIN_SECONDS} s do not count"
+    return _replicas(KEEPS_FALLING, found, f"no replica had {MIN_TIMES}", evidence, doubt)
 
 
 def _often(row: Row) -> str:
@@ -144,18 +124,11 @@ def _often(row: Row) -> str:
     )
 
 
-def answer_never_caught_up(found: NeverCaughtUp, units: Units) -> Answer:
+def answer_never_caught_up(found: Behind, units: Units) -> Answer:
     """Tell it; `number` is how many replicas."""
-    if not found.moves:
-        return _nobody(NEVER_CATCHES_UP, "replicas")
-    if not found.replicas:
-        sentence = f"Nobody: of {counted(found.moves, 'time')} behind, each ended or came nearer."
-        return Answer(NEVER_CATCHES_UP, Verdict.GOOD, sentence, 0.0, "replicas", uncertainty=(DOUBT,))
-    more = f", and {counted(found.replicas - 1, 'more replica')}" if found.replicas > 1 else ""
-    told = [_left(row, units) for row in found.rows]
-    doubts = (f"who was behind for less than {duration(LONG_SECONDS)} does not count", DOUBT)
-    sentence = f"{told[0]}{more}."
-    return Answer(NEVER_CATCHES_UP, Verdict.BAD, sentence, float(found.replicas), "replicas", tuple(told), doubts)
+    evidence = [_left(row, units) for row in found.rows]
+    doubt = f"who was behind for less than {duration(LONG_SECONDS)} does not count"
+    return _replicas(NEVER_CATCHES_UP, found, "each ended or came nearer", evidence, doubt)
 
 
 def _left(row: Row, units: Units) -> str:
@@ -163,6 +136,20 @@ def _left(row: Row, units: Units) -> str:
     if row.left is not None:
         size = f"and lacks {units.size(row.left)}, {units.size(row.before)} at first"
     return f"{replica(row)} is behind for {duration(row.seconds)}, since {moment(row.began)}, {size}"
+
+
+def _replicas(question: str, found: Behind, none: str, evidence: list[str], doubt: str) -> Answer:
+    """Tell the first of the evidence, and how many more there are. none: why nobody is meant."""
+    if not found.moves:
+        return _nobody(question, "replicas")
+    if not found.replicas:
+        sentence = f"Nobody: of {counted(found.moves, 'time')} behind, {none}."
+        return Answer(question, Verdict.GOOD, sentence, 0.0, "replicas", uncertainty=(DOUBT,))
+    more = f", and {counted(found.replicas - 1, 'more replica')}" if found.replicas > 1 else ""
+    number = float(found.replicas)
+    return Answer(
+        question, Verdict.BAD, f"{evidence[0]}{more}.", number, "replicas", tuple(evidence), (doubt, DOUBT)
+    )  # fmt: skip
 
 
 def answer_under_replicated(found: UnderReplicated) -> Answer:

@@ -108,21 +108,12 @@ def _stalls(near: Tables) -> list[Row]:
 def answer(found: Happened, units: Units) -> Answer:
     """Tell it, the weightiest first; `number` is how many things there are to tell."""
     window = f"in the {duration(found.around)} before and after {moment(found.at)}"
-    told = [
-        *_broken(found, units),
-        *_overridden(found),
-        *_events(found, units),
-        *_stalled(found),
-        *_changed(found, units),
-        *_ended(found),
-    ]
+    told = _told(found, units)
     if not told:
-        verdict = Verdict.GOOD if found.seconds else Verdict.UNKNOWN
-        sentence = (
-            f"Nothing out of the ordinary {window}: no bound broken, nothing changed, nobody stalled."
-            if found.seconds
-            else f"Nothing is recorded {window}."
-        )
+        verdict, sentence = Verdict.UNKNOWN, f"Nothing is recorded {window}."
+        if found.seconds:
+            verdict = Verdict.GOOD
+            sentence = f"Nothing out of the ordinary {window}: no bound broken, nothing changed, nobody stalled."
         return Answer(QUESTION, verdict, sentence, 0.0, "things", uncertainty=_doubts(found))
     more = f", and {counted(len(told) - 1, 'more thing')} {window}" if len(told) > 1 else ""
     sentence = f"{told[0][0].upper()}{told[0][1:]}{more}."
@@ -136,14 +127,26 @@ def _doubts(found: Happened) -> tuple[str, ...]:
     return tuple(doubts)
 
 
-def _broken(found: Happened, units: Units) -> list[str]:
-    if not found.bound.over:
-        return []
-    return [was_it_kept.answer(found.bound, units).sentence.removeprefix("No, ").rstrip(".")]
-
-
-def _overridden(found: Happened) -> list[str]:
-    return [f"{moment(row.time)}: {_override(row)}" for row in found.overrides]
+def _told(found: Happened, units: Units) -> list[str]:
+    bound = was_it_kept.answer(found.bound, units).sentence
+    told = [bound.removeprefix("No, ").rstrip(".")] if found.bound.over else []
+    told += [f"{moment(row.time)}: {_override(row)}" for row in found.overrides]
+    told += [f"{moment(row.time)}: {_event(row, units)}" for row in found.events]
+    told += [
+        f"{who(row.broker, row.role)} got no nearer for {counted(row.seconds, 'second')} from {moment(row.first)}:"
+        f" {row.cause}"
+        for row in found.stalls
+    ]
+    told += [
+        f"{who(row.broker, row.role)} moved {units.rate(row.before)} before and {units.rate(row.after)} after"
+        for row in found.rates
+    ]
+    told += [
+        f"{counted(row.number, 'connection')} of broker {row.broker} ended, the first at {moment(row.first)}:"
+        f" {row.cause}"
+        for row in found.connections
+    ]
+    return told
 
 
 def _override(row: Row) -> str:
@@ -153,7 +156,8 @@ def _override(row: Row) -> str:
     label = "" if row.label is None else f" (label {printable(row.label, keep='')})"
     until = f"; it ends at {moment(row.until)}" if row.until is not None and row.action == "set" else ""
     reason = f"; reason: {printable(row.because, keep='')}" if row.because else ""
-    return f"{done} at {_brokers(row.brokers)}{label}: {_changes(row.changes)}{until}{reason}"
+    changed = listed((f"{_key(each)} = {each.value}" for each in row.changes), MAX_NAMES)
+    return f"{done} at {_brokers(row.brokers)}{label}: {printable(changed, keep='')}{until}{reason}"
 
 
 def _brokers(ids: Sequence[int]) -> str:
@@ -163,16 +167,8 @@ def _brokers(ids: Sequence[int]) -> str:
     return f"brokers {', '.join(others)} and {last}" if others else f"broker {last}"
 
 
-def _changes(changes: Sequence[Row]) -> str:
-    return printable(listed((f"{_key(each)} = {each.value}" for each in changes), MAX_NAMES), keep="")
-
-
 def _key(change: Row) -> str:
     return change.key if change.place == "broker" else f"{change.place}.{change.key}"
-
-
-def _events(found: Happened, units: Units) -> list[str]:
-    return [f"{moment(row.time)}: {_event(row, units)}" for row in found.events]
 
 
 def _event(row: Row, units: Units) -> str:
@@ -193,26 +189,3 @@ def _event(row: Row, units: Units) -> str:
     if kind == Kind.DROPPED.value:
         return f"{sidecar} dropped {row.lines} lines of its journal: what it saw then is not known"
     return f"{sidecar}: {kind}"
-
-
-def _stalled(found: Happened) -> list[str]:
-    return [
-        f"{who(row.broker, row.role)} got no nearer for {counted(row.seconds, 'second')} from {moment(row.first)}:"
-        f" {row.cause}"
-        for row in found.stalls
-    ]
-
-
-def _changed(found: Happened, units: Units) -> list[str]:
-    return [
-        f"{who(row.broker, row.role)} moved {units.rate(row.before)} before and {units.rate(row.after)} after"
-        for row in found.rates
-    ]
-
-
-def _ended(found: Happened) -> list[str]:
-    return [
-        f"{counted(row.number, 'connection')} of broker {row.broker} ended, the first at {moment(row.first)}:"
-        f" {row.cause}"
-        for row in found.connections
-    ]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
-from ..jobs.moves import catch_ups
+from ..jobs.moves import times_behind, unpaced
 from ..jobs.quotas import ROLE
 from ..model.broker_pairs import pairs
 from ..units import duration
@@ -59,7 +59,7 @@ class Moved(NamedTuple):
 
 def facts(tables: Tables) -> Moved:
     """Work it out: a row for each pair of brokers and wave of moves."""
-    found = list(pairs(catch_ups(tables)))
+    found = pairs(unpaced(times_behind(tables)))
     if not found:
         return Moved(0, ())
     return judged(found, tables.scope.cut(tables.events), tables.seconds)

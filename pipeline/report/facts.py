@@ -138,7 +138,7 @@ def _facts(tables: Tables, whole: Row, held: CachedFrames) -> Facts:
     matters = outliers(by_bucket, {row.broker for row in starved.rows})
     shown = matters[:MAX_BROKERS] or busiest(by_bucket)
     behind = held.once(times_behind(tables))
-    scaled = recorded(tables, paced(behind, tables))
+    scaled = recorded(tables, paced(behind, tables.seconds, tables.events))
     # Rates inside quotas are judged with them, as roles of their own, of which the page has no rows.
     if scaled.inside.bounds:
         kept_facts = was_it_kept.facts(tables)

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import Row
 
 from benchmarks.ring import write
+from pipeline.jobs.moves import paced, times_behind
+from pipeline.jobs.times_behind import SUMMARY, whole
 from pipeline.journals.ingest import ingest
 from pipeline.tables import Tables
 from pipeline.tables.schema import EVENTS, TRAFFIC
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from benchmarks.ring import Cluster
+    from pipeline.tables.cached_frames import CachedFrames
 
 
 def ingested(spark: SparkSession, cluster: Cluster, folder: Path) -> Tables:
@@ -45,6 +48,16 @@ def traffic(spark: SparkSession, rows: Iterable[dict[str, Any]]) -> DataFrame:
         line["date"] = datetime.fromtimestamp(time, UTC).date()
         lines.append(tuple(line[name] for name in TRAFFIC.names))
     return spark.createDataFrame(lines, TRAFFIC)
+
+
+def moves(lines: DataFrame, events: DataFrame) -> DataFrame:
+    """The moves of rows of traffic, which stand for the exact seconds of links as well."""
+    return paced(whole(SUMMARY.of(lines)), lines, events)
+
+
+def moves_of(tables: Tables, held: CachedFrames) -> DataFrame:
+    """The moves of tables, as the command `moves` has them."""
+    return paced(held.once(times_behind(tables)), tables.seconds, tables.events)
 
 
 def quotas(spark: SparkSession, said: Iterable[tuple[int, float | None]], **values: Any) -> DataFrame:

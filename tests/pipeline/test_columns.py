@@ -14,6 +14,7 @@ from pipeline.model.fluid import Stream
 from pipeline.model.replay import WhatIf
 from pipeline.model.simulation import Flow
 from pipeline.tables.maintenance import Compacted
+from tests.pipeline.frames import moves as moves_of_rows
 from tests.pipeline.frames import quotas, traffic
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ def test_lag(spark: SparkSession) -> None:
 
 def test_moves(spark: SparkSession) -> None:
     lines, said = traffic(spark, []), quotas(spark, [(0, 1.0)])
-    found = moves.moves(lines, said)
+    found = moves_of_rows(lines, said)
     told, by_source = tables_below("moves")
     assert columns(found) == told
     assert (

@@ -10,11 +10,11 @@ from pyspark.sql import functions as F
 from benchmarks.month.journals import write
 from benchmarks.month.outages import Month
 from pipeline.jobs import audit
-from pipeline.jobs.moves import moves_of
 from pipeline.journals.ingest import ingest
 from pipeline.questions import who_was_starved
 from pipeline.tables import Tables
 from pipeline.tables.cached_frames import CachedFrames
+from tests.pipeline.frames import moves_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

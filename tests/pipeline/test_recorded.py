@@ -13,13 +13,13 @@ from lab.embedded.follower import EmbeddedFollower, FetcherSettings
 from lab.embedded.leader import EmbeddedLeader
 from pipeline.jobs.audit import seconds_with_quota, summary
 from pipeline.jobs.lag import per_replica, sum_replica_lag
-from pipeline.jobs.moves import moves
 from pipeline.journals.ingest import ingest
 from pipeline.tables import Tables
 from proxy.config.settings import load_settings
 from proxy.quota_files.reload import QuotaWatch
 from proxy.serving.serve import serve
 from proxy.statistics.counters import Statistics
+from tests.pipeline.frames import moves
 from tests.proxy.recorded_log import RecordedLog
 from tests.proxy.serving.test_sidecar import until
 

@@ -15,10 +15,10 @@ from lab.brokers.releases import release
 from lab.cluster.cluster import cluster
 from lab.moves.move import MIB, Move
 from pipeline.jobs.audit import seconds_with_quota, summary
-from pipeline.jobs.moves import moves
 from pipeline.jobs.rates import LEVELS, per_second, windowed
 from pipeline.journals.ingest import ingest
 from pipeline.tables import Tables
+from tests.pipeline.frames import moves
 from tests.pipeline.sessions import session_in
 from tests.system.recordings import Recorded, collect_journals, plan, record
 

@@ -16,13 +16,13 @@ from lab.brokers.releases import RELEASES
 from lab.cluster.cluster import cluster
 from lab.moves.move import MIB, Move
 from lab.wire.records import Shape
-from pipeline.jobs.moves import moves_of
 from pipeline.journals.ingest import ingest
 from pipeline.model.backtest import of_links, of_plan
 from pipeline.model.duration_curve import LINE_BYTES_PER_SECOND, recorded
 from pipeline.model.simulation import Flow, Scenario, simulate
 from pipeline.tables import Tables
 from pipeline.tables.cached_frames import CachedFrames
+from tests.pipeline.frames import moves_of
 from tests.pipeline.sessions import session_in
 from tests.system.recordings import Recorded, collect_journals, plan, record
 

@@ -240,9 +240,8 @@ def test_a_window_in_which_a_quota_began_is_allowed_its_burst(spark: SparkSessio
     lines = traffic(spark, [{"at": at, "record_bytes": 1} for at in range(14)])
     found = windows(seconds_with_quota(lines, quotas(spark, [(0, 100.0), (2, 200.0)]))).where("window_seconds = 11")
     allowed = {row.time - FIRST: round(row.allowed, 6) for row in found.collect()}
-    assert {at: allowed[at] for at in (1, 2, 3, 12, 13)} == {
-        1: 1.05 * 1100, 2: 1.05 * 1200 + 50, 3: 1.05 * 1300 + 50, 12: 1.05 * 2200 + 50, 13: 1.05 * 2200,
-    }  # fmt: skip
+    expected = {1: 1155, 2: 1260 + 50, 3: 1365 + 50, 12: 2310 + 50, 13: 2310}
+    assert {at: allowed[at] for at in expected} == expected
 
 
 def test_two_sidecars_with_one_brokers_id_are_named(spark: SparkSession) -> None:

@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pipeline.jobs.lag import HELD_SECONDS
-from pipeline.jobs.moves import by_source, moves
+from pipeline.jobs.moves import by_source
 from pipeline.jobs.partition_sizes import SUMMARY, partition_sizes, whole
 from pipeline.journals.parse_lines import parse
 from pipeline.tables.explode_traffic import replica_seconds
-from tests.pipeline.frames import Scenarios, quotas, traffic
+from tests.pipeline.frames import Scenarios, moves, quotas, traffic
 from tests.pipeline.journal_files import FIRST
 from tests.pipeline.recorded_moves import PARTITIONS, bytes_moved, catch_up, lines
 

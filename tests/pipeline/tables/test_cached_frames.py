@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from benchmarks.ring import Cluster
-from pipeline.jobs.moves import moves_of
 from pipeline.report.facts import collect
 from pipeline.tables.cached_frames import CachedFrames
-from tests.pipeline.frames import ingested
+from tests.pipeline.frames import ingested, moves_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
