@@ -11,33 +11,29 @@ from ..errors import InputError
 from ..questions import what_happened
 from ..questions.asking import QUESTIONS, ask
 from ..terminal import printable
-from .options import ScopeOptions, scope_options, session, spark_options, tables
+from .options import tables_job
 from .quantities import DURATION, MOMENT, SOME_PRICE, SOME_TIME, Moment
 
 if TYPE_CHECKING:
     from ..questions.answer import Answer
-    from .options import SparkSettings
+    from .options import Job
 
 
 @click.command("ask", short_help="A question by its name: will-it-finish, was-it-kept, what-rate …")
 @click.argument("question", type=click.Choice(QUESTIONS))
-@click.argument("path", metavar="TABLES")
 @click.option("--at", type=MOMENT, help="what-happened: when; 03:10 (UTC) is the last one recorded.")
 @click.option("--around", type=DURATION, default="5m", show_default=True, help="what-happened: before and after it.")
 @click.option("--finish-in", type=SOME_TIME, help="what-rate: how long it may take. Default: half as long as it took.")
 @click.option("--price", type=SOME_PRICE, help="what-did-it-cost: the price of a GiB between racks.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-@scope_options
-@spark_options
+@tables_job
 def command(
+    job: Job,
     question: str,
-    path: str,
     at: Moment | None,
     around: float,
     finish_in: float | None,
     price: float | None,
-    wanted: ScopeOptions,
-    spark_settings: SparkSettings,
     *,
     as_json: bool,
 ) -> None:
@@ -66,13 +62,12 @@ def command(
     """
     if (question == what_happened.QUESTION) != (at is not None):
         raise click.UsageError(f"expected --at with {what_happened.QUESTION}, and with it alone")
-    with session("ask", spark_settings) as spark:
-        found = tables(spark, path, wanted)
+    with job.tables() as found:
         when = None
         if at is not None:
             last = 0 if at.seconds is not None else found.last_second()
             if last is None:
-                raise InputError(f"{path}: no traffic in the tables: nothing has an end to count from")
+                raise InputError(f"{job.path}: no traffic in the tables: nothing has an end to count from")
             when = at.resolve(last)
         answer = ask(found, question, at=when, finish_in=finish_in, around=round(around), price=price)
     click.echo(json.dumps(answer.as_json(), ensure_ascii=False) if as_json else told(answer))

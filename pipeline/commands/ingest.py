@@ -6,14 +6,14 @@ import click
 
 from ..journals.ingest import ingest
 from ..terminal import printable
-from .options import SparkSettings, session, spark_options, tell
+from .options import Job, spark_job, tell
 
 
 @click.command("ingest", short_help="Journals to tables; run it as often as you like.")
 @click.argument("sources", nargs=-1, required=True)
 @click.option("--into", "target", required=True, metavar="TABLES", help="Where the tables are, or will be.")
-@spark_options
-def command(sources: tuple[str, ...], target: str, spark_settings: SparkSettings) -> None:
+@spark_job
+def command(sources: tuple[str, ...], target: str, job: Job) -> None:
     """Read the sidecars' journals below SOURCES into Delta Lake tables by date.
 
     Each line is taken once, however often and in whatever order it is fed; files that were read whole are not read
@@ -29,7 +29,7 @@ def command(sources: tuple[str, ...], target: str, spark_settings: SparkSettings
       python -m pipeline ingest /var/lib/throttle/journal --into tables
       python -m pipeline ingest 's3a://journals/*' --into s3a://lake/throttle --master yarn
     """
-    with session("ingest", spark_settings) as spark:
+    with job.session() as spark:
         outcome = ingest(spark, sources, target, tell=tell)
     states = ", ".join(f"{count} {state}" for state, count in sorted(outcome.files.items())) or "none"
     click.echo(f"files: {states}; unchanged: {outcome.skipped_files}")

@@ -8,24 +8,14 @@ import click
 from pyspark.sql import functions as F
 
 from ..jobs import audit, lag, rates
-from ..jobs.audit_inner_rates import with_bounds
+from ..jobs.inner_rates import with_bounds
 from ..tables.cached_frames import CachedFrames
-from .options import (
-    ScopeOptions,
-    output_options,
-    put_out,
-    require_room,
-    scope_options,
-    session,
-    spark_options,
-    tables,
-    tell,
-)
+from .options import output_options, put_out, require_room, tables_job, tell
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from .options import Output, SparkSettings
+    from .options import Job, Output
 
 PER = ("broker", "role")
 MAX_DOUBTS = 20
@@ -34,15 +24,11 @@ RATE_HISTORY_SECONDS = 3600
 
 
 @click.command("rates", short_help="Bytes per second, and over KIP-73's window.")
-@click.argument("path", metavar="TABLES")
 @click.option("--by", type=click.Choice(sorted(rates.LEVELS)), default="broker", show_default=True)
 @click.option("--all-traffic", is_flag=True, help="Partitions that are not throttled as well.")
-@scope_options
 @output_options
-@spark_options
-def rates_command(
-    path: str, by: str, wanted: ScopeOptions, output: Output, spark_settings: SparkSettings, *, all_traffic: bool
-) -> None:
+@tables_job
+def rates_command(job: Job, by: str, output: Output, *, all_traffic: bool) -> None:
     """Compute throttled bytes per second, and their rate over KIP-73's window by the sidecar's own arithmetic.
 
     With --by partition this is KIP-73's PartitionBytesInRate. Seconds in which nothing moved have no row. With --since
@@ -54,8 +40,7 @@ def rates_command(
       python -m pipeline rates tables --by peer --out rates.csv --format csv
     """
     columns = rates.LEVELS[by]
-    with session("rates", spark_settings) as spark:
-        found = tables(spark, path, wanted)
+    with job.tables() as found:
         before = found.reaching_back(RATE_HISTORY_SECONDS)
         exact = before.seconds if by in rates.OF_LINKS else before.traffic
         seconds = rates.per_second(exact, columns, throttled_only=not all_traffic)
@@ -63,14 +48,10 @@ def rates_command(
 
 
 @click.command("audit", short_help="Was the bound kept, in every second and in every eleven?")
-@click.argument("path", metavar="TABLES")
 @click.option("--evidence", metavar="PATH", help="Write every window over its bound there.")
-@scope_options
 @output_options
-@spark_options
-def audit_command(
-    path: str, evidence: str | None, wanted: ScopeOptions, output: Output, spark_settings: SparkSettings
-) -> None:
+@tables_job
+def audit_command(job: Job, evidence: str | None, output: Output) -> None:
     """Judge each broker, role and quota in force: the worst windows, the mean, the smoothness, windows over the bound.
     Rates of peers and racks inside a quota are told like roles of their own: leader, rack b.
 
@@ -84,10 +65,9 @@ def audit_command(
     """
     if evidence is not None and evidence.rstrip("/") == (output[0] or "").rstrip("/"):
         raise click.UsageError(f"expected --out and --evidence to be two places, found {evidence} for both")
-    with session("audit", spark_settings) as spark, CachedFrames() as held:
-        found = tables(spark, path, wanted)
+    with job.tables() as found, CachedFrames() as held:
         if evidence is not None:
-            require_room(spark, evidence)
+            require_room(found.spark, evidence)
         before = found.reaching_back(audit.ELEVEN.seconds - 1)
         seconds = held.once(audit.seconds_with_quota(*with_bounds(before.seconds, before.events)))
         summary = held.once(audit.summary(seconds, since=found.scope.since))
@@ -123,15 +103,11 @@ def _tell_doubts(summary: DataFrame) -> None:
 
 
 @click.command("lag", short_help="How far behind, how long yet, and what keeps it.")
-@click.argument("path", metavar="TABLES")
 @click.option("--stalls", "only_stalls", is_flag=True, help="Only seconds in which the lag does not shrink, and why.")
 @click.option("--history", is_flag=True, help="Every second with news, not the last one alone.")
-@scope_options
 @output_options
-@spark_options
-def lag_command(
-    path: str, wanted: ScopeOptions, output: Output, spark_settings: SparkSettings, *, only_stalls: bool, history: bool
-) -> None:
+@tables_job
+def lag_command(job: Job, output: Output, *, only_stalls: bool, history: bool) -> None:
     """Compute SumReplicaLag, progress, and the end: an estimate from the last minute's trend, with its 95 % interval.
 
     The trend begins anew when the quota changes, and is not known for ten seconds then: `drain` is `-`. Where it is
@@ -143,8 +119,7 @@ def lag_command(
       python -m pipeline lag tables
       python -m pipeline lag tables --stalls
     """
-    with session("lag", spark_settings) as spark:
-        found = tables(spark, path, wanted)
+    with job.tables() as found:
         before = found.reaching_back(lag.LOOKS_BACK_SECONDS)
         seconds = lag.of_tables(before)
         rows = lag.progress(seconds, before.events)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import os
 import re
+from collections.abc import Callable
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -26,15 +27,13 @@ from ..terminal import cell, listed, printable
 from .quantities import MOMENT, Moment
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
+    from collections.abc import Iterator
 
     from pyspark.sql import DataFrame
 
-SparkSettings = tuple[str | None, tuple[str, ...]]
-"""--master and every --conf."""
 Output = tuple[str | None, str]
 """--out and --format."""
+Command = Callable[..., None]
 SHOWN_ROWS = 40
 MAX_BROKERS = 20
 FORMATS = ("parquet", "csv", "json")
@@ -42,19 +41,100 @@ _OF_A_RESULT = re.compile(r"\.?(part-|_SUCCESS|_temporary)")
 """The beginnings of the names of Spark's files, of a result that is whole or not."""
 
 
-def spark_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Add --master and --conf."""
+class Job(NamedTuple):
+    """What was typed of Spark, and of the tables that are read, if any are."""
+
+    master: str | None
+    conf: tuple[str, ...]
+    path: str | None = None
+    since: Moment | None = None
+    until: Moment | None = None
+    brokers: tuple[int, ...] = ()
+
+    @contextmanager
+    def session(self) -> Iterator[SparkSession]:
+        """Open the session, and close it if it was not there before. Raises InputError for a --conf that is none, and
+        if Spark's JVM ends within the block."""
+        master = self.master
+        # spark-submit has started the JVM that we are to use, and has a master of its own.
+        if master is None and "PYSPARK_GATEWAY_PORT" not in os.environ:
+            master = "local[*]"
+        pairs = [item.partition("=") for item in self.conf]
+        for item, (key, separator, _) in zip(self.conf, pairs, strict=True):
+            if not (key and separator):
+                raise InputError(f"--conf: expected KEY=VALUE, found {item!r}")
+        settings = {key: value for key, _, value in pairs}
+        active = SparkSession.getActiveSession()
+        if active is None:
+            app = f"pipeline {click.get_current_context().info_name}"
+            spark = open_session(app, master=master, conf=settings)
+        else:
+            # It is somebody else's, with settings of their own.
+            spark = active
+            for key, value in settings.items():
+                spark.conf.set(key, value)
+        is_over = active is not None
+        try:
+            yield spark
+        except (Py4JNetworkError, ConnectionError) as error:
+            # Nobody is there to be asked to stop.
+            is_over = True
+            raise InputError(jvm_ended(error)) from error
+        finally:
+            if not is_over:
+                spark.stop()
+
+    @contextmanager
+    def tables(self) -> Iterator[Tables]:
+        """Open a session and yield the tables, or the part that is wanted of them, having said what they are without.
+
+        Raises InputError if there are none, or nothing of them is wanted.
+        """
+        with self.session() as spark:
+            yield self.read(spark)
+
+    def read(self, spark: SparkSession) -> Tables:
+        """Return what `tables` yields, within a session."""
+        found = Tables(spark, self.path or "").require()
+        for text in of_tables(found.files):
+            tell(f"{self.path}: {text}")
+        _require_brokers(found, self.brokers)
+        return found.within(_scope(found, self.since, self.until, brokers=self.brokers))
+
+
+def spark_job(command: Command) -> Command:
+    """Add --master and --conf; the command gets its `job`."""
 
     @click.option("--master", metavar="URL", help="Spark's master. Default: spark-submit's, else this machine's cores.")
     @click.option("--conf", multiple=True, metavar="KEY=VALUE", help="A setting of Spark's; repeatable.")
     @functools.wraps(command)
     def wrapped(*args: Any, master: str | None, conf: tuple[str, ...], **kwargs: Any) -> None:
-        command(*args, spark_settings=(master, conf), **kwargs)
+        command(*args, job=Job(master, conf), **kwargs)
 
     return wrapped
 
 
-def output_options(command: Callable[..., None]) -> Callable[..., None]:
+def tables_job(command: Command, *, required: bool = True) -> Command:
+    """Add the tables that are read, --since, --until and --broker, and what `spark_job` adds."""
+
+    @click.argument("path", metavar="TABLES", required=required)
+    @click.option(
+        "--since", type=MOMENT, metavar="MOMENT", help="From 2026-11-21T03:10:00Z, 03:10 (UTC), or 6h before the end."
+    )
+    @click.option("--until", type=MOMENT, metavar="MOMENT", help="Up to this second, without it.")
+    @click.option(
+        "--broker", "brokers", type=int, multiple=True, metavar="ID", help="Only what its sidecar recorded; repeatable."
+    )
+    @spark_job
+    @functools.wraps(command)
+    def wrapped(*args: Any, job: Job, **kwargs: Any) -> None:
+        read = {name: kwargs.pop(name) for name in ("path", "since", "until", "brokers")}
+        command(*args, job=job._replace(**read), **kwargs)
+
+    return wrapped
+
+
+def output_options(command: Command) -> Command:
     """Add --out and --format."""
 
     @click.option("--out", metavar="PATH", help="Write the whole result there: any path that Hadoop understands.")
@@ -66,78 +146,6 @@ def output_options(command: Callable[..., None]) -> Callable[..., None]:
     return wrapped
 
 
-class ScopeOptions(NamedTuple):
-    """The scope as it was typed."""
-
-    since: Moment | None
-    until: Moment | None
-    brokers: tuple[int, ...]
-
-
-def scope_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Add --since, --until and --broker."""
-
-    @click.option(
-        "--since", type=MOMENT, metavar="MOMENT", help="From 2026-11-21T03:10:00Z, 03:10 (UTC), or 6h before the end."
-    )
-    @click.option("--until", type=MOMENT, metavar="MOMENT", help="Up to this second, without it.")
-    @click.option(
-        "--broker", "brokers", type=int, multiple=True, metavar="ID", help="Only what its sidecar recorded; repeatable."
-    )
-    @functools.wraps(command)
-    def wrapped(
-        *args: Any, since: Moment | None, until: Moment | None, brokers: tuple[int, ...], **kwargs: Any
-    ) -> None:
-        command(*args, wanted=ScopeOptions(since, until, brokers), **kwargs)
-
-    return wrapped
-
-
-@contextmanager
-def session(app: str, spark_settings: SparkSettings) -> Iterator[SparkSession]:
-    """Open the session, and close it if it was not there before. Raises InputError for a --conf that is none, and if
-    Spark's JVM ends within the block."""
-    master, conf = spark_settings
-    # spark-submit has started the JVM that we are to use, and has a master of its own.
-    if master is None and "PYSPARK_GATEWAY_PORT" not in os.environ:
-        master = "local[*]"
-    pairs = [item.partition("=") for item in conf]
-    for item, (key, separator, _) in zip(conf, pairs, strict=True):
-        if not (key and separator):
-            raise InputError(f"--conf: expected KEY=VALUE, found {item!r}")
-    settings = {key: value for key, _, value in pairs}
-    active = SparkSession.getActiveSession()
-    if active is None:
-        spark = open_session(f"pipeline {app}", master=master, conf=settings)
-    else:
-        # It is somebody else's, with settings of their own.
-        spark = active
-        for key, value in settings.items():
-            spark.conf.set(key, value)
-    is_over = active is not None
-    try:
-        yield spark
-    except (Py4JNetworkError, ConnectionError) as error:
-        # Nobody is there to be asked to stop.
-        is_over = True
-        raise InputError(jvm_ended(error)) from error
-    finally:
-        if not is_over:
-            spark.stop()
-
-
-def tables(spark: SparkSession, path: str, wanted: ScopeOptions) -> Tables:
-    """Return the tables, or the part that is wanted of them, having said what they are without.
-
-    Raises InputError if there are none, or nothing of them is wanted.
-    """
-    found = Tables(spark, path).require()
-    for text in of_tables(found.files):
-        tell(f"{path}: {text}")
-    _require_brokers(found, wanted.brokers)
-    return found.within(_scope(found, wanted))
-
-
 def _require_brokers(found: Tables, brokers: tuple[int, ...]) -> None:
     """Raise InputError for a broker of which there is nothing: a typing error would be told as nothing to tell."""
     known = found.brokers() if brokers else set()
@@ -147,8 +155,7 @@ def _require_brokers(found: Tables, brokers: tuple[int, ...]) -> None:
         raise InputError(f"--broker {missing[0]}: expected one whose journals are in the tables ({told})")
 
 
-def _scope(found: Tables, wanted: ScopeOptions) -> Scope:
-    ends = (wanted.since, wanted.until)
+def _scope(found: Tables, *ends: Moment | None, brokers: tuple[int, ...]) -> Scope:
     last = None
     if any(moment is not None and moment.seconds is None for moment in ends):
         last = found.last_second()
@@ -157,7 +164,7 @@ def _scope(found: Tables, wanted: ScopeOptions) -> Scope:
     since, until = (None if moment is None else moment.resolve(last or 0) for moment in ends)
     if since is not None and until is not None and since >= until:
         raise InputError(f"--since {moment_text(since)} is not before --until {moment_text(until)}")
-    return Scope(since, until, wanted.brokers)
+    return Scope(since, until, brokers)
 
 
 def require_room(spark: SparkSession, path: str) -> None:
@@ -190,14 +197,6 @@ def put_out(frame: DataFrame, output: tuple[str | None, str], *, rows: int = SHO
         tell(f"more than {rows} rows: use --out for all of them")
     elif not found:
         tell("no rows")
-
-
-def write_out(path: Path, text: str) -> None:
-    """Write a file of this machine. Raises InputError."""
-    try:
-        path.write_text(text, "utf-8")
-    except OSError as error:
-        raise InputError(f"{path}: cannot be written: {error.strerror}") from error
 
 
 def tell(text: str) -> None:

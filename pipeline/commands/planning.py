@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
+import functools
+from typing import TYPE_CHECKING
 
 import click
 
@@ -15,42 +16,28 @@ from ..jobs.moves import paced, times_behind, unpaced
 from ..model import fluid_scenarios
 from ..model import replay as replay_job
 from ..model.broker_pairs import pairs
+from ..model.duration_curve import LINE_BYTES_PER_SECOND
 from ..model.fluid import Stream
 from ..model.simulation import POLICIES, Flow
 from ..tables.cached_frames import CachedFrames
 from ..units import duration
-from .options import (
-    ScopeOptions,
-    output_options,
-    put_out,
-    scope_options,
-    session,
-    spark_options,
-    tables,
-    tell,
-)
+from .options import output_options, put_out, tables_job, tell
 from .quantities import RATE, SOME_RATE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from .options import Output, SparkSettings
+    from .options import Job, Output
 
 WORTH_TELLING_SECONDS = 30.0
-LINE_RATE = 125_000_000.0
 MODELS = ("exact", "fluid")
-Link = TypeVar("Link", Flow, Stream)
 
 
 @click.command("moves", short_help="What moved, how long it took, whose quota set the pace.")
-@click.argument("path", metavar="TABLES")
 @click.option("--by-source", is_flag=True, help="KIP-73's MoveRatio and MoveTime of each source.")
-@scope_options
 @output_options
-@spark_options
-def moves_command(
-    path: str, wanted: ScopeOptions, output: Output, spark_settings: SparkSettings, *, by_source: bool
-) -> None:
+@tables_job
+def moves_command(job: Job, output: Output, *, by_source: bool) -> None:
     """List every replica's time behind: from whom, how many bytes, how long, and its bound.
 
     With --since and --until a move is what there was of it in between.
@@ -63,8 +50,7 @@ def moves_command(
     Example:
       python -m pipeline moves tables --by-source
     """
-    with session("moves", spark_settings) as spark, CachedFrames() as held:
-        found = tables(spark, path, wanted)
+    with job.tables() as found, CachedFrames() as held:
         rows = paced(held.once(times_behind(found)), found.seconds, found.events)
         if by_source:
             sizes = sizes_job.partition_sizes(held.once(sizes_job.of_tables(found)))
@@ -74,7 +60,6 @@ def moves_command(
 
 
 @click.command("replay", short_help="What another quota or policy would have done.")
-@click.argument("path", metavar="TABLES", required=False)
 @click.option(
     "--flow", "flows", multiple=True, metavar="FROM:TO:BYTES", help="A planned flow, in place of TABLES; repeatable."
 )
@@ -83,7 +68,7 @@ def moves_command(
 @click.option("--follower", "followers", multiple=True, type=RATE, help="A quota of followers to try; repeatable.")
 @click.option("--both", "both", multiple=True, type=RATE, help="A quota of leaders and followers alike; repeatable.")
 @click.option("--policy", "policies", multiple=True, type=click.Choice(POLICIES), default=("strict",))
-@click.option("--line", type=SOME_RATE, default=LINE_RATE, help="What a link can carry. Default: 125MB/s.")
+@click.option("--line", type=SOME_RATE, default=LINE_BYTES_PER_SECOND, help="What a link can carry. Default: 125MB/s.")
 @click.option(
     "--model",
     type=click.Choice(MODELS),
@@ -92,11 +77,10 @@ def moves_command(
     help="exact: every fetch, by the sidecar's code. fluid: the strict policy's long run, in no time.",
 )
 @click.option("--peaks", "show_peaks", is_flag=True, help="Worst windows per broker instead of durations per link.")
-@scope_options
 @output_options
-@spark_options
+@functools.partial(tables_job, required=False)
 def replay_command(
-    path: str | None,
+    job: Job,
     flows: tuple[str, ...],
     batch: float,
     leaders: tuple[float, ...],
@@ -105,9 +89,7 @@ def replay_command(
     policies: tuple[str, ...],
     line: float,
     model: str,
-    wanted: ScopeOptions,
     output: Output,
-    spark_settings: SparkSettings,
     *,
     show_peaks: bool,
 ) -> None:
@@ -125,24 +107,27 @@ def replay_command(
       python -m pipeline replay tables --leader 20MB/s --leader 50MB/s
       python -m pipeline replay --flow 101:102:200MB --flow 101:103:200MB --both 300KiB/s
     """
-    if (path is None) == (not flows):
+    if (job.path is None) == (not flows):
         raise click.UsageError("expected either TABLES or --flow")
     what_ifs = scenarios(policies, leaders=leaders, followers=followers, both=both)
     if not what_ifs:
         raise click.UsageError("expected at least one --leader, --follower or --both to try")
     if model == "fluid" and (show_peaks or set(policies) != {"strict"}):
         raise click.UsageError("--model fluid is of the strict policy, and has no --peaks")
-    with session("replay", spark_settings) as spark:
+    with job.session() as spark:
         planned = [_flow(text, round(batch)) for text in flows]
-        found = None if path is None else tables(spark, path, wanted)
+        found = None if job.path is None else job.read(spark)
         bounds = () if found is None else _bounds(inside(found.events))
         if model == "fluid":
-            waves = [] if found is None else [one.stream for one in pairs(unpaced(times_behind(found)))]
-            links = _some(waves or _streams(planned), path)
+            links = [Stream(flow.source, flow.destination, flow.backlog_bytes) for flow in planned]
+            if found is not None:
+                links = [one.stream for one in pairs(unpaced(times_behind(found)))]
+            _tell_number(links, job)
             shown = fluid_scenarios.fluid(spark, links, what_ifs, line_bytes_per_second=line, bounds=bounds)
         else:
             demand = planned if found is None else replay_job.flows_of(replay_job.demand(found.traffic))
-            _tell_cost(_some(demand, path), what_ifs, line, bounds)
+            _tell_number(demand, job)
+            _tell_cost(demand, what_ifs, line, bounds)
             replayed = replay_job.replay(spark, demand, what_ifs, line_bytes_per_second=line, bounds=bounds)
             shown = replay_job.peaks(replayed) if show_peaks else replay_job.durations(replayed)
         put_out(shown.orderBy(*shown.columns[:4]), output)
@@ -187,15 +172,11 @@ def _tell_cost(flows: list[Flow], what_ifs: list[replay_job.WhatIf], line: float
         tell(f"the exact model takes some {duration(seconds)} of a core for this; --model fluid takes seconds")
 
 
-def _some(links: list[Link], path: str | None) -> list[Link]:
+def _tell_number(links: Sequence[object], job: Job) -> None:
+    """Print how many links there are. Raises InputError if there is none."""
     if not links:
-        raise InputError(f"{path}: nobody was behind: there is nothing to replay")
+        raise InputError(f"{job.path}: nobody was behind: there is nothing to replay")
     tell(f"{len(links)} links")
-    return links
-
-
-def _streams(flows: list[Flow]) -> list[Stream]:
-    return [Stream(flow.source, flow.destination, flow.backlog_bytes) for flow in flows]
 
 
 def _flow(text: str, batch_bytes: int) -> Flow:

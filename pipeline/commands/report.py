@@ -13,30 +13,20 @@ from ..report.facts import collect
 from ..report.page import render
 from ..tables.storage import Storage
 from ..terminal import printable
-from .options import ScopeOptions, scope_options, session, spark_options, tables, tell, write_out
+from .options import tables_job, tell
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from .options import SparkSettings
+    from .options import Job
 
 
 @click.command("report", short_help="One self-contained HTML page.")
-@click.argument("path", metavar="TABLES")
 @click.option("--out", default="report.html", show_default=True, help="Any path that Hadoop understands.")
 @click.option("--json", "json_out", metavar="PATH", help="Write its answers and numbers there as well, for scripts.")
 @click.option("--check", is_flag=True, help="End with 3 if the bound was broken, 4 if nothing says whether.")
-@scope_options
-@spark_options
-def command(
-    path: str,
-    out: str,
-    json_out: str | None,
-    wanted: ScopeOptions,
-    spark_settings: SparkSettings,
-    *,
-    check: bool,
-) -> None:
+@tables_job
+def command(job: Job, out: str, json_out: str | None, *, check: bool) -> None:
     """Report what moved, whether the bound was kept, what to set next time and why; then who, when, and each trouble.
 
     One HTML file: nothing is loaded from elsewhere; light and dark, phone and paper. Its plots answer to a pointer.
@@ -48,15 +38,15 @@ def command(
     """
     if out == json_out:
         raise click.UsageError(f"expected --out and --json to be two places, found {out} for both")
-    with session("report", spark_settings) as spark:
+    with job.tables() as found:
         for place in filter(None, (out, json_out)):
-            _require_place(spark, place)
-        facts = collect(tables(spark, path, wanted))
+            _require_place(found.spark, place)
+        facts = collect(found)
         texts = {out: render(facts)}
         if json_out is not None:
             texts[json_out] = json.dumps(facts.as_json(), ensure_ascii=False, indent=1) + "\n"
         for place, text in texts.items():
-            _write(spark, place, text)
+            _write(found.spark, place, text)
             tell(f"written to {place}")
     click.echo(printable(facts.moved))
     for answer in facts.answers:
@@ -82,4 +72,7 @@ def _write(spark: SparkSession, place: str, text: str) -> None:
     if _is_uri(place):
         Storage(spark, place).write_text(place, text)
         return
-    write_out(Path(place), text)
+    try:
+        Path(place).write_text(text, "utf-8")
+    except OSError as error:
+        raise InputError(f"{place}: cannot be written: {error.strerror}") from error

@@ -11,12 +11,12 @@ import click
 from ..errors import InputError
 from ..journals import stream
 from ..terminal import printable
-from .options import put_out, session, spark_options, tell
+from .options import put_out, spark_job, tell
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from .options import SparkSettings
+    from .options import Job
 
 LOOK_SECONDS = 5
 
@@ -26,15 +26,8 @@ LOOK_SECONDS = 5
 @click.option("--into", "target", required=True, metavar="TABLES", help="Where the tables are, or will be.")
 @click.option("--textfile", type=click.Path(path_type=Path), help="For node_exporter's textfile collector.")
 @click.option("--once", is_flag=True, help="Stop when what is there now is done.")
-@spark_options
-def command(
-    source: str,
-    target: str,
-    textfile: Path | None,
-    spark_settings: SparkSettings,
-    *,
-    once: bool,
-) -> None:
+@spark_job
+def command(source: str, target: str, textfile: Path | None, job: Job, *, once: bool) -> None:
     """Take the sidecars' journals as their files are closed: set journal.rotate_every = "15s".
 
     TABLES are those of `ingest`, to the row: every other job reads them, and both may write them at once. After each
@@ -47,7 +40,7 @@ def command(
     """
     if textfile is not None and not textfile.parent.is_dir():
         raise InputError(f"--textfile: {textfile}: expected its folder to be there, found none")
-    with session("stream", spark_settings) as spark:
+    with job.session() as spark:
         live = stream.Live(spark, source, target, tell=tell)
         complete = watch(live, textfile, once=once)
     if not complete:

@@ -8,15 +8,15 @@ from ..jobs import lag, partition_sizes, times_behind
 from ..questions import who_was_starved
 from ..tables import Tables, daily_summaries
 from ..tables.maintenance import Compacted, compact
-from .options import SparkSettings, put_out, session, spark_options, tell
+from .options import Job, put_out, spark_job, tell
 
 SUMMARIES = (times_behind.SUMMARY, lag.SUMMARY, who_was_starved.SUMMARY, partition_sizes.SUMMARY)
 
 
 @click.command("compact", short_help="Small files put together, old ones removed.")
 @click.argument("path", metavar="TABLES")
-@spark_options
-def compact_command(path: str, spark_settings: SparkSettings) -> None:
+@spark_job
+def compact_command(path: str, job: Job) -> None:
     """Put small files together (Delta's OPTIMIZE), and remove those that no reader needs any more (VACUUM).
 
     `ingest` and `stream` put small files together by themselves where there are fifty; this does not wait for that. No
@@ -27,15 +27,15 @@ def compact_command(path: str, spark_settings: SparkSettings) -> None:
     Example:
       python -m pipeline compact tables
     """
-    with session("compact", spark_settings) as spark:
+    with job.session() as spark:
         done = compact(Tables(spark, path).require(), tell=tell)
         put_out(spark.createDataFrame(done, list(Compacted._fields)), (None, ""))
 
 
 @click.command("summarise", short_help="Work out once what jobs need of whole days.")
 @click.argument("path", metavar="TABLES")
-@spark_options
-def summarise_command(path: str, spark_settings: SparkSettings) -> None:
+@spark_job
+def summarise_command(path: str, job: Job) -> None:
     """Keep what `lag`, `moves`, `replay --model fluid`, `ask` and `report` need of each day of each broker.
 
     Answers stay the same, with it or without: a day that has got more lines since counts as not kept, and is read from
@@ -46,7 +46,7 @@ def summarise_command(path: str, spark_settings: SparkSettings) -> None:
     Example:
       python -m pipeline summarise tables
     """
-    with session("summarise", spark_settings) as spark:
+    with job.session() as spark:
         done = daily_summaries.summarise(Tables(spark, path), SUMMARIES, tell=tell)
     for name, days in done.items():
         click.echo(f"{name}: {days} days of brokers")

@@ -74,11 +74,10 @@ class BackTest(NamedTuple):
         return {"tests": len(self.tested), **found, "left_out": self.left_out}
 
 
-def of_links(found: Recorded, *, line_bytes_per_second: float) -> BackTest:
+def of_links(found: Recorded) -> BackTest:
     """Return how long the moves of each pair of brokers took, by the model with the recorded quotas and demand."""
-    ends = found.finishes(line_bytes_per_second=line_bytes_per_second)
     tested, left_out = [], Counter[str]()
-    for pair, stream, end in zip(found.pairs, found.streams, ends, strict=True):
+    for pair, stream, end in zip(found.pairs, found.streams, found.finishes(), strict=True):
         why = _untold([pair], pair.ended - pair.began)
         if why:
             left_out[why] += 1

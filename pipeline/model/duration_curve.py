@@ -81,16 +81,13 @@ class Recorded(NamedTuple):
         whole = sum(pair.bytes for pair in self.pairs)
         return sum(pair.share_held * pair.bytes for pair in self.pairs) / whole if whole else 0.0
 
-    def seconds_at(self, factor: float, *, line_bytes_per_second: float = LINE_BYTES_PER_SECOND) -> float:
+    def seconds_at(self, factor: float) -> float:
         """Return the model's time for all of it at so many times the quotas; infinity if it never ends.
 
         factor: infinity is without quotas, also where one is 0.
         """
         scaled = {} if math.isinf(factor) else {key: limit * factor for key, limit in self.quotas.items()}
-        bounds = self.inside.bounds
-        return self._took(
-            finish_times(self.streams, scaled, bounds=bounds, line_bytes_per_second=line_bytes_per_second)
-        )
+        return self._took(self._ends(scaled, ()))
 
     @property
     def seconds_modelled(self) -> float:
@@ -98,15 +95,15 @@ class Recorded(NamedTuple):
         ends."""
         return self._took(self.finishes())
 
-    def finishes(self, *, line_bytes_per_second: float = LINE_BYTES_PER_SECOND) -> list[float | None]:
+    def finishes(self) -> list[float | None]:
         """Return when each stream has caught up by the model with the quotas as they were in force."""
+        return self._ends(self.quotas, self.changes)
+
+    def _ends(self, quotas: Quotas, changes: Sequence[Change]) -> list[float | None]:
+        line = LINE_BYTES_PER_SECOND
         return finish_times(
-            self.streams,
-            self.quotas,
-            changes=self.changes,
-            bounds=self.inside.bounds,
-            line_bytes_per_second=line_bytes_per_second,
-        )
+            self.streams, quotas, changes=changes, bounds=self.inside.bounds, line_bytes_per_second=line
+        )  # fmt: skip
 
     def _took(self, ends: Sequence[float | None]) -> float:
         if None in ends:

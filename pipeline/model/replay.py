@@ -15,11 +15,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pyspark.sql import Window
 from pyspark.sql import functions as F
-from pyspark.sql.types import ArrayType, DoubleType, LongType, StringType, StructField, StructType
 
 from ..jobs.link_ends import REPLICA, one_end
 from ..jobs.partition_sizes import SUMMARY, partition_sizes, whole
-from .simulation import Flow, Outcome, Quotas, Scenario, simulate
+from .simulation import Flow, Quotas, Scenario, simulate
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -34,23 +33,10 @@ MAX_TASKS = 200
 MAX_SECONDS = 7 * 86_400.0
 """How long one link is simulated, from its own start: journals may span many weeks."""
 
-SECOND = StructType(
-    [
-        StructField("broker", StringType()),
-        StructField("role", StringType()),
-        StructField("second", LongType()),
-        StructField("bytes", DoubleType()),
-    ]
+RESULT = (
+    "finishes array<struct<source: string, destination: string, began: double, finished: double>>,"
+    " seconds array<struct<broker: string, role: string, second: long, bytes: double>>"
 )
-FINISH = StructType(
-    [
-        StructField("source", StringType()),
-        StructField("destination", StringType()),
-        StructField("began", DoubleType()),
-        StructField("finished", DoubleType()),
-    ]
-)
-RESULT = StructType([StructField("finishes", ArrayType(FINISH)), StructField("seconds", ArrayType(SECOND))])
 
 
 class WhatIf(NamedTuple):
@@ -148,7 +134,12 @@ def replay(
         index: int, links: list[int]
     ) -> tuple[list[tuple[str, str, float, float | None]], list[tuple[str, str, int, float]]]:
         mine = [flows[link] for link in links]
-        return _rows(mine, simulate(mine, what_ifs[index].scenario(mine, line_bytes_per_second, bounds)))
+        outcome = simulate(mine, what_ifs[index].scenario(mine, line_bytes_per_second, bounds))
+        finishes = [
+            (flow.source, flow.destination, flow.starts, finished)
+            for flow, finished in zip(mine, outcome.finished, strict=True)
+        ]
+        return finishes, [(*key, size) for key, size in sorted(outcome.moved.items())]
 
     # No Spark function decides whether a budget is spent; the sidecar's code does, and it is Python.
     simulated = F.udf(run, RESULT, useArrow=False)
@@ -185,16 +176,6 @@ def components(flows: Sequence[Flow], quotas: Quotas, bounds: Sequence[Bound] = 
     for index in range(len(flows)):
         found[root(index)].append(index)
     return list(found.values())
-
-
-def _rows(
-    flows: Sequence[Flow], outcome: Outcome
-) -> tuple[list[tuple[str, str, float, float | None]], list[tuple[str, str, int, float]]]:
-    finishes = [
-        (flow.source, flow.destination, flow.starts, finished)
-        for flow, finished in zip(flows, outcome.finished, strict=True)
-    ]
-    return finishes, [(*key, size) for key, size in sorted(outcome.moved.items())]
 
 
 def durations(replayed: DataFrame) -> DataFrame:

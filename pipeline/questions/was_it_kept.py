@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from pyspark.sql import functions as F
 
 from ..jobs import audit
-from ..jobs.audit_inner_rates import with_bounds
+from ..jobs.inner_rates import with_bounds
 from ..jobs.quotas import ROLE
 from .answer import Answer, Verdict, counted, moment, who
 

@@ -99,7 +99,7 @@ def of_times_behind(tables: Tables, behind: DataFrame, found: Callable[[], Recor
         return Finish(now)
     last = periods(tables.events).where("until is null").collect()
     quotas = {(str(row.broker), row.role): row.limit for row in last if row.enforce and row.limit < UNLIMITED}
-    tested = of_links(found(), line_bytes_per_second=LINE_BYTES_PER_SECOND).tested
+    tested = of_links(found()).tested
     state = judged(replicas, heard, now, quotas, inside(tables.events).bounds)
     return state._replace(errors=tuple(one.error for one in tested))
 

@@ -17,7 +17,7 @@ from ..jobs import audit, lag
 from ..jobs.link_ends import REPLICA
 from ..jobs.moves import paced, times_behind, unpaced
 from ..model import backtest
-from ..model.duration_curve import FACTORS, LINE_BYTES_PER_SECOND, recorded
+from ..model.duration_curve import FACTORS, recorded
 from ..questions import was_it_kept, what_rate, which_move_hurt, who_was_starved, will_it_finish
 from ..questions.asking import units_of
 from ..questions.replica_times import lacking_bytes
@@ -172,7 +172,7 @@ def _facts(tables: Tables, whole: Row, held: CachedFrames) -> Facts:
         all_outliers=len(matters),
         recorded=scaled,
         curve=_curve(scaled, rates.number),
-        model=backtest.of_links(scaled, line_bytes_per_second=LINE_BYTES_PER_SECOND),
+        model=backtest.of_links(scaled),
         plan=backtest.of_plan(scaled),
         files=files,
         quarantined=quarantined,

@@ -18,7 +18,7 @@ from lab.moves.move import MIB, Move
 from lab.wire.records import Shape
 from pipeline.journals.ingest import ingest
 from pipeline.model.backtest import of_links, of_plan
-from pipeline.model.duration_curve import LINE_BYTES_PER_SECOND, recorded
+from pipeline.model.duration_curve import recorded
 from pipeline.model.simulation import Flow, Scenario, simulate
 from pipeline.tables import Tables
 from pipeline.tables.cached_frames import CachedFrames
@@ -93,7 +93,7 @@ HELD_BY = {
 def back_tests(tables: Tables, found: DataFrame) -> dict[str, BackTest]:
     """The fluid model and `plan`, held against these moves."""
     told = recorded(tables, found)
-    return {"fluid": of_links(told, line_bytes_per_second=LINE_BYTES_PER_SECOND), "plan": of_plan(told)}
+    return {"fluid": of_links(told), "plan": of_plan(told)}
 
 
 @pytest.mark.parametrize("policy", ["strict", "kip73"])

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pipeline.jobs.audit import seconds_with_quota, summary
-from pipeline.jobs.audit_inner_rates import with_bounds
+from pipeline.jobs.inner_rates import with_bounds
 from tests.pipeline.frames import quotas, traffic
 
 if TYPE_CHECKING:

@@ -60,7 +60,7 @@ def test_two_migrations_over_one_link_are_two(spark: SparkSession, later: int, b
     recorded = Recorded(tuple(pair.stream for pair in found), quota, tuple(found), {})
     assert (recorded.seconds, recorded.error) == (48, pytest.approx(0.0, abs=0.05))
     assert recorded.seconds_at(2) == pytest.approx(2 * 40_000 / 3700, rel=0.05)
-    for tested in (of_links(recorded, line_bytes_per_second=125e6), of_plan(recorded._replace(pairs=held(found)))):
+    for tested in (of_links(recorded), of_plan(recorded._replace(pairs=held(found)))):
         worst = tested.errors
         assert worst is not None
         assert abs(worst.worst.error) < 0.05

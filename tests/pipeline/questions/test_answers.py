@@ -181,11 +181,11 @@ def test_the_model_is_held_against_the_recording() -> None:
         in what_rate.answer(faster, Units.BINARY).uncertainty[0]
     )
     assert "could not be held against" in what_rate.answer(UNFINISHED, Units.BINARY).uncertainty[0]
-    found = of_links(faster, line_bytes_per_second=125e6).errors
+    found = of_links(faster).errors
     assert found is not None
     assert (found.tests, found.worst.what, found.worst.error) == (1, "101 to 102", pytest.approx(0.25))
     nothing = BackTest((), {"not all of it ended": 1})
-    assert of_links(UNFINISHED, line_bytes_per_second=125e6) == of_plan(UNFINISHED) == nothing
+    assert of_links(UNFINISHED) == of_plan(UNFINISHED) == nothing
     assert nothing.errors is None
 
 
