@@ -6,8 +6,8 @@ import click
 
 from ..jobs import lag, partition_sizes, times_behind
 from ..questions import who_was_starved
-from ..tables import Tables, daily_summaries
-from ..tables.maintenance import Compacted, compact
+from ..tables import Tables, daily_summaries, delta
+from ..tables.tables import SCHEMAS
 from .options import Job, put_out, spark_job, tell
 
 SUMMARIES = (times_behind.SUMMARY, lag.SUMMARY, who_was_starved.SUMMARY, partition_sizes.SUMMARY)
@@ -28,8 +28,12 @@ def compact_command(path: str, job: Job) -> None:
       python -m pipeline compact tables
     """
     with job.session() as spark:
-        done = compact(Tables(spark, path).require(), tell=tell)
-        put_out(spark.createDataFrame(done, list(Compacted._fields)), (None, ""))
+        tables, done = Tables(spark, path).require(), []
+        for name in SCHEMAS:
+            if delta.exists(tables.storage, tables.path(name)):
+                tell(name)
+                done.append((name, *delta.compact(spark, tables.path(name))))
+        put_out(spark.createDataFrame(done, ["table", *delta.Compacted._fields]), (None, ""))
 
 
 @click.command("summarise", short_help="Work out once what jobs need of whole days.")

@@ -50,7 +50,8 @@ def how_it_ends(content: bytes) -> Inflated:
             pass
     except (zlib.error, OverflowError) as error:
         return Inflated(FileEnd.ALTERED, str(error))
-    return Inflated(FileEnd.WHOLE, "") if _is_complete(content) else Inflated(FileEnd.CUT, "it ends in the middle")
+    *_, is_complete = (at_the_end for _, at_the_end in _pieces(content))
+    return Inflated(FileEnd.WHOLE, "") if is_complete else Inflated(FileEnd.CUT, "it ends in the middle")
 
 
 def lines(content: bytes) -> Iterator[str]:
@@ -60,38 +61,26 @@ def lines(content: bytes) -> Iterator[str]:
         zlib.error: something is altered.
         OverflowError: a line is longer than `MAX_LINE_BYTES`.
     """
-    rest = b""
-    for piece in _pieces(content):
+    rest, is_complete = b"", False
+    for piece, at_the_end in _pieces(content):
+        is_complete = at_the_end
         *whole, rest = (rest + piece).split(b"\n")
         for line in whole:
             yield line.rstrip(b"\r").decode("utf-8", "replace")
         if len(rest) > MAX_LINE_BYTES:
             raise OverflowError(f"a line has more than {MAX_LINE_BYTES} bytes")
-    if rest and _is_complete(content):
+    if rest and is_complete:
         yield rest.decode("utf-8", "replace")
 
 
-def _is_complete(content: bytes) -> bool:
-    """True if its last gzip member has its end."""
+def _pieces(content: bytes) -> Iterator[tuple[bytes, bool]]:
+    """Decompress a piece at a time, one gzip member after the other; and whether that is at a member's end."""
     member = zlib.decompressobj(_GZIP)
     rest = content
     while rest:
         if member.eof:
             member = zlib.decompressobj(_GZIP)
-        member.decompress(rest, _PIECE_BYTES)
-        rest = member.unused_data or member.unconsumed_tail
-    member.flush()
-    return member.eof
-
-
-def _pieces(content: bytes) -> Iterator[bytes]:
-    """Decompress a piece at a time, one gzip member after the other."""
-    member = zlib.decompressobj(_GZIP)
-    rest = content
-    while rest:
-        if member.eof:
-            member = zlib.decompressobj(_GZIP)
-        yield member.decompress(rest, _PIECE_BYTES)
+        yield member.decompress(rest, _PIECE_BYTES), member.eof
         rest = member.unused_data or member.unconsumed_tail
     # The last bytes of the input may be taken while their output still waits for room.
-    yield member.flush()
+    yield member.flush(), member.eof

@@ -25,18 +25,17 @@ from journal_schema import (
     Kind,
 )
 
-from ..tables.schema import CHANGES, LINE
-from . import quota_lines
+from ..tables.schema import BOUNDS, CHANGES, LINE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from pyspark.sql import Column, DataFrame
 
     from journal_schema import Field
 
 _CORRUPT = "_corrupt"
-_WITH_CORRUPT = StructType([*LINE, StructField(_CORRUPT, StringType())])
+_WITH_CORRUPT, _BOUNDS = (StructType([*schema, StructField(_CORRUPT, StringType())]) for schema in (LINE, BOUNDS))
 PARSED = StructType([StructField("source", StringType()), *LINE,
                      StructField("problem", StringType()), StructField("value", StringType())])  # fmt: skip
 """The columns that `parse` makes of text."""
@@ -59,6 +58,7 @@ _COUNTS = ("partitions", "record_bytes", "header_bytes", "fetches", "omitted", *
 _WITH_ROLE = [kind for kind, fields in KINDS.items() if any(field.name == "role" for field in fields)]
 _MEASURES = ("seconds", "replica_fetches", "held_seconds", "lines")
 OVERRIDE_ACTIONS = ("set", "undone", "ended")
+POLICIES = ("strict", "kip73")
 _MEASURED = (Kind.CONNECTION, Kind.FILE_CLOSED, Kind.DROPPED)
 """Kinds whose numbers are how much or how long."""
 
@@ -122,10 +122,56 @@ def _reason(latest_seconds: int) -> Column:
             _is(Kind.TRAFFIC) & ~_are_shapes(), F.lit("a shape is not of a sidecar's characters, or not of its bytes")
         )
         .when(_is(*_MEASURED) & _is_negative(), F.lit("a count or duration is negative"))
-        .when(_is(Kind.QUOTA) & quota_lines.problem().isNotNull(), quota_lines.problem())
+        .when(_is(Kind.QUOTA) & _quota_problem().isNotNull(), _quota_problem())
         .when(_is(Kind.OVERRIDE) & _override_problem().isNotNull(), _override_problem())
         .when(~_fit_sums(), F.lit(f"a number is larger than {MOST}, which nothing here is"))
     )
+
+
+def _quota_problem() -> Column:
+    """Return the first problem of a quota's line whose fields are all there; null if there is none.
+
+    Whatever asks of quotas believes them: a negative rate makes a breach of all that passed.
+    """
+    rate, selection = F.col("bytes_per_second"), F.col("selection")
+    wanted = "bounds are not rates of peers, racks and topics, each said once, of 0 or more"
+    return (
+        F.when(~_is_rate(rate), F.concat(F.lit("bytes_per_second is not a rate of 0 or more: "), rate.cast("string")))
+        .when(~F.col("policy").isin(*POLICIES), F.concat(F.lit("unknown policy "), "policy"))
+        .when(
+            (selection != "*") & F.json_object_keys("selection").isNull(),
+            F.lit("selection is neither * nor a JSON object"),
+        )
+        .when(F.col("bounds").isNotNull() & ~_are_bounds(), F.lit(wanted))
+    )
+
+
+def _is_rate(rate: Column) -> Column:
+    """Return whether it is neither negative nor infinite; null for null, which is unlimited.
+
+    NaN is more than all numbers to Spark.
+    """
+    return (rate >= 0) & (rate < float("inf"))
+
+
+def _are_bounds() -> Column:
+    told = F.from_json("bounds", _BOUNDS, {"columnNameOfCorruptRecord": _CORRUPT})
+    racks = F.map_values(told["racks"])
+    right = [
+        told[_CORRUPT].isNull(),
+        *(_hold(F.map_values(told[kind]), _is_rate) for kind in ("peers", "topics")),
+        _hold(racks, lambda rack: _is_rate(rack["bytes_per_second"]) & F.forall(rack["brokers"], F.isnotnull)),
+        *(_are_different(F.map_keys(told[field.name])) for field in BOUNDS),
+    ]
+    return F.json_object_keys("bounds").isNotNull() & reduce(and_, right)
+
+
+def _hold(values: Column, holds: Callable[[Column], Column]) -> Column:
+    return F.coalesce(F.forall(values, lambda one: F.coalesce(holds(one), F.lit(False))), F.lit(True))
+
+
+def _are_different(keys: Column) -> Column:
+    return F.coalesce(F.size(F.array_distinct(keys)) == F.size(keys), F.lit(True))
 
 
 def _override_problem() -> Column:

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from functools import reduce
 from operator import and_
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from delta.exceptions import (
     ConcurrentAppendException,
@@ -150,6 +150,26 @@ def append(path: str, rows: DataFrame) -> None:
 def overwrite(path: str, rows: DataFrame, where: str) -> None:
     """Make these rows the only ones that meet a condition, in one commit."""
     _retried(path, lambda: rows.write.format("delta").mode("overwrite").option("replaceWhere", where).save(path))
+
+
+class Compacted(NamedTuple):
+    """The files of a table that were replaced, those that took their place, and the bytes of both."""
+
+    files_before: int
+    files: int
+    bytes_before: int
+    bytes: int
+
+
+def compact(spark: SparkSession, path: str) -> Compacted:
+    """Put small files together in a commit, and remove those that Delta need not keep for readers any more. Rows stay
+    as they are; others may read and write meanwhile."""
+    table = DeltaTable.forPath(spark, path)
+    with writing(path):
+        metrics = table.optimize().executeCompaction().select("metrics.*").collect()[0]
+        table.vacuum()
+    before, after = metrics.filesRemoved.totalSize, metrics.filesAdded.totalSize
+    return Compacted(metrics.numFilesRemoved, metrics.numFilesAdded, before or 0, after or 0)
 
 
 def read(spark: SparkSession, storage: Storage, path: str) -> DataFrame | None:

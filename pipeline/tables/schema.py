@@ -76,15 +76,9 @@ def _texts(*names: str) -> list[StructField]:
     return [StructField(name, StringType()) for name in names]
 
 
+_REPLICA = [*_texts("topic"), *_numbers("partition")]
 TRAFFIC = StructType(
-    [
-        *map(_column, _LINK),
-        *_texts("topic"),
-        *_numbers("partition"),
-        *map(_column, _STATE),
-        *_numbers(*_COUNTS, *_OFFSETS),
-        *_PARTITIONS,
-    ]
+    [*map(_column, _LINK), *_REPLICA, *map(_column, _STATE), *_numbers(*_COUNTS, *_OFFSETS), *_PARTITIONS]
 )
 """One row per second, link and partition of which a traffic line had news, `line_tick` being the line's;
 `fetch_offset_before` is the replica's at the second's beginning. A view of `LINES`."""
@@ -97,11 +91,10 @@ _OF_EVENTS = [field for field in all_fields() if field.name not in {"broker", *_
 EVENTS = StructType([*map(_column, _OF_EVENTS), *_PARTITIONS])
 """One row per line of any other kind; partitioned by date."""
 
+_END = [*_texts("source", "destination"), *_REPLICA, *_texts("role")]
 TIMES_BEHIND = StructType(
     [
-        *_texts("source", "destination", "topic"),
-        *_numbers("partition"),
-        *_texts("role"),
+        *_END,
         StructField("opens", BooleanType()),
         *_numbers("began", "ended"),
         StructField("finished", BooleanType()),
@@ -114,29 +107,16 @@ TIMES_BEHIND = StructType(
 here, and `first_known` and `last_known` are the seconds of its first and last high watermark."""
 
 LAG_STEPS = StructType(
-    [
-        *_texts("role"),
-        *_numbers("time", "lag", "behind", "moved", "written", "record_bytes", "lost"),
-    ]
+    [*_texts("role"), *_numbers("time", "lag", "behind", "moved", "written", "record_bytes", "lost")]
 )
 """Summary: one row per broker, role and second in which what its replicas lag changed, and by how much (`lag`)."""
 
-HELD_MINUTES = StructType(
-    [
-        *_texts("role", "peer", "topic"),
-        *_numbers("partition", "minute", "bytes"),
-    ]
-)
+HELD_MINUTES = StructType([*_texts("role", "peer", "topic"), *_numbers("partition", "minute", "bytes")])
 """Summary: one row per replica and minute in which it was behind and held back all through
 (`questions.who_was_starved`)."""
 
 REPLICA_DAYS = StructType(
-    [
-        *_texts("source", "destination", "topic"),
-        *_numbers("partition"),
-        *_texts("role"),
-        *_numbers("first", "last", "seconds", "bytes", "told_bytes", "messages", "log_messages"),
-    ]
+    [*_END, *_numbers("first", "last", "seconds", "bytes", "told_bytes", "messages", "log_messages")]
 )
 """Summary: one row per end of a replica and day (`partition_sizes`): the seconds with news of it, its log at the last,
 and the `messages` that `told_bytes` of its bytes were brought for."""
@@ -156,13 +136,13 @@ QUARANTINE = StructType(_texts("value", "problem", "source"))
 FILES = StructType(
     [
         *_texts("source"),
-        StructField("size_bytes", LongType()),
+        *_numbers("size_bytes"),
         StructField("modified", TimestampType()),
         *_texts("state"),
-        StructField("lines", LongType()),
+        *_numbers("lines"),
         StructField("quarantined", IntegerType()),
         *_texts("path", "why", "run", "cluster"),
-        StructField("taken", LongType()),
+        *_numbers("taken"),
     ]
 )
 """One row each time a file was read, at the second `taken`. `path` is the one that was read, `why` says what is wrong

@@ -13,7 +13,7 @@ from pipeline.model import fluid_scenarios, replay
 from pipeline.model.fluid import Stream
 from pipeline.model.replay import WhatIf
 from pipeline.model.simulation import Flow
-from pipeline.tables.maintenance import Compacted
+from pipeline.tables.delta import Compacted
 from tests.pipeline.frames import moves as moves_of_rows
 from tests.pipeline.frames import quotas, traffic
 
@@ -104,5 +104,5 @@ def test_replay(spark: SparkSession) -> None:
 
 def test_compact(spark: SparkSession) -> None:
     (told,) = tables_below("compact")
-    one = spark.createDataFrame([Compacted("lines", 0, 0, 0, 0)], list(Compacted._fields))
+    one = spark.createDataFrame([("lines", *Compacted(0, 0, 0, 0))], ["table", *Compacted._fields])
     assert columns(one) == told
