@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 REPLICA = ("source", "destination", "topic", "partition")
 """Ids of brokers as text, or addresses of those that have not said their id."""
 END = (*REPLICA, "role")
-_OF_REPLICA = ("in_sync", "record_bytes", "fetch_offset_before", "fetch_offset", "high_watermark", "log_start_offset")
 
 
 def linked(traffic: DataFrame) -> DataFrame:
@@ -36,17 +35,18 @@ def linked(traffic: DataFrame) -> DataFrame:
 def seconds_of_ends(traffic: DataFrame) -> DataFrame:
     """Return per end, replica and second `bytes` and `behind_bytes`; whether it was seen `behind`, `in_sync` or both;
     where it stood as either of them (`behind_offset`, `behind_watermark`, `sync_offset`, `sync_watermark`, null if it
-    was not); `fetch_offset_before`, the least and the greatest of `fetch_offset`, `high_watermark`, `log_start_offset`.
+    was not); `fetch_offset_before`, the least and the greatest of `fetch_offset`, `high_watermark`, `log_start_offset`;
+    the last `block` of lines that tells of it.
     """
     behind, in_sync = F.when(~F.col("in_sync"), 1), F.when(F.col("in_sync"), 1)
     # Rows are shuffled once, by replica: whatever is asked of one end, or of both together, finds its rows in one
     # place.
     return (
         linked(traffic)
-        .select(*END, "time", *_OF_REPLICA)
         .repartition(*REPLICA)
         .groupBy(*END, "time")
         .agg(
+            F.max(F.struct("run", "line_tick")).alias("block"),
             F.sum("record_bytes").alias("bytes"),
             F.sum(F.when(F.col("in_sync"), 0).otherwise(F.col("record_bytes"))).alias("behind_bytes"),
             F.bool_or(~F.col("in_sync")).alias("behind"),
@@ -69,17 +69,16 @@ def own_broker() -> Column:
     return F.when(F.col("role") == "leader", F.col("source")).otherwise(F.col("destination")).cast("long")
 
 
-def one_end(traffic: DataFrame) -> DataFrame:
-    """Return the seconds of each replica as one end saw them: the end that saw more bytes; if both saw as many, more
-    seconds; else the follower's, which is nearer to what arrived. `seen_by` is that end's role."""
-    seconds = seconds_of_ends(traffic)
-    whole = Window.partitionBy(*END)
-    seen = F.struct(
-        F.sum("bytes").over(whole).alias("bytes"),
-        F.count("*").over(whole).alias("seconds"),
-        (F.col("role") == "follower").alias("follows"),
-    )
-    judged = seconds.withColumn("seen", seen)
+def of_one_end(rows: DataFrame, *measures: str | Column) -> DataFrame:
+    """Return the rows of one end of each replica: of the one with more by the first of these measures, then by the
+    next; else of the follower's, which is nearer to what arrived."""
+    seen = rows.withColumn("seen", F.struct(*measures, (F.col("role") == "follower").alias("follows")))
     most = F.max("seen").over(Window.partitionBy(*REPLICA))
-    chosen = judged.withColumn("most", most).where(F.col("seen") == F.col("most"))
-    return chosen.drop("seen", "most").withColumnRenamed("role", "seen_by")
+    return seen.withColumn("most", most).where("seen = most").drop("seen", "most")
+
+
+def one_end(traffic: DataFrame) -> DataFrame:
+    """Return the seconds of each replica as one end saw them: the end that saw more bytes, or more seconds."""
+    whole = Window.partitionBy(*END)
+    size, seconds = F.sum("bytes").over(whole).alias("bytes"), F.count("*").over(whole).alias("seconds")
+    return of_one_end(seconds_of_ends(traffic), size, seconds)

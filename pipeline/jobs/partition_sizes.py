@@ -10,39 +10,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyspark.sql import Window
 from pyspark.sql import functions as F
 
 from ..tables.daily_summaries import DAY_SECONDS, Summary, read_summary
 from ..tables.schema import REPLICA_DAYS
-from .link_ends import END, REPLICA, linked, own_broker
+from .link_ends import END, of_one_end, own_broker, seconds_of_ends
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from ..tables import Tables
 
-_OF_SECOND = ("record_bytes", "fetch_offset_before", "fetch_offset", "high_watermark", "log_start_offset")
-
 
 def _of_ends(traffic: DataFrame) -> DataFrame:
-    """Return per end, replica and second `bytes`, the `block` of lines that has it, and its offsets."""
-    told = linked(traffic).withColumn("block", F.struct("run", "line_tick"))
-    # Shuffled once, by replica, as `link_ends` does it.
-    return (
-        told.select(*END, "time", "block", *_OF_SECOND)
-        .repartition(*REPLICA)
-        .groupBy(*END, "time")
-        .agg(
-            F.max("block").alias("block"),
-            F.sum("record_bytes").alias("bytes"),
-            F.min("fetch_offset_before").alias("fetch_offset_before"),
-            F.max("fetch_offset").alias("fetch_offset_reached"),
-            F.max("high_watermark").alias("high_watermark"),
-            F.max("log_start_offset").alias("log_start_offset"),
-        )
-        .withColumn("broker", own_broker())
-    )
+    return seconds_of_ends(traffic).withColumn("broker", own_broker())
 
 
 def by_day(rows: DataFrame) -> DataFrame:
@@ -72,18 +53,15 @@ def by_day(rows: DataFrame) -> DataFrame:
 
 
 def whole(days: DataFrame) -> DataFrame:
-    """Return one row per replica, by the end that saw more of it (as `link_ends.one_end` has it), from what `by_day`
-    says of all its days: `first` and `last` second, `log_messages` at the last, `bytes`, and the `messages` that
-    `told_bytes` of them were brought for."""
+    """Return one row per replica, by the end that saw more of it, from what `by_day` says of all its days: `first` and
+    `last` second, `log_messages` at the last, `bytes`, and the `messages` that `told_bytes` of them were brought for.
+    """
     ends = days.groupBy(*END).agg(
         F.min("first").alias("first"), F.max("last").alias("last"), F.sum("seconds").alias("seconds"),
         F.sum("bytes").alias("bytes"), F.sum("told_bytes").alias("told_bytes"), F.sum("messages").alias("messages"),
         F.max_by("log_messages", "last").alias("log_messages"),
     )  # fmt: skip
-    seen = F.struct("bytes", "seconds", (F.col("role") == "follower").alias("follows"))
-    most = F.max("seen").over(Window.partitionBy(*REPLICA))
-    chosen = ends.withColumn("seen", seen).withColumn("most", most).where(F.col("seen") == F.col("most"))
-    return chosen.drop("seen", "most", "role", "seconds")
+    return of_one_end(ends, "bytes", "seconds").drop("role", "seconds")
 
 
 SUMMARY = Summary("replica_days", _of_ends, by_day)

@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, NamedTuple
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
-from .link_ends import END, REPLICA, seconds_of_ends
+from .link_ends import END, REPLICA, of_one_end, seconds_of_ends
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Row
 
     from ..tables import Tables
-    from ..tables.scope import Scope
 
 RECENT_SECONDS = 60
 
@@ -59,14 +58,11 @@ def waiting(tables: Tables, behind: DataFrame, now: int) -> list[Waiting]:
     """Return the replicas that are behind at the second `now`, or were when they fell silent. behind: what
     `moves.times_behind` says of these tables."""
     behind = _behind(behind)
-    recent = _recent(tables.within(_last_seconds(tables, now)).traffic.where("throttled"))
+    since = now - RECENT_SECONDS + 1
+    last_minute = tables.scope._replace(since=max(since, tables.scope.since or since), until=now + 1)
+    recent = _recent(tables.within(last_minute).traffic.where("throttled"))
     rows = behind.join(recent, on=list(END), how="left").orderBy(*REPLICA).collect()
     return [_waiting(row, now) for row in rows]
-
-
-def _last_seconds(tables: Tables, now: int) -> Scope:
-    since = now - RECENT_SECONDS + 1
-    return tables.scope._replace(since=max(since, tables.scope.since or since), until=now + 1)
 
 
 def _waiting(row: Row, now: int) -> Waiting:
@@ -95,9 +91,7 @@ def _behind(episodes: DataFrame) -> DataFrame:
     own = F.try_divide(F.when(F.col("messages") > 0, F.col("bytes")), F.col("messages"))
     sized = told.withColumn("size", F.coalesce(own, size_of("source", "topic", "partition"), size_of("source")))
     latest = sized.withColumn("turn", F.row_number().over(Window.partitionBy(*END).orderBy(F.desc("began"))))
-    seen = F.struct("bytes", "ended", (F.col("role") == "follower").alias("follows"))
-    ends = latest.where("turn = 1").withColumn("seen", seen)
-    chosen = ends.withColumn("most", F.max("seen").over(Window.partitionBy(*REPLICA))).where("seen = most")
+    chosen = of_one_end(latest.where("turn = 1"), "bytes", "ended")
     lag = F.greatest(F.coalesce(F.col("to_watermark") - F.col("to_offset"), F.lit(0)), F.lit(0))
     return chosen.where(~F.col("finished")).select(*END, "began", "ended", lag.alias("lag"), "size").where("lag > 0")
 
