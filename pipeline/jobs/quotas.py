@@ -69,12 +69,8 @@ def turn() -> Column:
     a change was chosen before it, since the sidecar chooses again only a second later. A rate that was chosen in
     between, because followers were too late, came after the second's own.
     """
-    return F.struct("run", "tick", _rank(F.col("reason")).alias("told"))
-
-
-def _rank(reason: Column) -> Column:
-    in_order = ("rate", "pressed", "change", "racks")
-    return F.array_position(F.array(*map(F.lit, in_order)), reason)
+    in_order = F.array(*map(F.lit, ("rate", "pressed", "change", "racks")))
+    return F.struct("run", "tick", F.array_position(in_order, F.col("reason")).alias("told"))
 
 
 def with_limit(seconds: DataFrame, events: DataFrame) -> DataFrame:

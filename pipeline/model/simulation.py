@@ -83,20 +83,14 @@ class Outcome:
     moved: dict[tuple[str, str, int], float] = field(default_factory=lambda: defaultdict(float))
 
 
-class _Side(NamedTuple):
-    """One end of a flow: its way through its broker's budget and those inside it that concern the flow."""
-
-    role: str
-    path: BudgetPath
-
-
 @dataclass(slots=True)
 class _Running:
     flow: Flow
-    sides: list[_Side]
-    """The flow's ends that have a quota. The follower's end comes first, since a request meets it first."""
+    paths: dict[str, BudgetPath]
+    """By role the flow's ends that have a quota: the way through the broker's budget and those inside it that concern
+    the flow. The follower's end comes first, since a request meets it first."""
     moved: float = 0.0
-    grants: list[int] = field(default_factory=list)
+    grants: dict[str, int] = field(default_factory=dict)
     carries: float = 0.0
     asked: float = 0.0
     """The time at which it asked for what it carries."""
@@ -127,7 +121,7 @@ def simulate(flows: Sequence[Flow], scenario: Scenario) -> Outcome:
         if (bound.broker, bound.role) not in budgets:
             budgets[bound.broker, bound.role] = _budget(scenario, math.inf)
     inside = [(bound, _budget(scenario, bound.bytes_per_second)) for bound in scenario.bounds]
-    running = [_Running(flow, _sides(flow, budgets, inside)) for flow in flows]
+    running = [_Running(flow, _paths(flow, budgets, inside)) for flow in flows]
     outcome = Outcome([None] * len(flows))
     # If several flows wake at the same moment, the one that has moved least goes first, not always the same one.
     moments = [(flow.starts, 0.0, index) for index, flow in enumerate(flows)]
@@ -159,10 +153,10 @@ def _budget(scenario: Scenario, rate: float) -> BudgetNode:
     )
 
 
-def _sides(
+def _paths(
     flow: Flow, budgets: Mapping[tuple[str, str], BudgetNode], inside: Sequence[tuple[Bound, BudgetNode]]
-) -> list[_Side]:
-    sides = []
+) -> dict[str, BudgetPath]:
+    paths = {}
     for key in ((flow.destination, "follower"), (flow.source, "leader")):
         if key in budgets:
             own = [
@@ -170,13 +164,13 @@ def _sides(
                 for bound, budget in inside
                 if (bound.broker, bound.role) == key and bound.holds_for(flow.source, flow.destination)
             ]
-            sides.append(_Side(key[1], BudgetPath(budgets[key], *own)))
-    return sides
+            paths[key[1]] = BudgetPath(budgets[key], *own)
+    return paths
 
 
 def _stop(one: _Running) -> None:
-    for side in one.sides:
-        side.path.want_nothing()
+    for path in one.paths.values():
+        path.want_nothing()
 
 
 def _ask(one: _Running, left: float, scenario: Scenario, now: float) -> float:
@@ -187,12 +181,11 @@ def _ask(one: _Running, left: float, scenario: Scenario, now: float) -> float:
     if one.deadline < now:
         one.deadline = math.inf
     limit = one.limit_bytes
-    for side in one.sides:
-        granted = side.path.grant([Wish(limit, NEED_BYTES)], now)
+    for role, path in one.paths.items():
+        granted = path.grant([Wish(limit, NEED_BYTES)], now)
         if not granted:
-            return _wait(one, side, now)
-        one.grants.append(granted[0])
-        limit = granted[0]
+            return _wait(one, path, now)
+        one.grants[role] = limit = granted[0]
     one.deadline = math.inf
     batch = one.flow.batch_bytes
     whole = max(limit // batch, 1) * batch
@@ -200,17 +193,17 @@ def _ask(one: _Running, left: float, scenario: Scenario, now: float) -> float:
     return ROUND_TRIP_SECONDS + one.carries / scenario.line_bytes_per_second
 
 
-def _wait(one: _Running, refuses: _Side, now: float) -> float:
+def _wait(one: _Running, refuses: BudgetPath, now: float) -> float:
     """Hold the fetch until it is its turn, at most as long as a follower waits, and give back what the other side
     granted."""
     if math.isinf(one.deadline):
         one.deadline = now + WAIT_SECONDS
-    until_turn = refuses.path.seconds_until_turn(now)
+    until_turn = refuses.seconds_until_turn(now)
     turn = now + max(until_turn, MIN_WAIT_SECONDS)
     due = max(min(turn, one.deadline), now + MIN_WAIT_SECONDS)
-    refuses.path.fetcher.wait(due)
-    for side, granted in zip(one.sides, one.grants, strict=False):
-        side.path.settle(reserved=granted, used=0, now=now)
+    refuses.fetcher.wait(due)
+    for role, granted in one.grants.items():
+        one.paths[role].settle(reserved=granted, used=0, now=now)
     one.grants.clear()
     return math.inf if math.isinf(until_turn) else due - now
 
@@ -220,13 +213,11 @@ def _arrive(one: _Running, outcome: Outcome, now: float) -> None:
     and the side behind it never sees them. So of two fetches that were admitted at once under `kip73`, the second one
     brings nothing."""
     size = round(one.carries)
-    granted = {side.role: (side, grant) for side, grant in zip(one.sides, one.grants, strict=True)}
     for role, broker in (("leader", one.flow.source), ("follower", one.flow.destination)):
-        if role in granted:
-            side, reserved = granted[role]
-            if side.path.must_discard(one.asked, now):
+        if role in one.grants:
+            if one.paths[role].must_discard(one.asked, now):
                 size, one.takes_all = 0, False
-            side.path.settle(reserved=reserved, used=size, now=now)
+            one.paths[role].settle(reserved=one.grants[role], used=size, now=now)
         if size:
             outcome.moved[broker, role, int(now)] += size
     one.grants.clear()

@@ -14,16 +14,10 @@ from .axes import QUOTA, TOLD, amounts, clock, nearest, pointed_at, zoom
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Protocol
 
     from ..units import Units
     from .drawing import Spec
     from .outlier import LagEnd, Outlier, Point, Side
-
-    class Timed(Protocol):
-        @property
-        def time(self) -> int: ...
-
 
 WIDTHS = {"leader": 2.6, "follower": 1.3}
 """The widths of lines, in pixels: where both lines are the same, both are seen."""
@@ -47,9 +41,7 @@ AT_RATE, AT_LAG = "at_rate", "at_lag"
 """Layers that a pointer is nearest to, or that it moves."""
 
 
-def broken(
-    points: Sequence[Timed], seconds_per_point: int, *, silent_seconds: int = SILENT_SECONDS
-) -> tuple[list[int], list[int | None]]:
+def broken(points: Sequence[Point], seconds_per_point: int) -> tuple[list[int], list[int | None]]:
     """Return where to draw points: their seconds and indices.
 
     Where two points have a silence between them, a second without an index comes in between, so that the line does not
@@ -58,7 +50,7 @@ def broken(
     """
     seconds: list[int] = []
     drawn: list[int | None] = []
-    most = max(silent_seconds, 2 * seconds_per_point)
+    most = max(SILENT_SECONDS, 2 * seconds_per_point)
     for index, point in enumerate(points):
         seconds.append(point.time)
         drawn.append(index)

@@ -7,33 +7,17 @@ block. A held frame shows the files as they were, and a later job has to read th
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Self
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from pyspark.sql import DataFrame
 
 
-class CachedFrames:
+class CachedFrames(ExitStack):
     """Frames that are cached until the end of a `with` block."""
-
-    def __init__(self) -> None:
-        self._frames: list[DataFrame] = []
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.release()
 
     def once(self, frame: DataFrame) -> DataFrame:
         """Return it, to be worked out when it is first asked of and held from then on: in memory, else on disk."""
-        self._frames.append(frame.cache())
-        return frame
-
-    def release(self) -> None:
-        while self._frames:
-            self._frames.pop().unpersist()
+        self.callback(frame.unpersist)
+        return frame.cache()

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import uuid
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
@@ -19,9 +20,9 @@ from .file_accounts import journal
 from .schema import EVENTS, FILES, LINES, QUARANTINE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import Column, DataFrame, Row
 
     from .tables import Tables
 
@@ -61,38 +62,24 @@ def stage(tables: Tables, *, now: float) -> Iterator[str]:
         storage.remove(place)
 
 
-class Days(NamedTuple):
-    """The dates and seconds of some lines, all included."""
-
-    dates: list[object]
-    first: int
-    last: int
-
-    def of(self, table: str) -> Column:
-        """Return the condition that all rows of a table meet that are of these days and seconds."""
-        return F.col(f"{table}.date").isin(self.dates) & F.col(f"{table}.time").between(self.first, self.last)
-
-
 def insert_lines(tables: Tables, good: DataFrame) -> None:
     """Insert the lines of journals that are not there yet."""
     dated = good.withColumn("date", F.to_date(F.timestamp_seconds("time")))
     is_traffic = F.col("kind") == Kind.TRAFFIC.value
     lines = dated.where(is_traffic).dropDuplicates(list(TRAFFIC_IDENTITY)).select(LINES.names)
     events = dated.where(~is_traffic).select(EVENTS.names).distinct()
-    days = _days(dated, is_traffic)
-    _insert(tables, "lines", lines, TRAFFIC_IDENTITY, days.get(True))
-    _insert(tables, "events", events, EVENTS.names, days.get(False))
-
-
-def _days(dated: DataFrame, is_traffic: Column) -> dict[bool, Days]:
     ends = F.collect_set("date").alias("dates"), F.min("time").alias("first"), F.max("time").alias("last")
-    rows = dated.groupBy(is_traffic.alias("is_traffic")).agg(*ends).collect()
-    return {row.is_traffic: Days(row.dates, row.first, row.last) for row in rows}
+    for days in dated.groupBy(is_traffic.alias("is_traffic")).agg(*ends).collect():
+        name, rows, identity = ("events", events, EVENTS.names)
+        if days.is_traffic:
+            name, rows, identity = ("lines", lines, list(TRAFFIC_IDENTITY))
+        delta.insert_new(tables.spark, tables.path(name), rows, identity=identity, where=partial(_of_days, days))
 
 
-def _insert(tables: Tables, name: str, rows: DataFrame, identity: Iterable[str], days: Days | None) -> None:
-    if days is not None:
-        delta.insert_new(tables.spark, tables.path(name), rows, identity=identity, where=days.of)
+def _of_days(days: Row, table: str) -> Column:
+    """Return the condition that all rows of a table meet that are of these `dates`, and seconds from `first` to
+    `last`."""
+    return F.col(f"{table}.date").isin(days.dates) & F.col(f"{table}.time").between(days.first, days.last)
 
 
 def set_aside(tables: Tables, bad: DataFrame, read: list[str]) -> None:
