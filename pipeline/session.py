@@ -50,7 +50,10 @@ ON_THIS_MACHINE = {
 def open_session(app: str, *, master: str | None = None, conf: Mapping[str, str] | None = None) -> SparkSession:
     """Return the session. `master`: None leaves it to spark-submit, and to all cores of this machine without one."""
     builder = SparkSession.builder.appName(app)
-    settings = SETTINGS | _bars()
+    settings = dict(SETTINGS)
+    if not sys.stderr.isatty():
+        # In a log of cron's each state of the bars of Spark's stages is a line.
+        settings["spark.ui.showConsoleProgress"] = "false"
     if master is not None:
         # spark-submit has started the JVM already, with the jars that it was given.
         found = jars()
@@ -65,9 +68,3 @@ def open_session(app: str, *, master: str | None = None, conf: Mapping[str, str]
     for key, value in (settings | dict(conf or {})).items():
         builder = builder.config(key, value)
     return builder.getOrCreate()
-
-
-def _bars() -> dict[str, str]:
-    """Return settings that hide the bars of Spark's stages unless on a terminal: in a log of cron's each state is a
-    line."""
-    return {} if sys.stderr.isatty() else {"spark.ui.showConsoleProgress": "false"}

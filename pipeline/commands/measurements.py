@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 
 from ..jobs import audit, lag, rates
 from ..jobs.inner_rates import with_bounds
-from ..tables.cached_frames import CachedFrames
+from ..tables import CachedFrames
 from .options import output_options, put_out, require_room, tables_job, tell
 
 if TYPE_CHECKING:

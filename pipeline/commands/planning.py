@@ -19,7 +19,7 @@ from ..model.broker_pairs import pairs
 from ..model.duration_curve import LINE_BYTES_PER_SECOND
 from ..model.fluid import Stream
 from ..model.simulation import POLICIES, Flow
-from ..tables.cached_frames import CachedFrames
+from ..tables import CachedFrames
 from ..units import duration
 from .options import output_options, put_out, tables_job, tell
 from .quantities import RATE, SOME_RATE

@@ -22,15 +22,12 @@ if TYPE_CHECKING:
     from ..tables import Tables
 
 
-def _of_ends(traffic: DataFrame) -> DataFrame:
-    return seconds_of_ends(traffic).withColumn("broker", own_broker())
-
-
 def by_day(rows: DataFrame) -> DataFrame:
     """Return one row per end of a replica and day of it (`schema.REPLICA_DAYS`), from seconds of ends."""
     watermark = F.when(F.col("high_watermark") >= 0, F.col("high_watermark"))
     dated = rows.withColumns(
         {
+            "broker": own_broker(),
             "day": F.floor(F.col("time") / DAY_SECONDS),
             "log_messages": watermark - F.greatest("log_start_offset", F.lit(0)),
         }
@@ -64,7 +61,7 @@ def whole(days: DataFrame) -> DataFrame:
     return of_one_end(ends, "bytes", "seconds").drop("role", "seconds")
 
 
-SUMMARY = Summary("replica_days", _of_ends, by_day)
+SUMMARY = Summary("replica_days", seconds_of_ends, by_day)
 
 
 def of_tables(tables: Tables) -> DataFrame:

@@ -73,17 +73,14 @@ def _neighbours(in_order: WindowSpec) -> tuple[Column, ...]:
     )
 
 
-def _of_ends(traffic: DataFrame) -> DataFrame:
-    return episodes(seconds_of_ends(traffic.where("throttled"))).withColumn("broker", own_broker())
-
-
 def by_day(rows: DataFrame) -> DataFrame:
     """Return one row per end, time behind and day of it (`schema.TIMES_BEHIND`), from `episodes`; `minutes` is a number
     for each minute with a bit for each of its seconds behind."""
     active = F.col("active")
     known = F.when(active & (F.col("high_watermark") >= 0), F.col("time"))
     day = F.floor(F.col("time") / DAY_SECONDS).alias("day")
-    minutes = rows.groupBy("broker", *END, "number", day, F.floor(F.col("time") / BITS).alias("minute")).agg(
+    minute = F.floor(F.col("time") / BITS).alias("minute")
+    minutes = rows.groupBy(own_broker().alias("broker"), *END, "number", day, minute).agg(
         F.bool_or(~F.col("was_open")).alias("opens"),
         F.min("time").alias("began"),
         F.max("time").alias("ended"),
@@ -139,4 +136,4 @@ def whole(days: DataFrame) -> DataFrame:
     return told.withColumn("seconds", F.greatest(seconds, F.lit(1))).drop("opens", "first_known", "last_known")
 
 
-SUMMARY = Summary("times_behind", _of_ends, by_day)
+SUMMARY = Summary("times_behind", lambda traffic: episodes(seconds_of_ends(traffic.where("throttled"))), by_day)

@@ -64,9 +64,11 @@ def find_files(spark: SparkSession, storage: Storage, sources: Sequence[str], *,
     # Each file is looked at again when it is accounted for: one that is still open may have been closed by then, which
     # is another name, and `journal.keep` removes the oldest.
     reader = reader.option("ignoreMissingFiles", "true")
+    name = F.regexp_extract("path", r"([^/]+)$", 1).alias("source")
+    size, modified = F.col("length").alias("size_bytes"), F.col("modificationTime").alias("modified")
     try:
         files = reader.load(patterns)
-        return _listed(files).unionByName(_empty(files, storage))
+        return files.select(name, "path", size, modified).unionByName(_empty(files, storage))
     except AnalysisException as error:
         raise InputError(f"{', '.join(sources)}: {str(error).splitlines()[0]}") from error
 
@@ -93,16 +95,6 @@ def _empty(files: DataFrame, storage: Storage) -> DataFrame:
     found = spark.createDataFrame(rows, "source string, path string")
     return found.select(
         "source", "path", F.lit(0).cast("long").alias("size_bytes"), F.lit(None).cast("timestamp").alias("modified")
-    )
-
-
-def _listed(files: DataFrame) -> DataFrame:
-    """Return files as Spark lists them, in the names of the files table."""
-    return files.select(
-        F.regexp_extract("path", r"([^/]+)$", 1).alias("source"),
-        "path",
-        F.col("length").alias("size_bytes"),
-        F.col("modificationTime").alias("modified"),
     )
 
 
@@ -167,7 +159,9 @@ def _take(
 ) -> Outcome:
     spark, paths = tables.spark, given.paths
     parsed, verdicts = read_files(spark, paths, place, latest_seconds=_latest_seconds(now))
-    verdicts = {path: (_gone(tables, path, state), why) for path, (state, why) in verdicts.items()}
+    for path, (state, why) in verdicts.items():
+        if state == "unread" and not tables.storage.exists(path):
+            verdicts[path] = ("gone", why)
     wanted = spark.createDataFrame([(path,) for path in paths], "path string")
     listed = found.join(F.broadcast(wanted), on="path", how="left_semi")
     files = account(listed, parsed, verdicts, taken=now).coalesce(1).cache()
@@ -189,10 +183,6 @@ def _take(
 def _latest_seconds(now: int) -> int:
     """Return the latest second that a line may have: a later one is of a clock that is wrong."""
     return min(now + AHEAD_SECONDS, LATEST_SECONDS)
-
-
-def _gone(tables: Tables, path: str, state: str) -> str:
-    return "gone" if state == "unread" and not tables.storage.exists(path) else state
 
 
 def _outcome(files: DataFrame) -> Outcome:

@@ -6,7 +6,7 @@ DataFrame → DataFrame. Invariant: every line of text comes out exactly once, w
 from __future__ import annotations
 
 from functools import reduce
-from operator import and_, or_
+from operator import and_
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
@@ -60,7 +60,7 @@ _MEASURES = ("seconds", "replica_fetches", "held_seconds", "lines")
 OVERRIDE_ACTIONS = ("set", "undone", "ended")
 POLICIES = ("strict", "kip73")
 _MEASURED = (Kind.CONNECTION, Kind.FILE_CLOSED, Kind.DROPPED)
-"""Kinds whose numbers are how much or how long."""
+"""Kinds whose numbers are how much or how long: not those of how far a clock was set."""
 
 
 def parse(text: DataFrame, *, latest_seconds: int = LATEST_SECONDS) -> DataFrame:
@@ -121,7 +121,10 @@ def _reason(latest_seconds: int) -> Column:
         .when(
             _is(Kind.TRAFFIC) & ~_are_shapes(), F.lit("a shape is not of a sidecar's characters, or not of its bytes")
         )
-        .when(_is(*_MEASURED) & _is_negative(), F.lit("a count or duration is negative"))
+        .when(
+            _is(*_MEASURED) & F.coalesce(F.least(*_MEASURES) < 0, F.lit(False)),
+            F.lit("a count or duration is negative"),
+        )
         .when(_is(Kind.QUOTA) & _quota_problem().isNotNull(), _quota_problem())
         .when(_is(Kind.OVERRIDE) & _override_problem().isNotNull(), _override_problem())
         .when(~_fit_sums(), F.lit(f"a number is larger than {MOST}, which nothing here is"))
@@ -221,12 +224,6 @@ def _counts() -> Column:
     there = [F.forall(field.name, F.isnotnull) for field in REPLICAS if field.name not in _COUNTS]
     counts = [F.forall(name, lambda one: F.coalesce(one >= 0, F.lit(False))) for name in _COUNTS]
     return reduce(and_, [*there, *counts])
-
-
-def _is_negative() -> Column:
-    """Return whether one of the numbers of an event is negative, but for how far a clock was set."""
-    measures = [F.coalesce(F.col(name) < 0, F.lit(False)) for name in _MEASURES]
-    return reduce(or_, measures)
 
 
 def _fit_sums() -> Column:

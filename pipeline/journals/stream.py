@@ -75,10 +75,8 @@ def state(link_seconds: DataFrame, traffic: DataFrame, events: DataFrame) -> Dat
     columns = ("time", "lag", "behind", "drain", "eta_seconds")
     spoken = progress.groupBy(*ROLE).agg(F.max_by(F.struct(*columns), "time").alias("now"))
     stalled = F.coalesce((F.col("now.lag") > 0) & (F.col("now.drain") <= 0), F.lit(False))
-    names = ("time", "lag", "behind", "drain", "eta_seconds")
-    now = [F.col(f"now.{name}").alias(name) for name in names]
     told = summed.join(spoken, on=list(ROLE), how="inner")
-    return told.select(*ROLE, "rate", "omitted", *now, stalled.alias("stalled")).orderBy(*ROLE)
+    return told.select(*ROLE, "rate", "omitted", "now.*", stalled.alias("stalled")).orderBy(*ROLE)
 
 
 def _recent(rows: DataFrame, seconds: int) -> DataFrame:

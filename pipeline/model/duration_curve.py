@@ -12,11 +12,11 @@ import math
 from collections import defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 
-from ..jobs.inflow import inflow
 from ..jobs.inner_rates import Inside, inside
 from ..jobs.moves import paced, times_behind
 from ..jobs.quotas import UNLIMITED, periods
-from ..tables.cached_frames import CachedFrames
+from ..jobs.rates import inflow
+from ..tables import CachedFrames
 from .broker_pairs import Pair, pairs
 from .fluid import Change, finish_times
 

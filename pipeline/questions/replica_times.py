@@ -9,7 +9,7 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F
 
 from ..jobs.link_ends import REPLICA
-from ..tables.cached_frames import CachedFrames
+from ..tables import CachedFrames
 from ..terminal import printable
 from ..units import duration
 from .answer import Answer, Verdict, counted, moment, replica

@@ -113,12 +113,16 @@ def answer(found: Starved, units: Units) -> Answer:
     doubts = ["by whole minutes: who stood still for less is not seen"]
     if not found.replicas:
         least = found.least_share
-        worst = "" if least is None else f"; the least was {least.share:.0%} of a fair share, {_name(least)}"
+        worst, evidence = "", tuple[str, ...]()
+        if least is not None:
+            worst = f"; the least was {least.share:.0%} of a fair share, {_name(least)}"
+            at = moment(least.minute * MINUTE)
+            evidence = (f"the least of a fair share: {least.share:.0%} in the minute from {at}, {_name(least)}",)
         return Answer(
             QUESTION, Verdict.GOOD,
             f"Nobody: of {counted(found.minutes, 'minute')} in which a replica was held back all through, none went by"
             f" without bytes for it twice in a row while others got some{worst}.",
-            0.0, "min", () if least is None else (_least(least),), tuple(doubts),
+            0.0, "min", evidence, tuple(doubts),
         )  # fmt: skip
     first = found.rows[0]
     sentence = (
@@ -140,7 +144,3 @@ def stood_still(row: Row, units: Units) -> str:
 def _name(row: Row) -> str:
     way = f"{row.broker} to {row.peer}" if row.role == "leader" else f"{row.peer} to {row.broker}"
     return f"{printable(row.topic, keep='')}-{row.partition} from {way} (by broker {row.broker}'s quota as {row.role})"
-
-
-def _least(row: Row) -> str:
-    return f"the least of a fair share: {row.share:.0%} in the minute from {moment(row.minute * MINUTE)}, {_name(row)}"

@@ -20,7 +20,7 @@ from ..journals.parse_lines import LATEST_SECONDS
 from ..model.backtest import of_links
 from ..model.duration_curve import LINE_BYTES_PER_SECOND, recorded
 from ..model.fluid import Stream, finish_times
-from ..tables.cached_frames import CachedFrames
+from ..tables import CachedFrames
 from ..terminal import listed
 from ..units import duration
 from .answer import Answer, Verdict, counted, moment, who

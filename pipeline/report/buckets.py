@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 MINUTE = 60
 MAX_ROWS = 40
 MAX_COLUMNS = 96
+MAX_OUTLIERS = 1000
 STEPS = (
     *(1, 2, 5, 10, 15, 20, 30), *(60 * each for each in (1, 2, 5, 10, 15, 20, 30)),
     *(3600 * each for each in (1, 2, 3, 4, 6, 12, 24)),
@@ -119,15 +120,14 @@ def buckets(judged: DataFrame, progress: DataFrame, step: int) -> DataFrame:
     return rates.join(behind, on=[*ROLE, "bucket"], how="full")
 
 
-def outliers(by_bucket: DataFrame, starved: Collection[int] = (), most: int = 1000) -> list[int]:
+def outliers(by_bucket: DataFrame, starved: Collection[int] = ()) -> list[int]:
     """Return the brokers that are in trouble: the worst of those over a bound, of those stalled, of those whose
     replicas were `starved`, of those behind at the end, then the second of each. The two worst over a bound are often
     both ends of one link."""
     each = by_bucket.groupBy(*ROLE).agg(
-        F.coalesce(F.sum("broken"), F.lit(0)).alias("broken"), F.coalesce(F.sum("stalled"), F.lit(0)).alias("stalled"),
-        F.coalesce(F.max_by("lag", "bucket"), F.lit(0)).alias("messages"),
-        F.coalesce(F.max_by("lag_bytes", "bucket"), F.lit(0.0)).alias("left"),
-    )  # fmt: skip
+        F.sum("broken").alias("broken"), F.sum("stalled").alias("stalled"),
+        F.max_by("lag", "bucket").alias("messages"), F.max_by("lag_bytes", "bucket").alias("left"),
+    ).na.fill(0)  # fmt: skip
     worst = (F.max(name).alias(name) for name in ("messages", "left"))
     of_broker = each.groupBy("broker").agg(*worst, F.sum("broken").alias("broken"), F.sum("stalled").alias("stalled"))
     is_starved = F.col("broker").isin(list(starved))
@@ -137,12 +137,12 @@ def outliers(by_bucket: DataFrame, starved: Collection[int] = (), most: int = 10
     placed = rows.withColumn("kind", kind).withColumn(
         "place", F.row_number().over(Window.partitionBy("kind").orderBy(*order))
     )
-    return [row.broker for row in placed.orderBy("place", "kind").limit(most).collect()]
+    return [row.broker for row in placed.orderBy("place", "kind").limit(MAX_OUTLIERS).collect()]
 
 
 def busiest(by_bucket: DataFrame) -> list[int]:
     """Return the broker that moved most, for a page without any trouble."""
-    rows = by_bucket.groupBy("broker").agg(F.coalesce(F.sum("bytes"), F.lit(0)).alias("bytes"))
+    rows = by_bucket.groupBy("broker").agg(F.sum("bytes").alias("bytes")).na.fill(0)
     return [row.broker for row in rows.orderBy(F.desc("bytes"), "broker").limit(1).collect()]
 
 
@@ -153,12 +153,9 @@ def grid(by_bucket: DataFrame, began: int, ended: int, step: int) -> Grid:
     first = began // wide * wide
     columns = (ended - first) // wide + 1
     roles = by_bucket.groupBy(*ROLE).agg(
-        F.coalesce(F.sum("broken"), F.lit(0)).alias("broken"),
-        F.coalesce(F.sum("stalled"), F.lit(0)).alias("stalled"),
-        F.coalesce(F.max("most_lag_bytes"), F.lit(0.0)).alias("most_lag_bytes"),
-        F.coalesce(F.max("most_lag"), F.lit(0)).alias("most_lag"),
-        F.coalesce(F.sum("bytes"), F.lit(0)).alias("bytes"),
-    )
+        *(F.sum(name).alias(name) for name in ("broken", "stalled", "bytes")),
+        *(F.max(name).alias(name) for name in ("most_lag_bytes", "most_lag")),
+    ).na.fill(0)  # fmt: skip
     worst = (F.desc(name) for name in ("broken", "stalled", "most_lag_bytes", "most_lag", "bytes"))
     kind = F.when(F.col("broken") > 0, 0).when(F.col("stalled") > 0, 1).otherwise(2)
     place = F.row_number().over(Window.partitionBy("kind").orderBy(*worst, *ROLE)).alias("place")
@@ -180,7 +177,8 @@ def grid(by_bucket: DataFrame, began: int, ended: int, step: int) -> Grid:
 def link_grid(behind: DataFrame, columns: Columns, to_come: Mapping[tuple[str, str], float]) -> LinkGrid:
     """Return the heat map of links: each replica once, as the end saw it that saw it behind for longer.
 
-    behind: what `moves.times_behind` says. to_come: for how many replica-seconds more a link will be behind.
+    behind: what `moves.times_behind` says. to_come: for how many replica-seconds more a link will be behind; infinity:
+    for ever.
     """
     width = columns.seconds_per_column
     minutes = behind.select("source", "destination", "role", F.inline("minutes"))

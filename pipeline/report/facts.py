@@ -21,14 +21,12 @@ from ..model.duration_curve import FACTORS, recorded
 from ..questions import was_it_kept, what_rate, which_move_hurt, who_was_starved, will_it_finish
 from ..questions.asking import units_of
 from ..questions.replica_times import lacking_bytes
-from ..tables.cached_frames import CachedFrames
+from ..tables import CachedFrames
 from ..tables.incomplete_data import of_tables
 from .buckets import Grid, LinkGrid, buckets, busiest, grid, link_grid, outliers, whole_step
 from .outlier import Outlier, told
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from pyspark.sql import DataFrame, Row
 
     from ..model.backtest import BackTest
@@ -155,7 +153,11 @@ def _facts(tables: Tables, whole: Row, held: CachedFrames) -> Facts:
         who_was_starved.answer(starved, units),
         which_move_hurt.answer(hurt, units),
     )
-    files, quarantined = _files(tables)
+    to_come = {
+        (one.source, one.destination): math.inf if one.seconds is None else one.replicas * one.seconds
+        for one in finish.links
+    }
+    files = tables.files.groupBy("state").agg(F.count("*").alias("n"), F.sum("quarantined").alias("bad")).collect()
     return Facts(
         began=whole.began,
         ended=whole.ended,
@@ -164,7 +166,7 @@ def _facts(tables: Tables, whole: Row, held: CachedFrames) -> Facts:
         seconds_per_point=step,
         answers=answers,
         grid=roles,
-        links=link_grid(behind, roles.columns, _to_come(finish.links)),
+        links=link_grid(behind, roles.columns, to_come),
         left={(one.source, one.destination): one for one in finish.links},
         worst_replicas=_worst(behind),
         starved=starved.rows,
@@ -174,16 +176,9 @@ def _facts(tables: Tables, whole: Row, held: CachedFrames) -> Facts:
         curve=_curve(scaled, rates.number),
         model=backtest.of_links(scaled),
         plan=backtest.of_plan(scaled),
-        files=files,
-        quarantined=quarantined,
+        files={row.state: row.n for row in files},
+        quarantined=sum(row.bad for row in files),
     )
-
-
-def _to_come(links: Sequence[Left]) -> dict[tuple[str, str], float]:
-    """Return for how many replica-seconds more each link will be behind; infinity: for ever."""
-    return {
-        (one.source, one.destination): math.inf if one.seconds is None else one.replicas * one.seconds for one in links
-    }
 
 
 def _worst(behind: DataFrame) -> tuple[Row, ...]:
@@ -191,12 +186,6 @@ def _worst(behind: DataFrame) -> tuple[Row, ...]:
     columns = (*REPLICA, "began", "seconds", "finished", "bytes", lacking_bytes().alias("lacks"))
     order = ("finished", F.desc("seconds"), F.desc_nulls_first("lacks"), "began", *REPLICA)
     return tuple(unpaced(behind).select(*columns).orderBy(*order).limit(MAX_REPLICAS).collect())
-
-
-def _files(tables: Tables) -> tuple[dict[str, int], int]:
-    """Count journal files by their state, and lines that were set aside."""
-    rows = tables.files.groupBy("state").agg(F.count("*").alias("n"), F.sum("quarantined").alias("bad")).collect()
-    return {row.state: row.n for row in rows}, sum(row.bad for row in rows)
 
 
 def _curve(found: Recorded, wanted: float | None) -> Curve | None:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from ..questions.answer import Answer
     from ..questions.will_it_finish import Left
     from ..units import Units
-    from .buckets import Grid, LinkGrid
+    from .buckets import LinkGrid
     from .facts import Facts
     from .outlier import LagEnd, Outlier
 
@@ -77,10 +77,11 @@ def _grid(facts: Facts) -> str:
     if not grid.rows:
         return ""
     left_out = f" The {len(grid.rows)} of {grid.all_rows} that matter most." if grid.all_rows > len(grid.rows) else ""
+    most = "all of the quota" if not 0 < grid.most_share < ALL else f"{grid.most_share:.0%} of the quota, the most"
     squares = f"A square is {duration(grid.columns.seconds_per_column)}; pointed at, it says what it is."
     return (
         f'<h2>Who, and when</h2><p class="quiet">{squares}{left_out}</p><h3>How much of its quota each used</h3>'
-        + _legend(("--share", _most_share(grid)), ("--bad", "over the bound", "frame"))
+        + _legend(("--share", most), ("--bad", "over the bound", "frame"))
         + f'<div class="wide">{share_map(grid)}</div>'
         + _links(facts.links)
     )
@@ -97,10 +98,6 @@ def _links(links: LinkGrid) -> str:
         + _legend(("--lag", f"{links.most:.3g} replicas behind, the most"))
         + f'<div class="wide">{link_map(links)}</div>'
     )
-
-
-def _most_share(grid: Grid) -> str:
-    return "all of the quota" if not 0 < grid.most_share < ALL else f"{grid.most_share:.0%} of the quota, the most"
 
 
 def _legend(*entries: tuple[str, ...]) -> str:

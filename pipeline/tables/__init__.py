@@ -10,6 +10,6 @@ The nouns: a *view* is rows made of a table's lines while they are read. A *vers
 job reads one version of each table to its end, whoever writes meanwhile.
 """
 
-from .tables import Tables, accounted_bytes
+from .tables import CachedFrames, Tables, accounted_bytes
 
-__all__ = ["Tables", "accounted_bytes"]
+__all__ = ["CachedFrames", "Tables", "accounted_bytes"]

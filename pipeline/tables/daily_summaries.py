@@ -40,7 +40,7 @@ _EPOCH = dt.date(1970, 1, 1)
 class Summary(NamedTuple):
     """name: of its table.
 
-    rows: makes of `traffic` rows with `broker` and `time`. What it says of a second may depend only on rows of the same
+    rows: makes of `traffic` rows with `time`. What it says of a second may depend only on rows of the same
     broker at most `MARGIN_SECONDS` away. by_day: makes of these the summary's rows with `broker` and `day` (days since
     1970). Each of its rows is made of one day's seconds alone.
     """

@@ -6,6 +6,7 @@ the same from its first question to its last, and `traffic` and `seconds` are ma
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
@@ -35,7 +36,6 @@ SCHEMAS: dict[str, StructType] = {
     **{name: kept(schema) for name, schema in SUMMARIES.items()},
 }
 VIEWS = {"traffic": replica_seconds, "seconds": link_seconds}
-DAY_SECONDS = 86_400
 
 
 class Tables:
@@ -158,6 +158,20 @@ class Tables:
     @property
     def quarantine(self) -> DataFrame:
         return self.read("quarantine")
+
+
+class CachedFrames(ExitStack):
+    """Frames that are worked out once for all who read them, and freed at the end of a `with` block.
+
+    A frame is only a plan: if two questions read it, Spark works it out twice. It does not notice that both shuffle the
+    same rows, because each question takes only the columns that it needs. Nothing is held beyond the block: a held
+    frame shows the files as they were, and a later job has to read them as they are then.
+    """
+
+    def once(self, frame: DataFrame) -> DataFrame:
+        """Return it, to be worked out when it is first asked of and held from then on: in memory, else on disk."""
+        self.callback(frame.unpersist)
+        return frame.cache()
 
 
 def _complete(found: DataFrame, schema: StructType) -> DataFrame:

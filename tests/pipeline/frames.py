@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from benchmarks.ring import Cluster
-    from pipeline.tables.cached_frames import CachedFrames
+    from pipeline.tables import CachedFrames
 
 
 def ingested(spark: SparkSession, cluster: Cluster, folder: Path) -> Tables:

@@ -12,8 +12,7 @@ from benchmarks.month.outages import Month
 from pipeline.jobs import audit
 from pipeline.journals.ingest import ingest
 from pipeline.questions import who_was_starved
-from pipeline.tables import Tables
-from pipeline.tables.cached_frames import CachedFrames
+from pipeline.tables import CachedFrames, Tables
 from tests.pipeline.frames import moves_of
 
 if TYPE_CHECKING:

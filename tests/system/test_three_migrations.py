@@ -20,8 +20,7 @@ from pipeline.journals.ingest import ingest
 from pipeline.model.backtest import of_links, of_plan
 from pipeline.model.duration_curve import recorded
 from pipeline.model.simulation import Flow, Scenario, simulate
-from pipeline.tables import Tables
-from pipeline.tables.cached_frames import CachedFrames
+from pipeline.tables import CachedFrames, Tables
 from tests.pipeline.frames import moves_of
 from tests.pipeline.sessions import session_in
 from tests.system.recordings import Recorded, collect_journals, plan, record

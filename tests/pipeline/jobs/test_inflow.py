@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pipeline.jobs.inflow import inflow
+from pipeline.jobs.rates import inflow
 from tests.pipeline.frames import traffic
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks.ring import Cluster
 from pipeline.report.facts import collect
-from pipeline.tables.cached_frames import CachedFrames
+from pipeline.tables import CachedFrames
 from tests.pipeline.frames import ingested, moves_of
 
 if TYPE_CHECKING:
