@@ -45,11 +45,9 @@ def checked_copies(spark: SparkSession, copies: Sequence[Copy], *, taken: int) -
             continue
         run = runs[copy.path]
         _require_same(copy.path, run, copy.of, copy.run)
-        rows.append((copy.source, copy.size_bytes, copy.path, run, taken))
-    told = spark.createDataFrame(rows, "source string, size_bytes long, path string, run string, taken long")
-    told = told.withColumns({"state": F.lit("copy"), "lines": F.lit(0), "quarantined": F.lit(0)})
-    absent = {name: F.lit(None) for name in ("modified", "why", "cluster")}
-    return told.withColumns(absent).select([F.col(field.name).cast(field.dataType) for field in FILES])
+        told = {"source": copy.source, "size_bytes": copy.size_bytes, "path": copy.path, "run": run, "taken": taken}
+        rows.append({**told, "state": "copy", "lines": 0, "quarantined": 0})
+    return spark.createDataFrame(rows, FILES)
 
 
 def require_one_cluster(files: DataFrame, known: DataFrame, runs: Mapping[str, str]) -> None:

@@ -42,14 +42,6 @@ class Tested(NamedTuple):
         return self.said / self.was - 1
 
 
-class Errors(NamedTuple):
-    """The result of several tests: how many, the median of the errors' sizes, the worst of them with its sign."""
-
-    tests: int
-    median: float
-    worst: Tested
-
-
 class BackTest(NamedTuple):
     """left_out: for each reason why something could not be tested, how often that was so."""
 
@@ -57,20 +49,18 @@ class BackTest(NamedTuple):
     left_out: dict[str, int]
 
     @property
-    def errors(self) -> Errors | None:
-        if not self.tested:
-            return None
+    def median_and_worst(self) -> tuple[float, Tested] | None:
+        """The median of the errors' sizes, and the test with the largest; None without any."""
         sizes = sorted(abs(one.error) for one in self.tested)
-        return Errors(len(sizes), sizes[len(sizes) // 2], max(self.tested, key=lambda one: abs(one.error)))
+        return (sizes[len(sizes) // 2], max(self.tested, key=lambda one: abs(one.error))) if sizes else None
 
     def as_json(self) -> dict[str, Any]:
         """Return it for JSON, in which an error that is not finite, as of a model that says never, is null."""
-        errors = self.errors
         found: dict[str, Any] = {}
-        if errors is not None:
-            worst = errors.worst.error if math.isfinite(errors.worst.error) else None
-            median = errors.median if math.isfinite(errors.median) else None
-            found = {"median_error": median, "worst": errors.worst.what, "worst_error": worst}
+        if self.median_and_worst is not None:
+            median, worst = self.median_and_worst
+            found = {"median_error": median if math.isfinite(median) else None, "worst": worst.what}
+            found["worst_error"] = worst.error if math.isfinite(worst.error) else None
         return {"tests": len(self.tested), **found, "left_out": self.left_out}
 
 

@@ -67,15 +67,12 @@ def pairs(found_moves: DataFrame) -> Sequence[Pair]:
     so_far = in_order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
     numbered = found_moves.withColumn("apart", apart).withColumn("wave", F.sum("apart").over(so_far))
     shares = (F.greatest("leader_share", "follower_share"), F.col("leader_share"), F.col("follower_share"))
-    held, *by_side = (F.try_divide(F.sum(share * F.col("seconds")), F.sum("seconds")) for share in shares)
+    held, by_leader, by_follower = (F.try_divide(F.sum(share * F.col("seconds")), F.sum("seconds")) for share in shares)
     rows = numbered.groupBy(*link, "wave").agg(
         F.count("*").alias("moves"), F.count_if(~F.col("finished")).alias("unfinished"),
         F.sum("bytes").alias("bytes"), F.min("began").alias("began"), F.max(ends).alias("ended"),
-        F.coalesce(held, F.lit(0.0)).alias("share_held"),
-        F.coalesce(F.sum("backlog_bytes"), F.lit(0.0)).alias("backlog_bytes"),
-        F.coalesce(F.sum("written_bytes"), F.lit(0.0)).alias("written_bytes"),
-        F.coalesce(by_side[0], F.lit(0.0)).alias("leader_held"),
-        F.coalesce(by_side[1], F.lit(0.0)).alias("follower_held"),
-        F.count_if(F.col("backlog_bytes").isNull()).alias("unknown"),
-    ).drop("wave")  # fmt: skip
+        held.alias("share_held"), F.sum("backlog_bytes").alias("backlog_bytes"),
+        F.sum("written_bytes").alias("written_bytes"), by_leader.alias("leader_held"),
+        by_follower.alias("follower_held"), F.count_if(F.col("backlog_bytes").isNull()).alias("unknown"),
+    ).drop("wave").na.fill(0.0)  # fmt: skip
     return [Pair(*row) for row in rows.orderBy(F.desc("ended"), *link, "began").collect()]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import enum
 import math
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -45,10 +45,7 @@ class Answer:
     def as_json(self) -> dict[str, Any]:
         """Return it for JSON, in which a number that is not finite is null."""
         number = self.number if self.number is not None and math.isfinite(self.number) else None
-        return {
-            "question": self.question, "verdict": self.verdict.name.lower(), "sentence": self.sentence,
-            "number": number, "unit": self.unit, "evidence": list(self.evidence), "uncertainty": list(self.uncertainty),
-        }  # fmt: skip
+        return {**asdict(self), "verdict": self.verdict.name.lower(), "number": number}
 
 
 def moment(seconds: float) -> str:

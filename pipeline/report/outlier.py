@@ -83,23 +83,14 @@ def told(tables: Tables, by_bucket: DataFrame, progress: DataFrame, brokers: Seq
     quotas = periods(tables.events).where(own).orderBy("since").select(*ROLE, "since", "limit").collect()
     before = tables.reaching_back(lag.LOOKS_BACK_SECONDS)
     stalls = tables.scope.cut(lag.stalls(progress.where(own), before.seconds.where(own), before.events.where(own)))
-    causes = (
-        stalls.groupBy(*ROLE, "cause")
-        .agg(F.count("*").alias("seconds"), F.min("time").alias("first"))
-        .orderBy(F.desc("seconds"), *ROLE, "cause")
-        .collect()
-    )
-    return tuple(
-        Outlier(
-            broker,
-            tuple(
-                sides([row for row in rows if row.broker == broker], [one for one in quotas if one.broker == broker])
-            ),
-            sum(row.broken or 0 for row in rows if row.broker == broker),
-            tuple(row for row in causes if row.broker == broker)[:MAX_CAUSES],
-        )
-        for broker in brokers
-    )
+    by_cause = stalls.groupBy(*ROLE, "cause").agg(F.count("*").alias("seconds"), F.min("time").alias("first"))
+    causes = by_cause.orderBy(F.desc("seconds"), *ROLE, "cause").collect()
+    found = []
+    for broker in brokers:
+        points, said, why = ([row for row in each if row.broker == broker] for each in (rows, quotas, causes))
+        over = sum(row.broken or 0 for row in points)
+        found.append(Outlier(broker, tuple(sides(points, said)), over, tuple(why[:MAX_CAUSES])))
+    return tuple(found)
 
 
 def sides(rows: list[Row], quotas: list[Row]) -> list[Side]:

@@ -225,11 +225,11 @@ def _what_if(facts: Facts) -> str:
 def _error(found: BackTest, what: str) -> str:
     left_out = "; ".join(f"{count} not tested: {why}" for why, count in sorted(found.left_out.items()))
     more = f"; {left_out}" if left_out else ""
-    errors = found.errors
-    if errors is None:
+    if found.median_and_worst is None:
         return f"{what}: nothing could be held against it{more}"
-    worst = f"the worst {errors.worst.error:+.0%} ({errors.worst.what})"
-    return f"{what}: median error {errors.median:.0%} in {counted(errors.tests, 'test')}, {worst}{more}"
+    median, worst = found.median_and_worst
+    tests = counted(len(found.tested), "test")
+    return f"{what}: median error {median:.0%} in {tests}, the worst {worst.error:+.0%} ({worst.what}){more}"
 
 
 def _sources(facts: Facts) -> str:

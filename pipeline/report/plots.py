@@ -41,29 +41,25 @@ AT_RATE, AT_LAG = "at_rate", "at_lag"
 """Layers that a pointer is nearest to, or that it moves."""
 
 
-def broken(points: Sequence[Point], seconds_per_point: int) -> tuple[list[int], list[int | None]]:
-    """Return where to draw points: their seconds and indices.
+def broken(points: Sequence[Point], seconds_per_point: int) -> list[tuple[int, Point | None]]:
+    """Return the seconds at which to draw points.
 
-    Where two points have a silence between them, a second without an index comes in between, so that the line does not
+    Where two points have a silence between them, a second without a point comes in between, so that the line does not
     go through what nobody saw. A single point is drawn twice, over the time that it stands for: one point alone makes
     no line.
     """
-    seconds: list[int] = []
-    drawn: list[int | None] = []
+    drawn: list[tuple[int, Point | None]] = []
     most = max(SILENT_SECONDS, 2 * seconds_per_point)
     for index, point in enumerate(points):
-        seconds.append(point.time)
-        drawn.append(index)
+        drawn.append((point.time, point))
         begins = index == 0 or point.time - points[index - 1].time > most
         ends = index + 1 == len(points) or points[index + 1].time - point.time > most
         end = point.time + seconds_per_point
         if begins and ends:
-            seconds.append(end)
-            drawn.append(index)
+            drawn.append((end, point))
         if ends and index + 1 < len(points):
-            seconds.append(end + begins)
-            drawn.append(None)
-    return seconds, drawn
+            drawn.append((end + begins, None))
+    return drawn
 
 
 def outlier_plot(one: Outlier, units: Units, seconds_per_point: int) -> Spec | None:
@@ -116,8 +112,7 @@ def _rate(side: Side, seconds_per_point: int, last: int, across: Spec, up: Spec)
     if not moving:
         return []
     values: list[dict[str, object]] = []
-    for second, index in zip(*broken(moving, seconds_per_point), strict=True):
-        point = None if index is None else moving[index]
+    for second, point in broken(moving, seconds_per_point):
         mean = None if point is None else (point.bytes or 0) / seconds_per_point
         worst = None if point is None else (mean if point.worst is None else point.worst)
         values.append({"at": 1000 * second, "value": mean, "to": worst})
@@ -165,8 +160,8 @@ def _lag(side: Side, seconds_per_point: int, across: Spec, up: Spec) -> list[Spe
     if not spoken:
         return []
     values: list[dict[str, object]] = [
-        {"at": 1000 * second, "value": None if index is None else spoken[index].lag_bytes}
-        for second, index in zip(*broken(spoken, seconds_per_point), strict=True)
+        {"at": 1000 * second, "value": None if point is None else point.lag_bytes}
+        for second, point in broken(spoken, seconds_per_point)
     ]
     layers = [_line(values, side, across, up)]
     ahead = _ahead(side)

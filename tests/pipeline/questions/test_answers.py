@@ -181,12 +181,13 @@ def test_the_model_is_held_against_the_recording() -> None:
         in what_rate.answer(faster, Units.BINARY).uncertainty[0]
     )
     assert "could not be held against" in what_rate.answer(UNFINISHED, Units.BINARY).uncertainty[0]
-    found = of_links(faster).errors
+    found = of_links(faster).median_and_worst
     assert found is not None
-    assert (found.tests, found.worst.what, found.worst.error) == (1, "101 to 102", pytest.approx(0.25))
+    median, worst = found
+    assert (median, worst.what, worst.error) == (pytest.approx(0.25), "101 to 102", pytest.approx(0.25))
     nothing = BackTest((), {"not all of it ended": 1})
     assert of_links(UNFINISHED) == of_plan(UNFINISHED) == nothing
-    assert nothing.errors is None
+    assert nothing.median_and_worst is None
 
 
 def test_a_quota_that_changed_while_something_moved_is_a_mean_and_the_model_knows_of_the_change() -> None:

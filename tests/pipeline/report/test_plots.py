@@ -65,16 +65,16 @@ def test_no_line_is_drawn_through_silence(one: Side) -> None:
 
 def test_points_that_stand_for_minutes_are_joined_while_there_is_one_in_each() -> None:
     points = [Point(FIRST + 120 * at, 1, None, None) for at in (0, 1, 2, 5)]
-    _, found = broken(points, 120)
-    assert found == [0, 1, 2, None, 3, 3]
+    found = [point for _, point in broken(points, 120)]
+    assert found == [*points[:3], None, points[3], points[3]]
 
 
 def test_a_point_alone_is_seen_for_as_long_as_it_stands_for() -> None:
     """Three hours in which something moved, in a month in which nothing else did."""
     points = [Point(FIRST + at, 1, None, None) for at in (0, 86_400, 97_200)]
-    seconds, found = broken(points, 10_800)
-    assert [at - FIRST for at in seconds] == [0, 10_800, 10_801, 86_400, 97_200]
-    assert found == [0, 0, None, 1, 2]
+    found = broken(points, 10_800)
+    assert [at - FIRST for at, _ in found] == [0, 10_800, 10_801, 86_400, 97_200]
+    assert [point for _, point in found] == [points[0], points[0], None, *points[1:]]
 
 
 def test_each_change_of_a_night_and_a_day_is_in_the_line_of_the_quota_alone() -> None:
