@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import html
 from datetime import UTC, datetime
-from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Mapping, Sequence
 
-    from .buckets import Columns, Grid, LinkGrid
+    from .buckets import Cell, Columns, Grid, LinkGrid
 
 LABEL_WIDTH = 96
 WIDTH = 768
@@ -35,49 +34,41 @@ class Square(NamedTuple):
 
 def share_map(grid: Grid) -> str:
     """Draw how much of its quota each role used, over the most of all if none used all of it."""
+    squares = {key: _share(cell, grid.most_share or 1.0) for key, cell in grid.cells.items()}
+    rows = [(f"{broker} {role}", (broker, role)) for broker, role in grid.rows]
+    return _drawn(grid.columns, rows, squares, "--share", "Share of the quota that each broker used")
 
-    def square(broker: int, role: str, column: int) -> Square | None:
-        cell = grid.cells.get((broker, role, column))
-        if cell is None:
-            return None
-        over = ", over its bound" if cell.broken else ""
-        if cell.share is None:
-            says = f"bytes moved under a quota of 0{over}" if cell.bytes else "nothing moved under a quota"
-            return Square(1.0 if cell.bytes else 0.0, says, cell.broken)
-        worst = "" if cell.worst is None else f", the worst second {cell.worst:.2f} x"
-        says = f"{cell.share:.0%} of its quota{worst}{over}"
-        return Square(cell.share / (grid.most_share or 1.0), says, cell.broken)
 
-    rows = [(f"{broker} {role}", partial(square, broker, role)) for broker, role in grid.rows]
-    return _drawn(grid.columns, rows, "--share", "Share of the quota that each broker used")
+def _share(cell: Cell, most: float) -> Square:
+    over = ", over its bound" if cell.broken else ""
+    if cell.share is None:
+        says = f"bytes moved under a quota of 0{over}" if cell.bytes else "nothing moved under a quota"
+        return Square(1.0 if cell.bytes else 0.0, says, cell.broken)
+    worst = "" if cell.worst is None else f", the worst second {cell.worst:.2f} x"
+    return Square(cell.share / most, f"{cell.share:.0%} of its quota{worst}{over}", cell.broken)
 
 
 def link_map(grid: LinkGrid) -> str:
     """Draw how many replicas of each link were behind, over the most of all."""
-
-    def square(source: str, destination: str, column: int) -> Square | None:
-        replicas = grid.cells.get((source, destination, column))
-        if replicas is None:
-            return None
-        return Square(replicas / grid.most, f"{replicas:.3g} replicas behind")
-
-    rows = [(f"{source} → {destination}", partial(square, source, destination)) for source, destination in grid.rows]
-    return _drawn(grid.columns, rows, "--lag", "How many replicas of each link were behind")
+    squares = {key: Square(one / grid.most, f"{one:.3g} replicas behind") for key, one in grid.cells.items()}
+    rows = [(f"{source} → {destination}", (source, destination)) for source, destination in grid.rows]
+    return _drawn(grid.columns, rows, squares, "--lag", "How many replicas of each link were behind")
 
 
 def _drawn(
-    columns: Columns, rows: Sequence[tuple[str, Callable[[int], Square | None]]], colour: str, title: str
-) -> str:
-    """Draw a grid; rows: the name of each, and its squares by their column."""
+    columns: Columns, rows: Sequence[tuple[str, tuple[object, ...]]], squares: Mapping[Any, Square], colour: str,
+    title: str,
+) -> str:  # fmt: skip
+    """Draw a grid; rows: the name of each, and its key, which together with a column is that of a square."""
     height = CELL_HEIGHT * len(rows)
     width = LABEL_WIDTH + WIDTH
     size = f'viewBox="0 0 {width} {height + FOOT_HEIGHT}"'
     parts = [f'<svg class="heat" {size} role="img" aria-label="{title}"><g style="fill:var({colour})">']
-    for place, (name, square) in enumerate(rows):
+    for place, (name, key) in enumerate(rows):
         top, text = place * CELL_HEIGHT, html.escape(name)
         parts.append(f'<g transform="translate(0,{top})"><text class="row" x="{LABEL_WIDTH - 6}" y="11">{text}</text>')
         for column in range(columns.columns):
-            found = square(column)
+            found = squares.get((*key, column))
             if found is not None:
                 parts.append(_square(columns, column, f"{text}, {_clock(columns, column)}: {found.says}", found))
         parts.append("</g>")
