@@ -121,8 +121,7 @@ def lag_command(job: Job, output: Output, *, only_stalls: bool, history: bool) -
     """
     with job.tables() as found:
         before = found.reaching_back(lag.LOOKS_BACK_SECONDS)
-        seconds = lag.of_tables(before)
-        rows = lag.progress(seconds, before.events)
+        rows = lag.of_tables(before)
         rows = found.scope.cut(lag.stalls(rows, before.seconds, before.events) if only_stalls else rows)
         if not (only_stalls or history):
             # Silence is not progress: what fell silent while behind is not the last word.

@@ -229,5 +229,11 @@ SUMMARY = Summary("lag_steps", lambda traffic: per_replica(traffic.where("thrott
 
 
 def of_tables(tables: Tables) -> DataFrame:
-    """Return `sum_replica_lag` of throttled replicas, without reading each second of the days that are kept."""
-    return added_up(read_summary(tables, SUMMARY))
+    """Return `progress` of throttled replicas, without reading each second of the days that are kept."""
+    return progress(added_up(read_summary(tables, SUMMARY)), tables.events)
+
+
+def stalls_by_cause(found: DataFrame) -> DataFrame:
+    """Return per broker, role and cause how many `seconds` of `stalls` there are, and the `first`."""
+    rows = found.groupBy(*ROLE, "cause").agg(F.count("*").alias("seconds"), F.min("time").alias("first"))
+    return rows.orderBy(F.desc("seconds"), *ROLE, "cause")

@@ -49,9 +49,7 @@ def per_second(
         .agg(
             F.sum(counted).alias("bytes"),
             F.sum(F.when(F.col("in_sync"), counted).otherwise(0)).alias("in_sync_bytes"),
-            F.sum("record_bytes").alias("record_bytes"),
-            F.sum("fetches").alias("fetches"),
-            F.sum("omitted").alias("omitted"),
+            *(F.sum(name).alias(name) for name in ("record_bytes", "fetches", "omitted")),
             *([overlap] if with_runs else []),
         )
     )

@@ -110,17 +110,12 @@ def second_bit() -> Column:
 def _together() -> tuple[Column, ...]:
     """Join the parts of a time behind."""
     return (
-        F.bool_or("opens").alias("opens"),
-        F.min("began").alias("began"),
-        F.max("ended").alias("ended"),
-        F.bool_or("finished").alias("finished"),
+        *(F.bool_or(name).alias(name) for name in ("opens", "finished")),
+        *(F.min(name).alias(name) for name in ("began", "from_offset", "first_known")),
+        *(F.max(name).alias(name) for name in ("ended", "to_offset", "last_known")),
         F.sum("bytes").alias("bytes"),
-        F.min("from_offset").alias("from_offset"),
-        F.max("to_offset").alias("to_offset"),
         F.min_by("from_watermark", "first_known").alias("from_watermark"),
-        F.min("first_known").alias("first_known"),
         F.max_by("to_watermark", "last_known").alias("to_watermark"),
-        F.max("last_known").alias("last_known"),
     )
 
 

@@ -11,7 +11,7 @@ Invariant: each path that is given has all of its lines returned, or a verdict t
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
@@ -39,14 +39,6 @@ _TEXT = StructType([StructField(name, StringType()) for name in ("source", "valu
 """A line of a file, or, with `end`, the verdict on the file."""
 
 
-class ReadFiles(NamedTuple):
-    """parsed: every line, with `source`, the path of its file. verdicts: of files that are not as they should be."""
-
-    parsed: DataFrame
-    verdicts: dict[str, tuple[str, str]]
-    """Path: (state, why): `corrupt`, `unreadable` or `unread`. Of these there are no lines."""
-
-
 def read_files(
     spark: SparkSession,
     paths: Sequence[str],
@@ -54,8 +46,10 @@ def read_files(
     *,
     latest_seconds: int,
     sleep: Callable[[float], None] = time.sleep,
-) -> ReadFiles:
-    """Read these files; what is read is kept below `stage`."""
+) -> tuple[DataFrame, dict[str, tuple[str, str]]]:
+    """Return every line of these files, with `source`, the path of its file; and by path the state and the reason of
+    those that are `corrupt`, `unreadable` or `unread`, of which there are no lines. What is read is kept below `stage`.
+    """
     together = [path for path in paths if not path.endswith(OPEN)]
     parsed = spark.createDataFrame([], PARSED)
     if together:
@@ -63,14 +57,14 @@ def read_files(
         parsed = spark.read.schema(PARSED).parquet(literal(f"{stage}/together"))
     alone = [*_not_closed(spark, parsed, together), *(path for path in paths if path.endswith(OPEN))]
     if not alone:
-        return ReadFiles(parsed, {})
+        return parsed, {}
     verdicts = _read_alone(spark, alone, f"{stage}/alone", sleep)
     text = spark.read.schema(_TEXT).parquet(literal(f"{stage}/alone")).where("end is null")
     parse(text.select("value", "source"), latest_seconds=latest_seconds).write.parquet(f"{stage}/mended")
     mended = spark.read.schema(PARSED).parquet(literal(f"{stage}/mended"))
     left_out = spark.createDataFrame([(path,) for path in alone], "source string")
     kept = parsed.join(F.broadcast(left_out), on="source", how="left_anti").select(PARSED.names)
-    return ReadFiles(kept.unionByName(mended), verdicts)
+    return kept.unionByName(mended), verdicts
 
 
 def _read_together(spark: SparkSession, paths: Sequence[str]) -> DataFrame:

@@ -99,10 +99,8 @@ def _rates(traffic: DataFrame, at: int, around: int) -> list[Row]:
 
 def _stalls(near: Tables) -> list[Row]:
     before = near.reaching_back(lag.LOOKS_BACK_SECONDS)
-    progress = lag.progress(lag.of_tables(before), before.events)
-    found = near.scope.cut(lag.stalls(progress, before.seconds, before.events)).groupBy(*ROLE, "cause")
-    rows = found.agg(F.count("*").alias("seconds"), F.min("time").alias("first"))
-    return rows.orderBy(F.desc("seconds"), *ROLE).limit(MAX_ROWS).collect()
+    found = near.scope.cut(lag.stalls(lag.of_tables(before), before.seconds, before.events))
+    return lag.stalls_by_cause(found).limit(MAX_ROWS).collect()
 
 
 def answer(found: Happened, units: Units) -> Answer:

@@ -128,7 +128,7 @@ def _facts(tables: Tables, whole: Row, held: CachedFrames) -> Facts:
     step = whole_step(math.ceil((whole.ended - whole.began + 1) / MAX_POINTS))
     units = units_of(tables)
     before = tables.reaching_back(lag.LOOKS_BACK_SECONDS)
-    progress = held.once(lag.progress(lag.of_tables(before), before.events))
+    progress = held.once(lag.of_tables(before))
     seconds = audit.seconds_with_quota(before.seconds, before.events)
     verdicts = held.once(audit.verdicts(seconds))
     by_bucket = held.once(buckets(tables.scope.cut(verdicts), tables.scope.cut(progress), step))

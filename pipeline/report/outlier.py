@@ -83,8 +83,7 @@ def told(tables: Tables, by_bucket: DataFrame, progress: DataFrame, brokers: Seq
     quotas = periods(tables.events).where(own).orderBy("since").select(*ROLE, "since", "limit").collect()
     before = tables.reaching_back(lag.LOOKS_BACK_SECONDS)
     stalls = tables.scope.cut(lag.stalls(progress.where(own), before.seconds.where(own), before.events.where(own)))
-    by_cause = stalls.groupBy(*ROLE, "cause").agg(F.count("*").alias("seconds"), F.min("time").alias("first"))
-    causes = by_cause.orderBy(F.desc("seconds"), *ROLE, "cause").collect()
+    causes = lag.stalls_by_cause(stalls).collect()
     found = []
     for broker in brokers:
         points, said, why = ([row for row in each if row.broker == broker] for each in (rows, quotas, causes))

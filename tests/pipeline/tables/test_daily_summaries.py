@@ -94,7 +94,7 @@ def told(tables: Tables, *, scope: Scope = EVERYTHING) -> list[list[tuple[Any, .
     behind = behind.withColumn("minutes", F.array_sort("minutes"))
     frames = (
         behind,
-        lag.of_tables(part),
+        lag.added_up(read_summary(part, lag.SUMMARY)),
         who_was_starved.shared(read_summary(part, who_was_starved.SUMMARY)),
         partition_sizes.of_tables(part),
     )
