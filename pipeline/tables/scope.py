@@ -31,9 +31,6 @@ class Scope(NamedTuple):
         """True if all seconds from `first` to the one before `until` are within."""
         return (self.since is None or self.since <= first) and (self.until is None or until <= self.until)
 
-    def from_the_beginning(self) -> Scope:
-        return self._replace(since=None)
-
     def cut(self, rows: DataFrame) -> DataFrame:
         """Return rows with `time`, and `broker` if they have one, that are within."""
         if self.since is not None:
@@ -43,6 +40,14 @@ class Scope(NamedTuple):
         if self.brokers and "broker" in rows.columns:
             rows = rows.where(F.col("broker").isin(list(self.brokers)))
         return rows
+
+    def cut_table(self, rows: DataFrame) -> DataFrame:
+        """Return the same of a table's rows, which are kept by `date`: of other dates not even a file is looked at."""
+        if self.first_date is not None:
+            rows = rows.where(F.col("date") >= F.lit(self.first_date))
+        if self.last_date is not None:
+            rows = rows.where(F.col("date") <= F.lit(self.last_date))
+        return self.cut(rows)
 
     @property
     def first_date(self) -> dt.date | None:

@@ -93,27 +93,11 @@ class Tables:
         found = delta.read(self.spark, self.storage, path) if delta.exists(self.storage, path) else None
         return self.spark.createDataFrame([], SCHEMAS[name]) if found is None else _complete(found, SCHEMAS[name])
 
-    def read(self, name: str) -> DataFrame:
-        """Return the rows of a table or view within the scope."""
-        if name in VIEWS:
-            return self.scope.cut(VIEWS[name](self._lines_within()))
-        rows = self.table(name)
-        return self.scope.cut(self._of_dates(rows)) if name == "events" else rows
-
-    def _lines_within(self) -> DataFrame:
-        """Return the lines that have seconds within the scope.
-
-        One begins up to `LINE_SECONDS` - 1 before its last second.
-        """
+    def _view(self, name: str) -> DataFrame:
+        """Return the rows of a view within the scope."""
+        # A line begins up to `LINE_SECONDS` - 1 before its last second.
         around = self.scope.reaching_back(LINE_SECONDS - 1)
-        return around.cut(self.within(around)._of_dates(self.table("lines")))
-
-    def _of_dates(self, rows: DataFrame) -> DataFrame:
-        """Return rows of the scope's days: directories, of which the others are not even looked at."""
-        first, last = self.scope.first_date, self.scope.last_date
-        if first is not None:
-            rows = rows.where(F.col("date") >= F.lit(first))
-        return rows if last is None else rows.where(F.col("date") <= F.lit(last))
+        return self.scope.cut(VIEWS[name](around.cut_table(self.table("lines"))))
 
     def brokers(self) -> set[int]:
         """Return the ids of all that have traffic or events, whatever the scope."""
@@ -137,27 +121,27 @@ class Tables:
     @property
     def traffic(self) -> DataFrame:
         """One row per second, link and partition with news."""
-        return self.read("traffic")
+        return self._view("traffic")
 
     @property
     def seconds(self) -> DataFrame:
         """The sums of `traffic` over partitions, exact in every second."""
-        return self.read("seconds")
+        return self._view("seconds")
 
     @property
     def events(self) -> DataFrame:
         """The lines from the beginning, whatever the scope's first second: the quota in force may have been told long
         before."""
-        return self.within(self.scope.from_the_beginning()).read("events")
+        return self.scope._replace(since=None).cut_table(self.table("events"))
 
     @property
     def files(self) -> DataFrame:
         """The best account that there is of each journal file."""
-        return best(self.within(EVERYTHING).table("files"))
+        return best(self.table("files"))
 
     @property
     def quarantine(self) -> DataFrame:
-        return self.read("quarantine")
+        return self.table("quarantine")
 
 
 class CachedFrames(ExitStack):

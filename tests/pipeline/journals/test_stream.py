@@ -79,7 +79,7 @@ def watched(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Wa
 @pytest.mark.parametrize("name", ["traffic", "seconds", "events"])
 def test_the_tables_are_those_of_one_ingest(watched: Watched, name: str) -> None:
     """Late by five minutes, fed twice, cut off at first, beside a line of the year 2099: each row once, none lost."""
-    assertDataFrameEqual(watched.live.tables.read(name), watched.once.read(name))
+    assertDataFrameEqual(getattr(watched.live.tables, name), getattr(watched.once, name))
 
 
 def test_each_time_it_says_whether_anything_is_missing(watched: Watched) -> None:
