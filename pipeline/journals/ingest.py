@@ -15,11 +15,11 @@ from pyspark.sql import functions as F
 
 from ..errors import InputError
 from ..tables import Tables, delta
-from ..tables.file_accounts import ToRead, account, journal, to_read
+from ..tables.file_accounts import account, journal, to_read
 from ..tables.incomplete_data import of_clocks, of_files, of_lines
 from ..tables.storage import literal
 from ..tables.write_lines import add_accounts, create, insert_lines, set_aside, stage
-from .one_cluster import checked_copies, require_one_cluster
+from .one_cluster import account_of_copies, require_one_cluster
 from .parse_lines import AHEAD_SECONDS, LATEST_SECONDS, may_be_understood
 from .read_files import read_files
 
@@ -130,8 +130,9 @@ def ingest_files(
     seconds = int(time.time() if now is None else now)
     tables = tables.require_layout().now()
     files = to_read(found, tables.table("files"), _understood(tables, seconds))
-    copies = checked_copies(tables.spark, files.copies, taken=seconds)
+    copies = account_of_copies(tables.spark, files.copies, taken=seconds)
     if copies is not None:
+        require_one_cluster(copies, tables.table("files"))
         add_accounts(tables, copies)
     if not files.paths:
         if files.skipped:
@@ -140,7 +141,7 @@ def ingest_files(
     tell(f"reading {len(files.paths)} files ({files.skipped} unchanged)")
     create(tables)
     with stage(tables, now=time.time()) as place:
-        outcome = _take(found, files, tables, place, tell=tell, now=seconds)
+        outcome = _take(found, files.paths, tables, place, tell=tell, now=seconds)
     return outcome._replace(skipped_files=files.skipped)
 
 
@@ -155,9 +156,9 @@ def _understood(tables: Tables, now: int) -> list[str]:
 
 
 def _take(
-    found: DataFrame, given: ToRead, tables: Tables, place: str, *, tell: Callable[[str], None], now: int
+    found: DataFrame, paths: list[str], tables: Tables, place: str, *, tell: Callable[[str], None], now: int
 ) -> Outcome:
-    spark, paths = tables.spark, given.paths
+    spark = tables.spark
     parsed, verdicts = read_files(spark, paths, place, latest_seconds=_latest_seconds(now))
     for path, (state, why) in verdicts.items():
         if state == "unread" and not tables.storage.exists(path):
@@ -165,7 +166,7 @@ def _take(
     wanted = spark.createDataFrame([(path,) for path in paths], "path string")
     listed = found.join(F.broadcast(wanted), on="path", how="left_semi")
     files = account(listed, parsed, verdicts, taken=now).coalesce(1).cache()
-    require_one_cluster(files, tables.table("files"), given.runs)
+    require_one_cluster(files, tables.table("files"))
     good, bad = parsed.where(F.col("problem").isNull()), parsed.where(F.col("problem").isNotNull())
     outcome = _outcome(files)
     told = [*of_clocks(good), *of_files(files)]

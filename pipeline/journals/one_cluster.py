@@ -23,64 +23,48 @@ from ..tables.storage import literal
 from .decompress import lines
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from pyspark.sql import DataFrame, Row, SparkSession
-
-    from ..tables.file_accounts import Copy
 
 _OF_ITS_OWN = "Give each cluster journals and tables (--into) of its own; nothing was taken"
 
 
-def checked_copies(spark: SparkSession, copies: Sequence[Copy], *, taken: int) -> DataFrame | None:
-    """Return the account of files that have the name of one that was read whole; None if there are none. Raises
-    InputError if one is of another run."""
+def account_of_copies(spark: SparkSession, copies: Sequence[Row], *, taken: int) -> DataFrame | None:
+    """Return the account of files that have the name of one that was read whole; None if there are none."""
     runs = _runs(spark, [copy.path for copy in copies])
-    if not runs:
-        return None
-    rows = []
     # One that could not be read is looked at by the next run: of its lines none is missing.
-    for copy in copies:
-        if copy.path not in runs:
-            continue
-        run = runs[copy.path]
-        _require_same(copy.path, run, copy.of, copy.run)
-        told = {"source": copy.source, "size_bytes": copy.size_bytes, "path": copy.path, "run": run, "taken": taken}
-        rows.append({**told, "state": "copy", "lines": 0, "quarantined": 0})
-    return spark.createDataFrame(rows, FILES)
+    rows = [
+        {"source": copy.source, "size_bytes": copy.size_bytes, "path": copy.path, "run": runs[copy.path],
+         "state": "copy", "lines": 0, "quarantined": 0, "taken": taken}
+        for copy in copies
+        if copy.path in runs
+    ]  # fmt: skip
+    return spark.createDataFrame(rows, FILES) if rows else None
 
 
-def require_one_cluster(files: DataFrame, known: DataFrame, runs: Mapping[str, str]) -> None:
-    """Raise InputError if files that were read say two clusters, or two of them have one name and not one run.
+def require_one_cluster(files: DataFrame, known: DataFrame) -> None:
+    """Raise InputError if files say two clusters, or one of them is of another run than a file of that name.
 
-    files: their account. known: that of all files before. runs: of paths that were read before the run that they had
-    then.
+    files: their account. known: that of all files before.
     """
-    first = F.min_by("path", F.struct(F.col("is_new"), F.col("path"))).alias("path")
     accounts = known.withColumn("is_new", F.lit(False)).unionByName(files.withColumn("is_new", F.lit(True)))
-    clusters = accounts.where("cluster is not null").groupBy("cluster").agg(first, F.min("is_new").alias("is_new"))
-    expected, row = (*clusters.orderBy("is_new", "path").limit(2).collect(), None, None)[:2]
-    if expected is not None and row is not None:
-        raise InputError(
-            f"{row.path}: expected lines of cluster {expected.cluster} as in {expected.path}, found those of cluster"
-            f" {row.cluster}. {_OF_ITS_OWN}"
-        )
-    told = F.struct("run", "path")
-    several = files.where("run is not null").groupBy(journal().alias("journal")).agg(
-        F.min(told).alias("one"), F.max(told).alias("other"), F.count_distinct("run").alias("runs")
-    )  # fmt: skip
-    for row in several.where("runs > 1").limit(1).collect():
-        _require_same(row.other.path, row.other.run, row.one.path, row.one.run)
-    if runs:
-        for row in files.where(F.col("path").isin(list(runs))).select("path", "run").collect():
-            _require_same(row.path, row.run, row.path, runs[row.path])
+    _require_same(accounts, "cluster", "")
+    names = files.select(journal().alias("journal")).distinct()
+    of_name = accounts.withColumn("journal", journal()).join(F.broadcast(names), on="journal", how="left_semi")
+    _require_same(of_name, "run", ": two clusters, or two sidecars with one broker id", "journal")
 
 
-def _require_same(path: str, run: str | None, of: str, expected: str | None) -> None:
-    if run is not None and expected is not None and run != expected:
+def _require_same(accounts: DataFrame, what: str, why: str, *keys: str) -> None:
+    """Raise InputError if of accounts with the same `keys` two say another cluster, or run. A known one is right."""
+    each = accounts.where(F.col(what).isNotNull()).groupBy(*keys, what)
+    told = F.struct("first", F.col(what).alias("name"))
+    both = each.agg(F.min(F.struct("is_new", "path")).alias("first")).groupBy(*keys)
+    for row in both.agg(F.sort_array(F.collect_list(told)).alias("told")).where("size(told) > 1").limit(1).collect():
+        right, wrong = row.told[:2]
         raise InputError(
-            f"{path}: expected lines of run {expected} as in {of}, found those of run {run}: two clusters, or two"
-            f" sidecars with one broker id. {_OF_ITS_OWN}"
+            f"{wrong.first.path}: expected lines of {what} {right.name} as in {right.first.path}, found those of {what}"
+            f" {wrong.name}{why}. {_OF_ITS_OWN}"
         )
 
 

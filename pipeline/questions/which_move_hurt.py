@@ -15,13 +15,14 @@ from pyspark.sql import functions as F
 from ..jobs.moves import times_behind, unpaced
 from ..jobs.quotas import ROLE
 from ..model.broker_pairs import pairs
+from ..tables import CachedFrames
 from ..units import duration
 from .answer import Answer, Verdict, counted, moment
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pyspark.sql import DataFrame, GroupedData
+    from pyspark.sql import DataFrame
 
     from ..model.broker_pairs import Pair
     from ..tables import Tables
@@ -74,38 +75,24 @@ def judged(found: Sequence[Pair], events: DataFrame, link_seconds: DataFrame) ->
         for broker, role in ((pair.source, "leader"), (pair.destination, "follower"))
         if broker.isdecimal()
     ]
-    moves = spark.createDataFrame(sides, "number int, broker long, role string, began long, ended long")
+    moves = F.broadcast(spark.createDataFrame(sides, "number int, broker long, role string, began long, ended long"))
+    during = F.col("time").between(F.col("began"), F.col("ended"))
     at = events.where("kind = 'quota' and reason = 'pressed'").select(*ROLE, "time")
-    during = F.broadcast(moves).join(at, on=list(ROLE)).where(F.col("time").between(F.col("began"), F.col("ended")))
-    pressed = {row.number: row["count"] for row in during.groupBy("number").count().collect()}
-    paused = pauses(link_seconds).cache()
-    own = F.broadcast(moves).join(paused, on=list(ROLE)).where(F.col("time").between(F.col("began"), F.col("ended")))
-    within = {row.number: row for row in _sums(own.groupBy("number")).collect()}
-    moving = paused.join(F.broadcast(moves), on=list(ROLE), how="left").where(
-        F.col("began").isNull() | ~F.col("time").between(F.col("began"), F.col("ended"))
-    )
-    # Of a broker with several moves a second outside of one may be inside of another one: it counts as usual as well.
-    usual = {(row.broker, row.role): row for row in _sums(moving.groupBy(*ROLE)).collect()}
-    paused.unpersist()
-    hurts = []
-    for number, pair in enumerate(found):
-        seen = within.get(number)
-        shares = [
-            one.paused / one.seconds
-            for side in ((pair.source, "leader"), (pair.destination, "follower"))
-            if side[0].isdecimal() and (one := usual.get((int(side[0]), side[1]))) is not None
-        ]
-        expected = max(shares, default=0.0) * (seen.seconds if seen else 0)
-        hurts.append(Hurt(pair, pressed.get(number, 0), seen.paused if seen else 0, expected))
+    pressed = moves.join(at, on=list(ROLE)).where(during).groupBy("number").agg(F.count("*").alias("pressed"))
+    with CachedFrames() as held:
+        paused = held.once(pauses(link_seconds))
+        inside = moves.join(paused, on=list(ROLE)).where(during).groupBy("number")
+        sums = inside.agg(F.sum("paused").alias("paused"), F.sum("seconds").alias("seconds"))
+        # Of a broker with several moves a second outside of one may be inside of another one: it counts as usual too.
+        outside = paused.join(moves, on=list(ROLE), how="left").where(F.col("began").isNull() | ~during).groupBy(*ROLE)
+        usual = moves.join(outside.agg((F.sum("paused") / F.sum("seconds")).alias("share")), on=list(ROLE), how="left")
+        shares = usual.groupBy("number").agg(F.max("share").alias("share"))
+        rows = shares.join(sums, on="number", how="left").join(pressed, on="number", how="left").na.fill(0).collect()
+    hurts = [Hurt(found[row.number], row.pressed, row.paused, row.share * row.seconds) for row in rows]
     hurting = sorted(
         (one for one in hurts if one.is_hurting), key=lambda one: (-one.pressed, -one.paused_seconds, one.pair)
     )
     return Moved(len(found), tuple(hurting))
-
-
-def _sums(groups: GroupedData) -> DataFrame:
-    """Return the seconds that were paused, and the seconds of in-sync followers in all."""
-    return groups.agg(F.sum("paused").alias("paused"), F.sum("seconds").alias("seconds"))
 
 
 def pauses(link_seconds: DataFrame) -> DataFrame:

@@ -75,24 +75,13 @@ def _rank(prefix: str) -> list[Column]:
     return [F.array_position(F.array(*map(F.lit, BEST_FIRST)), state), -rest[0], -rest[1], rest[2]]
 
 
-class Copy(NamedTuple):
-    """A file with the name of one that was read whole, `of`, whose lines are those of a `run`."""
-
-    path: str
-    source: str
-    size_bytes: int
-    of: str
-    run: str | None
-
-
 class ToRead(NamedTuple):
-    """skipped: how many files need not be read. copies: those of them that nobody has looked at yet. runs: of paths
-    that were read before the run whose lines they have."""
+    """skipped: how many files need not be read. copies: those of them, of a name that was read whole, that nobody has
+    looked at yet: `path`, `source`, `size_bytes`."""
 
     paths: list[str]
     skipped: int
-    copies: list[Copy]
-    runs: dict[str, str]
+    copies: list[Row]
 
 
 def to_read(found: DataFrame, accounts: DataFrame, understood: Iterable[str]) -> ToRead:
@@ -134,18 +123,14 @@ def to_read(found: DataFrame, accounts: DataFrame, understood: Iterable[str]) ->
     copies = F.filter("files", lambda file: is_whole & is_unseen(file))
     row = groups.agg(
         F.coalesce(F.sum(F.size("files")), F.lit(0)).alias("files"),
-        _all(F.transform(new, lambda file: F.struct(file.alias("file"), is_bad(file).alias("bad"),
-                                                    F.col("best.run").alias("run")))).alias("new"),
-        _all(F.transform(copies, lambda file: F.struct(file.alias("file"), F.col("best.path").alias("of"),
-                                                       F.col("best.run").alias("run")))).alias("copies"),
-    ).collect()[0]  # fmt: skip
+        _all(F.transform(new, lambda file: F.struct(file.alias("file"), is_bad(file).alias("bad")))).alias("new"),
+        _all(copies).alias("copies"),
+    ).collect()[0]
     alike: dict[tuple[str, int], list[Row]] = defaultdict(list)
     for one in row.new:
         alike[one.file.source, one.file.size_bytes].append(one)
     paths = sorted(path for group in alike.values() for path in _of_alike(group))
-    found_copies = [Copy(one.file.path, one.file.source, one.file.size_bytes, one.of, one.run) for one in row.copies]
-    runs = {one.file.path: one.run for one in row.new if one.run is not None}
-    return ToRead(paths, row.files - len(paths), found_copies, runs)
+    return ToRead(paths, row.files - len(paths), row.copies)
 
 
 def _all(arrays: Column) -> Column:
