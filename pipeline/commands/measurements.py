@@ -9,6 +9,7 @@ from pyspark.sql import functions as F
 
 from ..jobs import audit, lag, rates
 from ..jobs.inner_rates import with_bounds
+from ..jobs.quotas import ROLE
 from ..tables import CachedFrames
 from .options import output_options, put_out, require_room, tables_job, tell
 
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
 
     from .options import Job, Output
 
-PER = ("broker", "role")
 MAX_DOUBTS = 20
 RATE_HISTORY_SECONDS = 3600
 """SimpleRate's slots are taken in turns: which one is the oldest depends on what was before."""
@@ -82,7 +82,7 @@ def audit_command(job: Job, evidence: str | None, output: Output) -> None:
             tell(f"evidence written to {evidence}")
         else:
             click.echo("\nworst windows over the bound:")
-            worst_first = over.orderBy(F.desc_nulls_first("ratio"), *PER, "time", "window_seconds")
+            worst_first = over.orderBy(F.desc_nulls_first("ratio"), *ROLE, "time", "window_seconds")
             put_out(worst_first.drop("quota_bytes"), (None, ""), rows=10)
 
 
@@ -126,6 +126,6 @@ def lag_command(job: Job, output: Output, *, only_stalls: bool, history: bool) -
         if not (only_stalls or history):
             # Silence is not progress: what fell silent while behind is not the last word.
             spoken = rows.where("lost = 0")
-            rows = spoken.groupBy(*PER).agg(F.max_by(F.struct(*rows.columns[2:]), "time").alias("last"))
-            rows = rows.select(*PER, "last.*")
-        put_out(rows.orderBy(*PER, "time"), output)
+            rows = spoken.groupBy(*ROLE).agg(F.max_by(F.struct(*rows.columns[2:]), "time").alias("last"))
+            rows = rows.select(*ROLE, "last.*")
+        put_out(rows.orderBy(*ROLE, "time"), output)

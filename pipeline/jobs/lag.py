@@ -55,10 +55,8 @@ def per_replica(traffic: DataFrame) -> DataFrame:
     in_order = Window.partitionBy(*key).orderBy("time")
     return seconds.withColumn("lag", lag).select(
         *key, "time", "in_sync", "record_bytes", "fetch_offset", "high_watermark", "lag",
-        F.lag("time").over(in_order).alias("time_before"),
-        F.lag("lag").over(in_order).alias("lag_before"),
-        F.lag("fetch_offset").over(in_order).alias("fetch_offset_before"),
-        F.lag("high_watermark").over(in_order).alias("high_watermark_before"),
+        *(F.lag(name).over(in_order).alias(f"{name}_before")
+          for name in ("time", "lag", "fetch_offset", "high_watermark")),
         F.lead("time").over(in_order).alias("time_after"),
     )  # fmt: skip
 
@@ -111,9 +109,7 @@ def _steps(replicas: DataFrame) -> DataFrame:
         (F.col("time") + HELD_SECONDS).alias("time"),
         (-F.col("lag")).alias("lag"),
         F.lit(-1).alias("behind"),
-        F.lit(0).cast("long").alias("moved"),
-        F.lit(0).cast("long").alias("written"),
-        F.lit(0).cast("long").alias("record_bytes"),
+        *(F.lit(0).cast("long").alias(name) for name in ("moved", "written", "record_bytes")),
         F.lit(1).alias("lost"),
     )
     day = F.floor(F.col("time") / DAY_SECONDS).alias("day")

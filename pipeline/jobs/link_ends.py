@@ -35,8 +35,8 @@ def linked(traffic: DataFrame) -> DataFrame:
 def seconds_of_ends(traffic: DataFrame) -> DataFrame:
     """Return per end, replica and second `bytes` and `behind_bytes`; whether it was seen `behind`, `in_sync` or both;
     where it stood as either of them (`behind_offset`, `behind_watermark`, `sync_offset`, `sync_watermark`, null if it
-    was not); `fetch_offset_before`, the least and the greatest of `fetch_offset`, `high_watermark`, `log_start_offset`;
-    the last `block` of lines that tells of it.
+    was not); the least `fetch_offset_before`, the greatest `fetch_offset_reached`, `high_watermark` and
+    `log_start_offset`; the last `block` of lines that tells of it.
     """
     behind, in_sync = F.when(~F.col("in_sync"), 1), F.when(F.col("in_sync"), 1)
     # Rows are shuffled once, by replica: whatever is asked of one end, or of both together, finds its rows in one
@@ -56,7 +56,6 @@ def seconds_of_ends(traffic: DataFrame) -> DataFrame:
             F.max(in_sync * F.col("fetch_offset")).alias("sync_offset"),
             F.max(in_sync * F.col("high_watermark")).alias("sync_watermark"),
             F.min("fetch_offset_before").alias("fetch_offset_before"),
-            F.min("fetch_offset").alias("fetch_offset"),
             F.max("fetch_offset").alias("fetch_offset_reached"),
             F.max("high_watermark").alias("high_watermark"),
             F.max("log_start_offset").alias("log_start_offset"),

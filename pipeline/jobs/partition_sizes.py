@@ -70,8 +70,7 @@ def of_tables(tables: Tables) -> DataFrame:
 
 
 def partition_sizes(replicas: DataFrame) -> DataFrame:
-    """Return per source, topic and partition `size_bytes`, `bytes_per_message`, and `last_seen`, the last second in
-    which that broker was seen to lead it. replicas: what `whole` says.
+    """Return per source, topic and partition `size_bytes` and `bytes_per_message`. replicas: what `whole` says.
 
     A partition whose bytes per message were never seen has the average of all.
     """
@@ -79,11 +78,10 @@ def partition_sizes(replicas: DataFrame) -> DataFrame:
         F.max_by("log_messages", "last").alias("log_messages"),
         F.sum("told_bytes").alias("bytes"),
         F.sum("messages").alias("messages"),
-        F.max("last").alias("last_seen"),
     )
     everywhere = partitions.where("messages > 0").agg(F.try_divide(F.sum("bytes"), F.sum("messages")).alias("average"))
     each = F.coalesce(F.try_divide("bytes", "messages"), "average")
     return partitions.crossJoin(F.broadcast(everywhere)).select(
         "source", "topic", "partition", each.alias("bytes_per_message"),
-        (F.col("log_messages") * each).alias("size_bytes"), "last_seen",
+        (F.col("log_messages") * each).alias("size_bytes"),
     )  # fmt: skip

@@ -48,7 +48,7 @@ def episodes(ends: DataFrame) -> DataFrame:
     caught_up = F.col("behind") & F.col("in_sync") & ~goes_back & (F.col("sync_offset") >= F.col("behind_watermark"))
     all_counts = contact | (F.col("in_sync") & (new | (was_behind & ~caught_up)))
     marked = told.select(
-        *END, "time", "fetch_offset_before", "fetch_offset", "fetch_offset_reached", "high_watermark",
+        *END, "time", "fetch_offset_before", "fetch_offset_reached", "high_watermark",
         (F.col("behind") | contact).alias("active"),
         F.coalesce(caught_up, F.lit(False)).alias("caught_up"),
         F.when(all_counts, F.col("bytes")).otherwise(F.col("behind_bytes")).alias("moved"),
