@@ -13,10 +13,9 @@ from ..jobs.inner_rates import Bound, Inside, inside
 from ..jobs.link_ends import REPLICA
 from ..jobs.moves import by_source as moves_by_source
 from ..jobs.moves import paced, times_behind, unpaced
-from ..model import fluid_scenarios
 from ..model import replay as replay_job
 from ..model.broker_pairs import pairs
-from ..model.duration_curve import LINE_BYTES_PER_SECOND
+from ..model.duration_curve import LINE_BYTES_PER_SECOND, exact_cpu_seconds, fluid
 from ..model.fluid import Stream
 from ..model.simulation import POLICIES, Flow
 from ..tables import CachedFrames
@@ -123,7 +122,7 @@ def replay_command(
             if found is not None:
                 links = [one.stream for one in pairs(unpaced(times_behind(found)))]
             _tell_number(links, job)
-            shown = fluid_scenarios.fluid(spark, links, what_ifs, line_bytes_per_second=line, bounds=bounds)
+            shown = fluid(spark, links, what_ifs, line_bytes_per_second=line, bounds=bounds)
         else:
             demand = planned if found is None else replay_job.flows_of(replay_job.demand(found.traffic))
             _tell_number(demand, job)
@@ -167,7 +166,7 @@ def _bounds(found: Inside) -> tuple[Bound, ...]:
 
 def _tell_cost(flows: list[Flow], what_ifs: list[replay_job.WhatIf], line: float, bounds: tuple[Bound, ...]) -> None:
     """Print the time that the exact model takes, if it is long, before it starts."""
-    seconds = fluid_scenarios.exact_cpu_seconds(flows, what_ifs, line_bytes_per_second=line, bounds=bounds)
+    seconds = exact_cpu_seconds(flows, what_ifs, line_bytes_per_second=line, bounds=bounds)
     if seconds >= WORTH_TELLING_SECONDS:
         tell(f"the exact model takes some {duration(seconds)} of a core for this; --model fluid takes seconds")
 

@@ -54,7 +54,7 @@ class Summary(NamedTuple):
         rows = self.rows(traffic)
         if days is None:
             return self.by_day(rows)
-        return self.by_day(rows.where(F.floor(F.col("time") / DAY_SECONDS).isin([_number(day) for day in days])))
+        return self.by_day(rows.where(F.floor(F.col("time") / DAY_SECONDS).isin([*map(_number, days)])))
 
     @property
     def columns(self) -> list[str]:
@@ -65,7 +65,11 @@ def read_summary(tables: Tables, summary: Summary) -> DataFrame:
     """Return the summary's rows with `broker`, of the scope: from what is kept of it, and else from `traffic`."""
     now, kept_days = fingerprints(_files(tables, "lines")), _kept(tables, summary)
     wanted = {day for day in now if tables.scope.has_date(day)}
-    fresh = {day for day in wanted if kept_days.get(day) == now[day] and _is_whole(tables, day)}
+    fresh = {
+        day for day in wanted
+        if kept_days.get(day) == now[day]
+        and tables.scope.holds(_first(day) - MARGIN_SECONDS, _first(day) + DAY_SECONDS + MARGIN_SECONDS)
+    }  # fmt: skip
     if not fresh:
         return summary.of(tables.traffic).select(summary.columns)
     rows = tables.table(summary.name).where(F.col("date").isin(sorted(fresh)))
@@ -115,7 +119,7 @@ def fingerprints(files: Mapping[dt.date, Iterable[str]]) -> dict[dt.date, str]:
     """Return for each day a fingerprint of its files and of those of the day before and after."""
     found = {}
     for day in files:
-        names = [sorted(files.get(one, ())) for one in (_beside(day, -1), day, _beside(day, 1))]
+        names = [sorted(files.get(day + dt.timedelta(days=beside), ())) for beside in (-1, 0, 1)]
         found[day] = hashlib.sha256(repr((VERSION, names)).encode()).hexdigest()[:16]
     return found
 
@@ -148,18 +152,9 @@ def _traffic(tables: Tables, days: Iterable[dt.date]) -> DataFrame:
     return tables.within(around).traffic.where(near)
 
 
-def _is_whole(tables: Tables, day: dt.date) -> bool:
-    first = _first(day)
-    return tables.scope.holds(first - MARGIN_SECONDS, first + DAY_SECONDS + MARGIN_SECONDS)
-
-
 def _first(day: dt.date) -> int:
     return _number(day) * DAY_SECONDS
 
 
 def _number(day: dt.date) -> int:
     return (day - _EPOCH).days
-
-
-def _beside(day: dt.date, days: int) -> dt.date:
-    return day + dt.timedelta(days=days)

@@ -19,6 +19,7 @@ from .schema import SECOND_ROWS, TRAFFIC
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import StructType
 
 _OF_LINE = ("v", "time", "broker", "run", "tick", "role", "peer", "throttled", "in_sync")
 _SILENT = ord(SHAPE_SILENT)
@@ -45,7 +46,7 @@ def replica_seconds(lines: DataFrame) -> DataFrame:
         _between("high_watermark", F.col("col.said"), F.col("all_said")).alias("high_watermark"),
         "log_start_offset",
     )  # fmt: skip
-    return _dated(counted).select([F.col(field.name).cast(field.dataType) for field in TRAFFIC])
+    return _dated(counted, TRAFFIC)
 
 
 def link_seconds(lines: DataFrame) -> DataFrame:
@@ -59,11 +60,12 @@ def link_seconds(lines: DataFrame) -> DataFrame:
         *(F.col(f"col.{name}").alias(name.removeprefix("second_")) for name in names),
     )  # fmt: skip
     news = (F.col("record_bytes") > 0) | (F.col("omitted") > 0) | (~F.col("in_sync") & (F.col("fetches") > 0))
-    return _dated(rows.where(news)).select([F.col(field.name).cast(field.dataType) for field in SECOND_ROWS])
+    return _dated(rows.where(news), SECOND_ROWS)
 
 
-def _dated(rows: DataFrame) -> DataFrame:
-    return rows.withColumn("date", F.to_date(F.timestamp_seconds("time")))
+def _dated(rows: DataFrame, schema: StructType) -> DataFrame:
+    dated = rows.withColumn("date", F.to_date(F.timestamp_seconds("time")))
+    return dated.select([F.col(field.name).cast(field.dataType) for field in schema])
 
 
 def _steps(characters: Column) -> Column:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 
 from pipeline.jobs import audit, lag, moves, partition_sizes, rates
-from pipeline.model import fluid_scenarios, replay
+from pipeline.model import duration_curve, replay
 from pipeline.model.fluid import Stream
 from pipeline.model.replay import WhatIf
 from pipeline.model.simulation import Flow
@@ -98,7 +98,7 @@ def test_replay(spark: SparkSession) -> None:
     assert [column for column in columns(replay.peaks(replayed)) if column.name != "broker"] == [
         column for column in peaks if column.name != "broker"
     ]
-    fluid = fluid_scenarios.fluid(spark, [Stream("1", "2", 1.0)], [WHAT_IF], line_bytes_per_second=1.0)
+    fluid = duration_curve.fluid(spark, [Stream("1", "2", 1.0)], [WHAT_IF], line_bytes_per_second=1.0)
     assert columns(fluid) == told
 
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from pipeline.model.fluid_scenarios import EXACT_CPU_SECONDS, exact_cpu_seconds
+from pipeline.model.duration_curve import EXACT_CPU_SECONDS, exact_cpu_seconds
 from pipeline.model.replay import MAX_SECONDS, WhatIf
 from pipeline.model.simulation import Flow
 
