@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from pyspark.sql import functions as F
 
 from ..jobs.link_ends import linked
+from ..tables import CachedFrames
 from ..terminal import printable
 from .answer import Answer, Verdict, counted
 
@@ -47,25 +48,23 @@ def facts(tables: Tables) -> Carried:
 
 def carried(traffic: DataFrame, events: DataFrame) -> Carried:
     """Return the facts from rows of traffic and events. Of a link and topic the end counts that saw more bytes."""
-    link = ("source", "destination", "topic")
-    ends = linked(traffic).groupBy(*link, "role").agg(F.sum("wire_bytes").alias("bytes"))
-    each = ends.groupBy(*link).agg(F.max("bytes").alias("bytes")).where("bytes > 0").cache()
-    by_topic = each.groupBy("topic").agg(F.sum("bytes").alias("bytes"))
-    topics = by_topic.orderBy(F.desc("bytes"), "topic").limit(MAX_LISTED).collect()
-    opened = events.where("kind = 'file_opened' and rack is not null").groupBy(F.col("broker").cast("string"))
-    racks = opened.agg(F.max_by("rack", "time").alias("rack")).cache()
-    placed = each.groupBy("source", "destination").agg(F.sum("bytes").alias("bytes"))
-    for side, own in (("source", "from_rack"), ("destination", "to_rack")):
-        placed = placed.join(F.broadcast(racks.toDF(side, own)), on=side, how="left")
-    pairs = placed.groupBy("from_rack", "to_rack").agg(F.sum("bytes").alias("bytes"))
-    rows = pairs.orderBy(F.desc("bytes"), "from_rack", "to_rack").collect()
-    found = Carried(
-        sum(row.bytes for row in rows), by_topic.count(), tuple((row.topic, row.bytes) for row in topics),
-        tuple((row.from_rack, row.to_rack, row.bytes) for row in rows),
-    )  # fmt: skip
-    each.unpersist()
-    racks.unpersist()
-    return found
+    with CachedFrames() as held:
+        link = ("source", "destination", "topic")
+        ends = linked(traffic).groupBy(*link, "role").agg(F.sum("wire_bytes").alias("bytes"))
+        each = held.once(ends.groupBy(*link).agg(F.max("bytes").alias("bytes")).where("bytes > 0"))
+        by_topic = each.groupBy("topic").agg(F.sum("bytes").alias("bytes"))
+        topics = by_topic.orderBy(F.desc("bytes"), "topic").limit(MAX_LISTED).collect()
+        opened = events.where("kind = 'file_opened' and rack is not null").groupBy(F.col("broker").cast("string"))
+        racks = held.once(opened.agg(F.max_by("rack", "time").alias("rack")))
+        placed = each.groupBy("source", "destination").agg(F.sum("bytes").alias("bytes"))
+        for side, own in (("source", "from_rack"), ("destination", "to_rack")):
+            placed = placed.join(F.broadcast(racks.toDF(side, own)), on=side, how="left")
+        pairs = placed.groupBy("from_rack", "to_rack").agg(F.sum("bytes").alias("bytes"))
+        rows = pairs.orderBy(F.desc("bytes"), "from_rack", "to_rack").collect()
+        return Carried(
+            sum(row.bytes for row in rows), by_topic.count(), tuple((row.topic, row.bytes) for row in topics),
+            tuple((row.from_rack, row.to_rack, row.bytes) for row in rows),
+        )  # fmt: skip
 
 
 def answer(found: Carried, units: Units, *, price: float | None = None) -> Answer:

@@ -14,6 +14,7 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F
 
 from ..jobs.quotas import ROLE
+from ..tables import CachedFrames
 from ..tables.daily_summaries import DAY_SECONDS, Summary, read_summary
 from ..terminal import printable
 from .answer import Answer, Verdict, counted, moment
@@ -48,25 +49,24 @@ class Starved(NamedTuple):
 
 def facts(tables: Tables) -> Starved:
     """Work it out: some rows, however many replicas."""
-    minutes = shared(read_summary(tables, SUMMARY)).cache()
-    in_order = Window.partitionBy(*REPLICA).orderBy("minute")
-    still = minutes.where("bytes = 0").drop("others").join(_caught_up_by(tables), on=[*ROLE, "minute"], how="inner")
-    run = F.col("minute") - F.row_number().over(in_order)
-    runs = still.withColumn("run", run).groupBy(*REPLICA, "run").agg(
-        F.count("*").alias("minutes"), (F.min("minute") * MINUTE).alias("first"), F.sum("others").alias("others_bytes")
-    )  # fmt: skip
-    long = runs.where(F.col("minutes") >= MIN_MINUTES).groupBy(*REPLICA).agg(
-        F.max(F.struct("minutes", "first", "others_bytes")).alias("worst")
-    )  # fmt: skip
-    found = long.select(*REPLICA, "worst.*").cache()
-    rows = found.orderBy(F.desc("minutes"), *REPLICA).limit(MAX_REPLICAS).collect()
-    in_turns = minutes.where("replicas > 1 and bytes > 0")
-    share = F.col("bytes") * F.col("replicas") / (F.col("bytes") + F.col("others"))
-    least = in_turns.select(*REPLICA, "minute", share.alias("share")).orderBy("share", *REPLICA).first()
-    answered = Starved(minutes.count(), found.count(), tuple(rows), least)
-    minutes.unpersist()
-    found.unpersist()
-    return answered
+    with CachedFrames() as held:
+        minutes = held.once(shared(read_summary(tables, SUMMARY)))
+        in_order = Window.partitionBy(*REPLICA).orderBy("minute")
+        still = minutes.where("bytes = 0").drop("others").join(_caught_up_by(tables), on=[*ROLE, "minute"], how="inner")
+        run = F.col("minute") - F.row_number().over(in_order)
+        runs = still.withColumn("run", run).groupBy(*REPLICA, "run").agg(
+            F.count("*").alias("minutes"), (F.min("minute") * MINUTE).alias("first"),
+            F.sum("others").alias("others_bytes"),
+        )  # fmt: skip
+        long = runs.where(F.col("minutes") >= MIN_MINUTES).groupBy(*REPLICA).agg(
+            F.max(F.struct("minutes", "first", "others_bytes")).alias("worst")
+        )  # fmt: skip
+        found = held.once(long.select(*REPLICA, "worst.*"))
+        rows = found.orderBy(F.desc("minutes"), *REPLICA).limit(MAX_REPLICAS).collect()
+        in_turns = minutes.where("replicas > 1 and bytes > 0")
+        share = F.col("bytes") * F.col("replicas") / (F.col("bytes") + F.col("others"))
+        least = in_turns.select(*REPLICA, "minute", share.alias("share")).orderBy("share", *REPLICA).first()
+        return Starved(minutes.count(), found.count(), tuple(rows), least)
 
 
 def _caught_up_by(tables: Tables) -> DataFrame:

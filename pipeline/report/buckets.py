@@ -13,6 +13,7 @@ from pyspark.sql import functions as F
 
 from ..jobs.lag import TREND_SECONDS
 from ..jobs.quotas import ROLE, UNLIMITED
+from ..tables import CachedFrames
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -192,17 +193,16 @@ def link_grid(behind: DataFrame, columns: Columns, to_come: Mapping[tuple[str, s
     column = F.floor((at - columns.began) / width).cast("int").alias("column")
     ends = minutes.groupBy("source", "destination", "role", column).agg(F.sum(seconds).alias("seconds"))
     each = ends.groupBy("source", "destination", "column").agg(F.max("seconds").alias("seconds"))
-    each = each.where(F.col("column").between(0, columns.columns - 1) & (F.col("seconds") > 0)).cache()
-    links = each.groupBy("source", "destination").agg(F.sum("seconds").alias("seconds"))
-    spark, link = each.sparkSession, "source string, destination string"
-    coming = spark.createDataFrame([(*one, more) for one, more in to_come.items()], f"{link}, more double")
-    judged = links.join(F.broadcast(coming), on=["source", "destination"], how="left")
-    longest = F.desc(F.col("seconds") + F.coalesce("more", F.lit(0.0)))
-    chosen = judged.orderBy(longest, "source", "destination").limit(MAX_ROWS).collect()
-    names = [(row.source, row.destination) for row in chosen]
-    wanted = spark.createDataFrame(names, link)
-    rows = each.join(F.broadcast(wanted), on=["source", "destination"], how="left_semi").collect()
-    cells = {(row.source, row.destination, row.column): row.seconds / width for row in rows}
-    found = LinkGrid(tuple(names), links.count(), columns, cells)
-    each.unpersist()
-    return found
+    with CachedFrames() as held:
+        each = held.once(each.where(F.col("column").between(0, columns.columns - 1) & (F.col("seconds") > 0)))
+        links = each.groupBy("source", "destination").agg(F.sum("seconds").alias("seconds"))
+        spark, link = each.sparkSession, "source string, destination string"
+        coming = spark.createDataFrame([(*one, more) for one, more in to_come.items()], f"{link}, more double")
+        judged = links.join(F.broadcast(coming), on=["source", "destination"], how="left")
+        longest = F.desc(F.col("seconds") + F.coalesce("more", F.lit(0.0)))
+        chosen = judged.orderBy(longest, "source", "destination").limit(MAX_ROWS).collect()
+        names = [(row.source, row.destination) for row in chosen]
+        wanted = spark.createDataFrame(names, link)
+        rows = each.join(F.broadcast(wanted), on=["source", "destination"], how="left_semi").collect()
+        cells = {(row.source, row.destination, row.column): row.seconds / width for row in rows}
+        return LinkGrid(tuple(names), links.count(), columns, cells)
