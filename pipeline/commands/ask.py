@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ..errors import InputError
 from ..questions import what_happened
 from ..questions.asking import QUESTIONS, ask
 from ..terminal import printable
-from .options import tables_job
+from .options import resolved, tables_job
 from .quantities import DURATION, MOMENT, SOME_PRICE, SOME_TIME, Moment
 
 if TYPE_CHECKING:
@@ -63,12 +62,7 @@ def command(
     if (question == what_happened.QUESTION) != (at is not None):
         raise click.UsageError(f"expected --at with {what_happened.QUESTION}, and with it alone")
     with job.tables() as found:
-        when = None
-        if at is not None:
-            last = 0 if at.seconds is not None else found.last_second()
-            if last is None:
-                raise InputError(f"{job.path}: no traffic in the tables: nothing has an end to count from")
-            when = at.resolve(last)
+        (when,) = resolved(found, at)
         answer = ask(found, question, at=when, finish_in=finish_in, around=round(around), price=price)
     click.echo(json.dumps(answer.as_json(), ensure_ascii=False) if as_json else told(answer))
     click.get_current_context().exit(answer.verdict.value)

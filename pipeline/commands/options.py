@@ -99,7 +99,10 @@ class Job(NamedTuple):
         for text in of_tables(found.files):
             tell(f"{self.path}: {text}")
         _require_brokers(found, self.brokers)
-        return found.within(_scope(found, self.since, self.until, brokers=self.brokers))
+        since, until = resolved(found, self.since, self.until)
+        if since is not None and until is not None and since >= until:
+            raise InputError(f"--since {moment_text(since)} is not before --until {moment_text(until)}")
+        return found.within(Scope(since, until, self.brokers))
 
 
 def spark_job(command: Command) -> Command:
@@ -155,16 +158,14 @@ def _require_brokers(found: Tables, brokers: tuple[int, ...]) -> None:
         raise InputError(f"--broker {missing[0]}: expected one whose journals are in the tables ({told})")
 
 
-def _scope(found: Tables, *ends: Moment | None, brokers: tuple[int, ...]) -> Scope:
+def resolved(found: Tables, *moments: Moment | None) -> list[int | None]:
+    """Return these in seconds since 1970. Raises InputError if one counts from the end, and nothing was recorded."""
     last = None
-    if any(moment is not None and moment.seconds is None for moment in ends):
+    if any(moment is not None and moment.seconds is None for moment in moments):
         last = found.last_second()
         if last is None:
             raise InputError(f"{found.storage.root}: no traffic in the tables: nothing has an end to count from")
-    since, until = (None if moment is None else moment.resolve(last or 0) for moment in ends)
-    if since is not None and until is not None and since >= until:
-        raise InputError(f"--since {moment_text(since)} is not before --until {moment_text(until)}")
-    return Scope(since, until, brokers)
+    return [None if moment is None else moment.resolve(last or 0) for moment in moments]
 
 
 def require_room(spark: SparkSession, path: str) -> None:
