@@ -19,16 +19,7 @@ from operator import and_
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from delta.exceptions import (
-    ConcurrentAppendException,
-    ConcurrentDeleteDeleteException,
-    ConcurrentDeleteReadException,
-    ConcurrentTransactionException,
-    ConcurrentWriteException,
-    DeltaConcurrentModificationException,
-    MetadataChangedException,
-    ProtocolChangedException,
-)
+from delta import exceptions
 from delta.tables import DeltaTable
 from pyspark.sql import functions as F
 
@@ -50,12 +41,9 @@ PROPERTIES = {
     "delta.autoOptimize.autoCompact": "true",
     "delta.autoOptimize.optimizeWrite": "true",
 }
-CONFLICTS = (
-    ConcurrentAppendException, ConcurrentDeleteDeleteException, ConcurrentDeleteReadException,
-    ConcurrentTransactionException, ConcurrentWriteException, DeltaConcurrentModificationException,
-    MetadataChangedException, ProtocolChangedException,
-)  # fmt: skip
-"""The errors of Delta where another commit was faster: in Python none of them is another's subclass."""
+CONFLICTS: tuple[type[Exception], ...] = tuple(getattr(exceptions, name) for name in exceptions.__all__)
+"""The errors of Delta where another commit was faster, which are all that it has in Python; none of them is another's
+subclass."""
 _TRIES = 50
 _PAUSE_SECONDS = 0.5
 """The longest before the second try, twice that before the third, and so on up to `_MAX_PAUSE_SECONDS`."""

@@ -5,61 +5,50 @@ Knows types only. Invariant: nothing about a line is said here that `journal_sch
 
 from __future__ import annotations
 
-from pyspark.sql.types import (
-    ArrayType,
-    BooleanType,
-    DataType,
-    DateType,
-    DoubleType,
-    IntegerType,
-    LongType,
-    MapType,
-    StringType,
-    StructField,
-    StructType,
-    TimestampType,
-)
+from pyspark.sql import types as T
 
 from journal_schema import COMMON, KINDS, Field, FieldType, Kind, all_fields
 
-TYPES: dict[FieldType, DataType] = {
-    FieldType.INTEGER: LongType(),
-    FieldType.NUMBER: DoubleType(),
-    FieldType.BOOLEAN: BooleanType(),
-    FieldType.STRING: StringType(),
-    FieldType.INTEGERS: ArrayType(LongType()),
-    FieldType.STRINGS: ArrayType(StringType()),
+TYPES: dict[FieldType, T.DataType] = {
+    FieldType.INTEGER: T.LongType(),
+    FieldType.NUMBER: T.DoubleType(),
+    FieldType.BOOLEAN: T.BooleanType(),
+    FieldType.STRING: T.StringType(),
+    FieldType.INTEGERS: T.ArrayType(T.LongType()),
+    FieldType.STRINGS: T.ArrayType(T.StringType()),
 }
-_RACK = StructType([StructField("bytes_per_second", DoubleType()), StructField("brokers", ArrayType(LongType()))])
-BOUNDS = StructType(
+_RACK = T.StructType(
+    [T.StructField("bytes_per_second", T.DoubleType()), T.StructField("brokers", T.ArrayType(T.LongType()))]
+)
+BOUNDS = T.StructType(
     [
-        StructField("peers", MapType(StringType(), DoubleType())),
-        StructField("racks", MapType(StringType(), _RACK)),
-        StructField("topics", MapType(StringType(), DoubleType())),
+        T.StructField("peers", T.MapType(T.StringType(), T.DoubleType())),
+        T.StructField("racks", T.MapType(T.StringType(), _RACK)),
+        T.StructField("topics", T.MapType(T.StringType(), T.DoubleType())),
     ]
 )
 """The field `bounds` of quota lines, which is JSON itself."""
 
-CHANGES = ArrayType(StructType([StructField(name, StringType()) for name in ("place", "key", "value")]))
+CHANGES = T.ArrayType(T.StructType([T.StructField(name, T.StringType()) for name in ("place", "key", "value")]))
 """The field `changes` of an override's lines, which is JSON itself. A value that is a table stays JSON."""
 
 
-def _column(field: Field) -> StructField:
-    return StructField(field.name, TYPES[field.type])
+def _column(field: Field) -> T.StructField:
+    return T.StructField(field.name, TYPES[field.type])
 
 
-LINE = StructType([_column(field) for field in all_fields()])
+LINE = T.StructType([_column(field) for field in all_fields()])
 """Any line: the fields of all kinds."""
 
-LINES = StructType(
+LINES = T.StructType(
     [
         *(_column(field) for field in (*COMMON, *KINDS[Kind.TRAFFIC]) if field.name != "kind"),
-        StructField("date", DateType()),
+        T.StructField("date", T.DateType()),
     ]
 )
 """One row per traffic line, partitioned by the date (UTC) of its first second."""
 
-_PARTITIONS = [StructField("date", DateType()), StructField("broker", LongType())]
+_PARTITIONS = [T.StructField("date", T.DateType()), T.StructField("broker", T.LongType())]
 _OWN = [field for field in COMMON if field.name not in ("kind", "broker")]
 
 _LINK = [*_OWN, Field("line_tick", FieldType.INTEGER, ""), *KINDS[Kind.TRAFFIC][:2]]
@@ -68,54 +57,54 @@ _COUNTS = ("record_bytes", "wire_bytes", "fetches", "omitted")
 _OFFSETS = ("fetch_offset_before", "fetch_offset", "high_watermark", "log_start_offset")
 
 
-def _numbers(*names: str) -> list[StructField]:
-    return [StructField(name, LongType()) for name in names]
+def _numbers(*names: str) -> list[T.StructField]:
+    return [T.StructField(name, T.LongType()) for name in names]
 
 
-def _texts(*names: str) -> list[StructField]:
-    return [StructField(name, StringType()) for name in names]
+def _texts(*names: str) -> list[T.StructField]:
+    return [T.StructField(name, T.StringType()) for name in names]
 
 
 _REPLICA = [*_texts("topic"), *_numbers("partition")]
-TRAFFIC = StructType(
+TRAFFIC = T.StructType(
     [*map(_column, _LINK), *_REPLICA, *map(_column, _STATE), *_numbers(*_COUNTS, *_OFFSETS), *_PARTITIONS]
 )
 """One row per second, link and partition of which a traffic line had news, `line_tick` being the line's;
 `fetch_offset_before` is the replica's at the second's beginning. A view of `LINES`."""
 
-SECOND_ROWS = StructType([*map(_column, (*_LINK, *_STATE)), *_numbers(*_COUNTS), *_PARTITIONS])
+SECOND_ROWS = T.StructType([*map(_column, (*_LINK, *_STATE)), *_numbers(*_COUNTS), *_PARTITIONS])
 """The same, summed up over all partitions by the sidecar: to the byte in every second. Another view of `LINES`."""
 
 _OF_TRAFFIC_ALONE = {field.name for field in KINDS[Kind.TRAFFIC]} - {"role", "peer"}
 _OF_EVENTS = [field for field in all_fields() if field.name not in {"broker", *_OF_TRAFFIC_ALONE}]
-EVENTS = StructType([*map(_column, _OF_EVENTS), *_PARTITIONS])
+EVENTS = T.StructType([*map(_column, _OF_EVENTS), *_PARTITIONS])
 """One row per line of any other kind; partitioned by date."""
 
 _END = [*_texts("source", "destination"), *_REPLICA, *_texts("role")]
-TIMES_BEHIND = StructType(
+TIMES_BEHIND = T.StructType(
     [
         *_END,
-        StructField("opens", BooleanType()),
+        T.StructField("opens", T.BooleanType()),
         *_numbers("began", "ended"),
-        StructField("finished", BooleanType()),
+        T.StructField("finished", T.BooleanType()),
         *_numbers("bytes", "from_offset", "to_offset"),
         *_numbers("from_watermark", "first_known", "to_watermark", "last_known"),
-        StructField("minutes", ArrayType(StructType(_numbers("minute", "active")))),
+        T.StructField("minutes", T.ArrayType(T.StructType(_numbers("minute", "active")))),
     ]
 )
 """Summary: one row per end of a link, replica, time behind and day (`jobs.times_behind`): `opens` says that it begins
 here, and `first_known` and `last_known` are the seconds of its first and last high watermark."""
 
-LAG_STEPS = StructType(
+LAG_STEPS = T.StructType(
     [*_texts("role"), *_numbers("time", "lag", "behind", "moved", "written", "record_bytes", "lost")]
 )
 """Summary: one row per broker, role and second in which what its replicas lag changed, and by how much (`lag`)."""
 
-HELD_MINUTES = StructType([*_texts("role", "peer", "topic"), *_numbers("partition", "minute", "bytes")])
+HELD_MINUTES = T.StructType([*_texts("role", "peer", "topic"), *_numbers("partition", "minute", "bytes")])
 """Summary: one row per replica and minute in which it was behind and held back all through
 (`questions.who_was_starved`)."""
 
-REPLICA_DAYS = StructType(
+REPLICA_DAYS = T.StructType(
     [*_END, *_numbers("first", "last", "seconds", "bytes", "told_bytes", "messages", "log_messages")]
 )
 """Summary: one row per end of a replica and day (`partition_sizes`): the seconds with news of it, its log at the last,
@@ -125,22 +114,22 @@ SUMMARIES = {"times_behind": TIMES_BEHIND, "lag_steps": LAG_STEPS, "held_minutes
              "replica_days": REPLICA_DAYS}  # fmt: skip
 
 
-def kept(summary: StructType) -> StructType:
+def kept(summary: T.StructType) -> T.StructType:
     """Return the schema of a kept summary: by date, and the fingerprint of what it was made from."""
-    return StructType([*summary, StructField("of", StringType()), *_PARTITIONS])
+    return T.StructType([*summary, T.StructField("of", T.StringType()), *_PARTITIONS])
 
 
-QUARANTINE = StructType(_texts("value", "problem", "source"))
+QUARANTINE = T.StructType(_texts("value", "problem", "source"))
 """One row per line that is not one of a journal; `source` is the file."""
 
-FILES = StructType(
+FILES = T.StructType(
     [
         *_texts("source"),
         *_numbers("size_bytes"),
-        StructField("modified", TimestampType()),
+        T.StructField("modified", T.TimestampType()),
         *_texts("state"),
         *_numbers("lines"),
-        StructField("quarantined", IntegerType()),
+        T.StructField("quarantined", T.IntegerType()),
         *_texts("path", "why", "run", "cluster"),
         *_numbers("taken"),
     ]
