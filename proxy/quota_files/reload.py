@@ -40,6 +40,8 @@ _MAX_SLEEP_SECONDS = 30.0
 """An `until` is of the wall clock, which may be set while the task sleeps, so it wakes at least this often."""
 SHORT_BYTES = 16 * 1024
 """The size up to which a file's quotas are worked out at once: in a millisecond."""
+FEW_CHANGES = 100
+"""The most changes of overrides that are compared with a changed file at once; more are compared in a thread."""
 MAX_CHANGES_SHOWN = 20
 """The most changes of one override that pages show."""
 READ_SECONDS = 60.0
@@ -275,7 +277,7 @@ class QuotaWatch:
         return ReloadOutcome(ReloadResult.FAILED, error=error)
 
     async def _succeed(self, content: bytes, quota_file: QuotaFile, reason: str) -> ReloadOutcome:
-        self._warn_of_hidden(quota_file)
+        await self._warn_of_hidden(quota_file)
         quota_file = replace(quota_file, overrides=self._override_layers)
         came_back = not self.statistics.last_reload_successful
         outcome = self._swap(quota_file, await self._worked_out(quota_file, len(content)), reason, came_back=came_back)
@@ -289,18 +291,17 @@ class QuotaWatch:
             self._good.notify()
         return outcome
 
-    def _warn_of_hidden(self, quota_file: QuotaFile) -> None:
+    async def _warn_of_hidden(self, quota_file: QuotaFile) -> None:
         """Log each key that the file changes and that an override hides: the change has no effect yet."""
         before, now = replace(self._file, overrides=()), self._clock()
-        for override in self.overrides:
-            for change in override.changes if override.is_active(now) else ():
-                was, is_now = (
-                    layer_values(each, self._broker_id, now, change.place, change.key)[0].value
-                    for each in (before, quota_file)
-                )
-                if was != is_now:
-                    told = {"override": override.id, "label": override.label, "until": override.until}
-                    self._log.warning("quota_change_hidden", key=str(change), file_before=was, file=is_now, **told)
+        if before.base == quota_file.base:
+            return
+        overrides = [each for each in self.overrides if each.is_active(now)]
+        work = partial(_hidden, overrides, before, quota_file, self._broker_id, now)
+        is_short = sum(len(each.changes) for each in overrides) <= FEW_CHANGES
+        for override, change, was, is_now in work() if is_short else await in_thread(work, limiter=WORKING_THREADS):
+            told = {"override": override.id, "label": override.label, "until": override.until}
+            self._log.warning("quota_change_hidden", key=str(change), file_before=was, file=is_now, **told)
 
     async def _worked_out(self, quota_file: QuotaFile, size: int) -> WorkedOut:
         """Resolve the quotas, in a thread if that is long; again, if other quotas have come into force meanwhile."""
@@ -334,6 +335,21 @@ async def _read(path: Path, threads: trio.CapacityLimiter) -> WrittenQuotas:
         return await in_thread(read_quotas_file, path, limiter=threads)
     late = TimeoutError(errno.ETIMEDOUT, os.strerror(errno.ETIMEDOUT))
     raise ConfigurationError(f"{path}: cannot be read: no answer within {READ_SECONDS:g} s") from late
+
+
+def _hidden(
+    overrides: Sequence[Override], before: QuotaFile, after: QuotaFile, broker_id: int, now: datetime
+) -> list[tuple[Override, PlacedValue, str, str]]:
+    """Return the changes of overrides to keys that differ between two files, with the value in each of the files."""
+    found = []
+    for override in overrides:
+        for change in override.changes:
+            was, is_now = (
+                layer_values(each, broker_id, now, change.place, change.key)[0].value for each in (before, after)
+            )
+            if was != is_now:
+                found.append((override, change, was, is_now))
+    return found
 
 
 def _may_pass(error: ConfigurationError) -> bool:

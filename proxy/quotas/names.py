@@ -113,8 +113,10 @@ def glob_of(text: str) -> Glob:
     return Glob(text)
 
 
+@lru_cache(maxsize=_MAX_CACHED)
 def specificity(glob: str) -> tuple[int, str]:
-    """Return the sort key of a glob: the longest first, by the number of literal characters, then by name."""
+    """Return the sort key of a glob, from a cache: the longest first, by the number of literal characters, then by
+    name."""
     return -len(_WILDCARDS.sub("", glob)), glob
 
 

@@ -17,8 +17,8 @@ from proxy.errors import ConfigurationError
 from proxy.http.routing import Request, Routes
 from proxy.quota_files import reload
 from proxy.quota_files.override_store import load, store_path
-from proxy.quota_files.reload import QuotaWatch
-from proxy.quotas.override import Override, PlacedValue, Selector
+from proxy.quota_files.reload import FEW_CHANGES, QuotaWatch
+from proxy.quotas.override import LayerValue, Override, PlacedValue, Selector, layer_values
 from tests.proxy.recorded_log import RecordedLog
 
 if TYPE_CHECKING:
@@ -104,6 +104,28 @@ async def test_a_reload_that_changes_a_hidden_key_says_what_hides_it(stage: Stag
     assert (line["override"], line["key"], line["file"]) == ("aaaa", RATE, "30.00 MiB/s (31457280 B/s)")
     await stage.watch.reload("test")
     assert stage.log.events.count("quota_change_hidden") == 1
+
+
+async def test_a_long_override_is_compared_with_a_changed_file_in_a_thread(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    changes = tuple(PlacedValue(f"topics.t{number}", LIST, "0:101") for number in range(FEW_CHANGES + 1))
+    await stage.keeper.add(Override(id="aaaa", by="op", since=START, changes=changes))
+    threads = []
+
+    def counted(*arguments: Any) -> list[LayerValue]:
+        threads.append(threading.current_thread())
+        return layer_values(*arguments)
+
+    monkeypatch.setattr(reload, "layer_values", counted)
+    stage.file.write_text(f"# nothing else is new\n{FILE}")
+    await stage.watch.reload("test")
+    assert threads == []
+    stage.file.write_text(f'{FILE}[topics."t*"]\n{LIST} = ""\n')
+    await stage.watch.reload("test")
+    assert len(threads) == 2 * len(changes)
+    assert threading.current_thread() not in threads
+    assert stage.log.events.count("quota_change_hidden") == len(changes)
 
 
 async def test_it_ends_by_the_clock(stage: Stage) -> None:
