@@ -88,3 +88,13 @@ def pytest_runtest_call() -> Generator[None]:
         if group.subgroup(KeyboardInterrupt) is None:
             raise
         raise KeyboardInterrupt from group
+
+
+@pytest.fixture
+def no_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Trio can start no thread, as where pids.max of a cgroup is used up."""
+
+    def no_thread(*_: object, **__: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr("trio.to_thread.run_sync", no_thread)

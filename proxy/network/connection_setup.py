@@ -11,7 +11,7 @@ import ipaddress
 import math
 import socket
 from contextlib import asynccontextmanager, nullcontext
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 import trio
 
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from ..tls.leg import Leg
     from ..tls.legs import Legs
     from .redirected import Redirected
+
+_Result = TypeVar("_Result")
 
 LOOKUP_THREADS = 20
 """The threads for looking names up. A sidecar dials a handful of names, each for as many connections as a broker has
@@ -244,11 +246,17 @@ class NameLookups(trio.abc.HostnameResolver):
         flags: int = 0,
     ) -> list[Any]:
         """Look a host name up. Raises socket.gaierror."""
-        return await in_thread(self._lookup, host, port, family, type, proto, flags, limiter=self._threads)
+        return await self._in_thread(self._lookup, host, port, family, type, proto, flags)
 
     async def getnameinfo(self, sockaddr: tuple[str, int] | tuple[str, int, int, int], flags: int) -> tuple[str, str]:
         """Look an address up. Raises socket.gaierror."""
-        return await in_thread(socket.getnameinfo, sockaddr, flags, limiter=self._threads)
+        return await self._in_thread(socket.getnameinfo, sockaddr, flags)
+
+    async def _in_thread(self, work: Callable[..., _Result], *arguments: Any) -> _Result:
+        try:
+            return await in_thread(work, *arguments, limiter=self._threads)
+        except NoThreadError as error:
+            raise socket.gaierror(socket.EAI_AGAIN, str(error)) from error
 
 
 class PeerNames:
@@ -282,7 +290,7 @@ class PeerNames:
     async def _resolve_one(self, peer: PeerSettings) -> None:
         try:
             answers = await trio.socket.getaddrinfo(*peer.upstream, type=socket.SOCK_STREAM)
-        except (OSError, NoThreadError):
+        except OSError:
             return
         name = str(peer.broker)
         kept = {address: broker for address, broker in self._found.items() if broker != name}

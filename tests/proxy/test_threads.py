@@ -61,11 +61,7 @@ async def test_the_traceback_leads_to_where_it_was_raised() -> None:
     assert raised.traceback[-1].name == "breaks"
 
 
-async def test_where_no_thread_can_be_started_the_error_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    def no_thread(*_: object, **__: object) -> None:
-        raise RuntimeError("can't start new thread")
-
-    monkeypatch.setattr("trio.to_thread.run_sync", no_thread)
+async def test_where_no_thread_can_be_started_the_error_says_so(no_threads: None) -> None:
     with pytest.raises(NoThreadError, match="can't start new thread"):
         await in_thread(Large, limiter=FILE_THREADS)
 

@@ -97,3 +97,11 @@ async def test_names_are_looked_up_as_the_system_does() -> None:
     assert found[4] == ("127.0.0.1", 9092)
     numeric = socket.NI_NUMERICHOST | socket.NI_NUMERICSERV
     assert await trio.socket.getnameinfo(("127.0.0.1", 9092), numeric) == ("127.0.0.1", "9092")
+
+
+async def test_want_of_a_thread_is_a_name_that_cannot_be_looked_up_now(no_threads: None) -> None:
+    """Whoever connects or listens handles that as an error of the network's, and so has nothing more to handle."""
+    trio.socket.set_custom_hostname_resolver(NameLookups())
+    with pytest.raises(socket.gaierror, match="can't start new thread") as raised:
+        await trio.open_tcp_stream("broker.test", 9092)
+    assert raised.value.errno == socket.EAI_AGAIN

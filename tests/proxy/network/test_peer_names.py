@@ -10,8 +10,7 @@ import trio
 import trio.testing
 
 from proxy.config.settings import Address, PeerSettings
-from proxy.network.connection_setup import FRESH_SECONDS, RESOLVE_SECONDS, PeerNames
-from proxy.threads import NoThreadError
+from proxy.network.connection_setup import FRESH_SECONDS, RESOLVE_SECONDS, NameLookups, PeerNames
 
 PEERS = (PeerSettings(102, None, Address("kafka-102", 9092)), PeerSettings(103, None, Address("kafka-103", 9092)))
 AT_2, AT_3 = Address("10.0.0.2", 9092), Address("10.0.0.3", 9092)
@@ -80,15 +79,11 @@ async def test_who_cannot_be_resolved_any_more_keeps_the_name(clock: trio.testin
     assert [await names.of(AT_2), await names.of(AT_3)] == ["102", "10.0.0.3:9092"]
 
 
-class NoThreads(Resolver):
-    async def getaddrinfo(self, host: Any, port: Any, *args: Any) -> Any:
-        await trio.lowlevel.checkpoint()
-        raise NoThreadError("can't start new thread")
-
-
-async def test_without_a_thread_to_look_names_up_an_address_stands_for_itself(clock: trio.testing.MockClock) -> None:
+async def test_without_a_thread_to_look_names_up_an_address_stands_for_itself(
+    clock: trio.testing.MockClock, no_threads: None
+) -> None:
     """A pod's limit of processes counts the broker's threads as well; its connections ended, for names in logs."""
-    trio.socket.set_custom_hostname_resolver(NoThreads())
+    trio.socket.set_custom_hostname_resolver(NameLookups())
     assert await PeerNames(PEERS).of(AT_2) == "10.0.0.2:9092"
 
 
