@@ -78,7 +78,7 @@ def init(
             [*silent, f"{out}: not written"] if silent else f"no broker or pod: {out} is not written"
         )
     token = "" if token_file is None else f"token_file = {json.dumps(str(token_file))}\n"
-    tables = sorted((_id(reply) or 0, reply.member.url) for reply in found)
+    tables = sorted((broker, reply.member.url) for reply in found if (broker := _id(reply)) is not None)
     for (broker, one), (same, other) in pairwise(tables):
         if broker == same:
             raise ConfigurationError([f"{one}, {other}: are the sidecar of broker {broker}", f"{out}: not written"])

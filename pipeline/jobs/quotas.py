@@ -16,12 +16,13 @@ from pyspark.sql import functions as F
 
 from journal_schema import Kind
 
+from ..tables.daily_summaries import DAY_SECONDS
+
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 ROLE = ("broker", "role")
 UNLIMITED = float("inf")
-DAY_SECONDS = 86_400
 
 
 def periods(events: DataFrame) -> DataFrame:

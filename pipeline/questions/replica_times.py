@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 
 from ..jobs.link_ends import REPLICA
 from ..tables import CachedFrames
+from ..tables.daily_summaries import DAY_SECONDS
 from ..terminal import printable
 from ..units import duration
 from .answer import Answer, Verdict, counted, moment, replica
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 KEEPS_FALLING, NEVER_CATCHES_UP = "who-keeps-falling-behind", "who-never-catches-up"
 UNDER_REPLICATED = "how-long-under-replicated"
 MAX_LISTED = 8
-DAY_SECONDS = 86_400
 MIN_SECONDS = 10
 """The shortest time behind that counts as falling behind: producers' bursts put any replica behind for a second."""
 MIN_TIMES = 3
