@@ -231,9 +231,8 @@ def test_moves_are_exact_to_the_byte_and_each_is_one_whatever_the_clocks_say(
 
 
 def test_sizes_are_exact_however_short_the_recording(both_ends: DataFrame) -> None:
-    told = bytes_moved(catch_up())
-    for row in sizes(both_ends).collect():
-        assert row.size_bytes == pytest.approx(told[row.partition], rel=1e-9)
+    found = {row.partition: row.size_bytes for row in sizes(both_ends).collect()}
+    assert found == pytest.approx(bytes_moved(catch_up()), rel=1e-9)
 
 
 def test_each_sides_pace_is_by_its_own_clock(spark: SparkSession, both_ends: DataFrame) -> None:
