@@ -1,4 +1,4 @@
-"""One connection as its budgets see it: where its fetch is, and what the grants that it had brought.
+"""A connection as its budgets see it: where its fetch is, and what the grants that it had brought.
 
 Pure: time is an argument. All claims of a connection share one `Fetcher`, whatever budgets they are in. Invariant: what
 is believed of a connection changes when it is granted bytes, and how many at once; never what is accounted for.
@@ -10,9 +10,9 @@ import enum
 import math
 
 GRACE_SECONDS = 0.05
-"""How long others wait for a connection that is due any moment. Even on a busy host an answer and the follower's next
-request together take less, and a default bucket that has just opened goes on filling for longer than this before it is
-full (150 ms: its burst less its gate)."""
+"""The time for which others wait for a connection that is due any moment. Even on a busy host an answer and the
+follower's next request together take less, and a default bucket that has just opened goes on filling for longer than
+this before it is full (150 ms: its burst less its gate)."""
 AWAY_SECONDS = 1.0
 """A connection's deficit is kept for so long after it last asked, and none rests longer than this. By then it is back
 even from a fetch that waited at its leader for max_wait_ms (500 ms by default), and from a region that is 240 ms
@@ -56,7 +56,7 @@ class Fetcher:
         """The time at which it is expected to ask again."""
         self.asked_at = -math.inf
         self.absence_seconds = 0.0
-        """How soon it may be back from a fetch: the shortest of the last times that it was away, forgotten slowly."""
+        """The shortest of the last times that it was away with a fetch, forgotten slowly: it may be back so soon."""
         self.priority = 0
         """A connection of greater priority goes before others, but for their share (`turns.FIRST_SHARE`)."""
         self.max_grant_bytes = math.inf

@@ -58,7 +58,7 @@ class Claim:
         self.attained_service = 0.0
         """Bytes that it has had here, each counted by the `weight` of its time."""
         self.weight = 1.0
-        """How much each byte granted to it adds to `attained_service`: the greater its priority, the less."""
+        """What each byte granted to it adds to `attained_service`: the greater its priority, the less."""
         self.expected_bytes = 0.0
         """Bytes that were granted and count as part of the burst until they are settled. Grants of a connection that is
         not trusted to answer in time are not among them."""
@@ -233,7 +233,7 @@ class Turns:
 
 
 class BudgetNode(ABC):
-    """One rate, shared by all connections that it concerns. `budget_path.BudgetPath` asks each node on a connection's
+    """A rate that all connections share which it concerns. `budget_path.BudgetPath` asks each node on a connection's
     way."""
 
     burst_bytes: float = math.inf
@@ -247,7 +247,7 @@ class BudgetNode(ABC):
         self.rate = SimpleRate(samples=samples, sample_seconds=sample_seconds)
         """The rate at which bytes passed, over KIP-73's window."""
         self.passed_bytes = 0
-        """How many bytes of throttled replicas, in sync or not, have passed since this began."""
+        """The bytes of throttled replicas, in sync or not, that have passed since this began."""
 
     def count_passed(self, size: int, now: float) -> None:
         """Count `size` bytes that passed under this rate, whatever paid for them."""

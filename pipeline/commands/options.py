@@ -42,7 +42,7 @@ _OF_A_RESULT = re.compile(r"\.?(part-|_SUCCESS|_temporary)")
 
 
 class Job(NamedTuple):
-    """What was typed of Spark, and of the tables that are read, if any are."""
+    """The options of a command that are about Spark, and about the tables that it reads, if it reads any."""
 
     master: str | None
     conf: tuple[str, ...]

@@ -37,7 +37,7 @@ _ENTRIES = "array<struct<key:string,value:struct<peers:array<string>,bytes_per_s
 
 
 class Bound(NamedTuple):
-    """One rate: of what `broker` moves in `role` with any of `peers`. `name`: ``peer 102``, ``rack b``."""
+    """The rate of what `broker` moves in `role` with any of `peers`. `name`: ``peer 102``, ``rack b``."""
 
     broker: str
     role: str

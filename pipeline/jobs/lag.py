@@ -27,8 +27,8 @@ HELD_SECONDS = 30
 itself."""
 TREND_SECONDS = 60
 LOOKS_BACK_SECONDS = TREND_SECONDS + HELD_SECONDS
-"""How far back the lag and the trend of a second may depend on lines: the trend's seconds, and the lag carried into
-them."""
+"""The seconds before a second whose lines its lag and its trend may depend on: the trend's seconds, and the lag carried
+into them."""
 MIN_TREND_SECONDS = 10
 Z_95 = 1.96
 

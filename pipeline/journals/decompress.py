@@ -1,4 +1,4 @@
-"""One journal file's bytes to its lines, and how it ends: whole, cut off, altered, or no gzip at all.
+"""Turns a journal file's bytes into its lines, and says how it ends: whole, cut off, altered, or no gzip at all.
 
 Pure, standard library. Executors run it for files that Spark's own reader did not read to their last line: that reader
 takes every error for the end of the file. Invariant: a line that is returned is as it was written. If a byte of a file

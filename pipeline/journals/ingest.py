@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 FILES_NAMED = "journal-*.gz"
 CLOSED_FILES = "journal-*[0-9].{ndjson,txt}.gz"
-"""Those of them that are closed: the names of the others end in `.open.ndjson.gz`."""
+"""The names of those files that are closed: the names of the others end in `.open.ndjson.gz`."""
 
 
 class Outcome(NamedTuple):

@@ -44,7 +44,7 @@ EARLIEST_SECONDS, LATEST_SECONDS = 946_684_800, 4_102_444_800
 YEAR_10000_SECONDS = 253_402_300_800
 """Later than any date that can be written; an override may end at any."""
 AHEAD_SECONDS = 86_400
-"""How far ahead of this machine's clock a line may be."""
+"""The most by which a line may be ahead of this machine's clock."""
 MOST = 1 << 53
 """The most bytes, messages or seconds in a line. What is worked out of them multiplies them by at most 825, for 15
 seconds of 55 parts, and has to fit in 64 bits."""
