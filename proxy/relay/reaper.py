@@ -138,8 +138,7 @@ class Reaper:
     def _look(self, tended: _Tended, now: float) -> None:
         exchange, limits = tended.exchange, self._limits
         if exchange.clients is not None and exchange.clients.muted_until > now:
-            tended.still_since = tended.reading_since = now  # it waits for us
-            return
+            tended.reading_since = now  # what is unread waits for us; that a peer has gone, or is idle, still counts
         if exchange.reading != tended.reading:
             tended.reading, tended.reading_since = exchange.reading, now
         elif exchange.reading and now - tended.reading_since >= limits.frame_timeout_seconds:

@@ -291,16 +291,42 @@ async def test_quotas_that_come_are_for_connections_that_are_there(clock: MockCl
         assert (await produced(wire, MB))[1] == pytest.approx(750, abs=50)
 
 
-async def test_a_muted_connection_is_neither_stalled_nor_idle(clock: MockClock) -> None:
+@pytest.mark.parametrize("piece", [None, 9], ids=["whole", "half a frame"])
+async def test_a_muted_connection_does_not_stall(clock: MockClock, piece: int | None) -> None:
     of = throttle()
-    reaper = Reaper(limits(idle_timeout_seconds=5, frame_timeout_seconds=5), Buffers(), [of], RecordedLog())
+    reaper = Reaper(limits(frame_timeout_seconds=5), Buffers(), [of], RecordedLog())
     async with trio.open_nursery() as nursery:
         nursery.start_soon(reaper.run)
         async with relayed(of, clients=clients(), reaper=reaper) as wire:
-            _, ms = await produced(wire, 21 * MB)
-            assert ms > 20_000
-            seen, _ = await produced(wire, 1000)
-            assert seen == pytest.approx(20.75, abs=0.1)
+            await produced(wire, 12 * MB)
+            frame = with_length(produce_request(1000))
+            await wire.follower.send_all(frame[:piece])
+            await trio.sleep(11)
+            await wire.follower.send_all(frame[len(frame) if piece is None else piece :])
+            assert await read_frame(wire.leader) == produce_request(1000)
+            assert trio.current_time() == pytest.approx(11.75, abs=0.1)
+        nursery.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize(
+    ("leaves", "cause"), [("fin", "follower_closed"), ("rst", "follower_closed"), ("stays", "idle")]
+)
+async def test_a_muted_connection_is_let_go_as_others_are(clock: MockClock, leaves: str, cause: str) -> None:
+    """Its sockets and its place were kept until the mute was over, which may be long, whoever had left."""
+    of = throttle()
+    reaper = Reaper(limits(frame_timeout_seconds=5, idle_timeout_seconds=9), Buffers(), [of], RecordedLog())
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(reaper.run)
+        async with relayed(of, clients=clients(), reaper=reaper) as wire:
+            await produced(wire, 40 * MB)
+            await wire.follower.send_all(with_length(produce_request(1000)))
+            if leaves == "fin":
+                await wire.follower.send_eof()
+            elif leaves == "rst":
+                await wire.follower.aclose()
+            await wire.finished.wait()
+            assert trio.current_time() <= 11
+            assert wire.ending["cause"] == cause
         nursery.cancel_scope.cancel()
 
 
