@@ -60,12 +60,15 @@ class SessionRequest(NamedTuple, Generic[E]):
 class Choice:
     """The changes to what the leader is asked for; partitions that are not named go on as they are.
 
-    `grants` are asked for first, `probes` last, with these partition_max_bytes: lowered, never raised.
+    `omitted` are left out from now on; of a session, `restored` are those that were left out and are asked for again.
+    `grants` are asked for first, `probes` last, with these partition_max_bytes: lowered, never raised. No partition is
+    both asked for and omitted.
     """
 
     omitted: Set[PartitionKey] = frozenset()
     grants: Mapping[PartitionKey, int] = field(default_factory=dict)
     probes: Mapping[PartitionKey, int] = field(default_factory=dict)
+    restored: Collection[PartitionKey] = ()
 
     def limits(self) -> dict[PartitionKey, int]:
         """Return the partition_max_bytes to ask with at most."""

@@ -178,10 +178,20 @@ class Translation(Generic[E]):
         known = self._known
         return None if known is None or known.busy or not self._sessions.is_current(known) else known.session
 
-    def leaves_nothing(self, omitted: Set[PartitionKey]) -> bool:
-        """Return True if nothing would be left to ask for: hold the request, or `decide` to have it answered here."""
-        partitions = self.partitions
-        return len(omitted) >= len(partitions) > 0 and len(omitted & partitions.keys()) == len(partitions)
+    @property
+    def absent(self) -> Set[PartitionKey]:
+        """The partitions that the session lacks at the leader; none before a full request."""
+        return frozenset() if self._known is None else self._known.session.absent
+
+    def answer_here(self) -> LocalAnswer:
+        """Answer without asking the leader, since everything that the follower wants is omitted."""
+        if self._known is None:
+            self._sessions.abandon(self._translator.leader, self.request.session_id)
+            return LocalAnswer(0, NO_SESSION_ID)
+        if not self._sessions.is_current(self._known):
+            return self._translator.refuse(self.request.session_id)
+        self._known.busy = False
+        return self._known.session.skip()
 
     def decide(self, choice: Choice) -> Upstream[E] | LocalAnswer:
         """Return what to ask the leader; or what to answer here, if nothing is left to ask for or the session is over.
@@ -193,12 +203,9 @@ class Translation(Generic[E]):
             return self._decide_full(choice)
         if not self._sessions.is_current(self._known):
             return self._translator.refuse(self.request.session_id)
-        session = self._known.session
-        if self.leaves_nothing(choice.omitted):
-            self._known.busy = False
-            return session.skip()
-        self._choice = choice
-        return session.forward(self.request, choice)
+        asks = self._known.session.forward(self.request, choice)
+        self._known.busy = not isinstance(asks, LocalAnswer)
+        return asks
 
     def answered(self, error_code: int, session_id: int) -> None:
         """Note the head of the leader's answer, which goes to the follower with both values as they are.
@@ -221,7 +228,8 @@ class Translation(Generic[E]):
 
         To be called with every entry of an answer without error.
         """
-        if key in self.partitions and key not in self._choice.omitted:
+        omitted = self._choice.omitted if self.request.is_full else self.absent
+        if key in self.partitions and key not in omitted:
             return True
         self._sessions.end(self._known)
         return False
@@ -232,10 +240,9 @@ class Translation(Generic[E]):
 
     def _decide_full(self, choice: Choice) -> Upstream[E] | LocalAnswer:
         request, sessions, leader = self.request, self._sessions, self._translator.leader
-        session_id = request.session_id
-        if self.leaves_nothing(choice.omitted):
-            sessions.abandon(leader, session_id)
-            return LocalAnswer(0, NO_SESSION_ID)
+        session_id, partitions = request.session_id, request.listed
+        if 0 < len(partitions) <= len(choice.omitted) and partitions.keys() <= choice.omitted:
+            return self.answer_here()
         if session_id == NO_SESSION_ID and request.version >= FIRST_VERSION_WITH_SESSIONS:
             session_id = sessions.take_abandoned(leader)
         else:

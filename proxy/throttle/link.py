@@ -32,7 +32,7 @@ from .request_builder import RequestBuilder
 from .work_in_steps import parts
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Sequence
+    from collections.abc import Collection, Hashable, Sequence
 
     from protocol.fetch.request import Asked, FetchRequest, SessionAt
     from protocol.session.requests import PartitionKey
@@ -295,11 +295,15 @@ class Link:
             if not demand.is_full or all(behind[key].replayable for key in behind):
                 yield from self._tell_withheld(list(behind), now)
                 return self._builder.answer(demand)
-        omitted, probed = self._split(demand, granted, unheard)
+        probed = self._ungranted(demand, granted, unheard)
+        asked = granted.keys() | probed
+        # Within a session only changes are named, so nothing goes through all that are left out but the journal.
+        omitted = [key for key in behind if key not in asked] if demand.is_full or self._traffic is not None else ()
         if len(behind) > work_in_steps.STEP_ITEMS:
             yield
         yield from self._tell_withheld(omitted, now)
-        chosen = self._builder.choose(demand, granted, omitted, probed, unheard, now, shapes=shapes)
+        left_out = len(behind) - len(asked & behind.keys())
+        chosen = self._builder.choose(demand, granted, probed, unheard, omitted, left_out, now, shapes=shapes)
         if len(behind) > work_in_steps.STEP_ITEMS:
             yield
         decision = self._builder.send_on(demand, *chosen)
@@ -318,19 +322,14 @@ class Link:
             decision.building = None
         return decision
 
-    def _split(
+    def _ungranted(
         self, demand: Demand, granted: dict[PartitionKey, int], unheard: frozenset[PartitionKey]
-    ) -> tuple[list[PartitionKey], list[PartitionKey]]:
-        """Return which replicas that are behind and were granted nothing are omitted, and which have to be asked for
-        all the same."""
-        behind, replays = self.replicas.behind, demand.is_full
-        omitted: list[PartitionKey] = []
-        probed: list[PartitionKey] = []
-        for key, replica in behind.items():
-            if key not in granted:
-                may_wait = key not in unheard and (not replays or replica.replayable)
-                (omitted if may_wait else probed).append(key)
-        return omitted, probed
+    ) -> Collection[PartitionKey]:
+        """Return the replicas that are behind, were granted nothing and have to be asked for all the same."""
+        if not demand.is_full:
+            return unheard
+        behind = self.replicas.behind.items()
+        return [key for key, each in behind if not (each.replayable and key not in unheard) and key not in granted]
 
     def _tell_withheld(self, keys: Sequence[PartitionKey], now: float) -> Steps[None]:
         if self._traffic is not None:

@@ -19,9 +19,10 @@ from .decision import error_answer
 from .work_in_steps import parts
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
+    from collections.abc import Collection, Hashable, Set
 
     from protocol.fetch.request import FetchRequest
+    from protocol.session.requests import PartitionKey
     from protocol.session.state import SessionState
     from protocol.session.translator import Translation
 
@@ -33,15 +34,21 @@ if TYPE_CHECKING:
 
 class LinkSession:
     """`translator`: finds and opens the sessions of the role. `sent`: the request of a session that was forwarded last;
-    the link's replicas are those of that session."""
+    the link's replicas are those of that session.
 
-    __slots__ = ("_replicas", "_throttle", "sent", "translator")
+    Invariant: while `Replicas.moved` is kept, the leader's session lacks exactly the replicas that are behind and not
+    in `_asked`, but for those in `moved`.
+    """
+
+    __slots__ = ("_asked", "_replicas", "_throttle", "sent", "translator")
 
     def __init__(self, throttle: RoleThrottle, replicas: Replicas, leader: Hashable) -> None:
         self._throttle = throttle
         self._replicas = replicas
         self.translator: SessionTranslator[Asked] = SessionTranslator(throttle.sessions, leader)
         self.sent: Translation[Asked] | None = None
+        self._asked: Collection[PartitionKey] = ()
+        """The replicas that the last request was sent for although others were left out."""
 
     def state(self) -> SessionState[Asked] | None:
         """Return the session that this connection used last, if it is translated and has not ended."""
@@ -80,6 +87,34 @@ class LinkSession:
         else:
             return self._refuse(frame, request, taken)
         return taken
+
+    def leave_out(
+        self, translation: Translation[Asked], asked: Collection[PartitionKey]
+    ) -> tuple[Set[PartitionKey], Collection[PartitionKey]]:
+        """Return what a request has to omit and to restore so that the leader is asked for none of the replicas that
+        are behind but for those `asked`. It costs what has changed since the last request, not what is behind."""
+        replicas, absent = self._replicas, translation.absent
+        behind, moved = replicas.behind, replicas.moved
+        omitted: set[PartitionKey] = set()
+        restored = []
+        if moved is None or translation.request.is_full:
+            omitted = behind.keys() - asked
+            restored = [key for key in absent if key not in omitted]
+            omitted -= absent
+        else:
+            for key in {*moved, *self._asked, *asked}:
+                if key in behind and key not in asked:
+                    if key not in absent:
+                        omitted.add(key)
+                elif key in absent:
+                    restored.append(key)
+        replicas.moved, self._asked = {}, asked
+        return omitted, restored
+
+    def restore_all(self, translation: Translation[Asked]) -> Collection[PartitionKey]:
+        """Return what a request has to restore that omits nothing."""
+        self._replicas.moved = None
+        return tuple(translation.absent)
 
     def _refuse(self, frame: bytes, request: FetchRequest, taken: Translation[Asked]) -> Answer:
         taken.lost()

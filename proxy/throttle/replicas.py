@@ -69,7 +69,7 @@ class Replicas:
 
     __slots__ = (
         "_asked_at", "_batch_bytes", "_chosen", "_omitted", "_remembered", "_replica", "_requests", "behind", "changed",
-        "fetch_version", "gain", "generation", "growth", "known", "level", "new", "not_remembered", "timings",
+        "fetch_version", "gain", "generation", "growth", "known", "level", "moved", "new", "not_remembered", "timings",
     )  # fmt: skip
 
     def __init__(self, selection: Selection, remembered: ReplicaCountLimit, replica: type[Replica] = Replica) -> None:
@@ -81,6 +81,8 @@ class Replicas:
         self.new: dict[PartitionKey, Replica] = {}
         self.changed: dict[PartitionKey, None] = {}
         """Replicas whose standing an answer may have changed; the next request classifies them anew."""
+        self.moved: dict[PartitionKey, None] | None = None
+        """The replicas that came into `behind` or left it since `link_session` cleared this; None: any may have."""
         self._batch_bytes: dict[Topic, int] = {}
         """The size of the batches of each topic that was seen; 0 where they are not alike."""
         self.generation = 0
@@ -177,6 +179,7 @@ class Replicas:
     def clear(self) -> None:
         """Forget everything: a fetch passed unread, so what is known may be out of date."""
         self.generation += 1
+        self.moved = None
         if self.known or self._omitted:
             for each in (self.known, self.behind, self.new, self.changed, self._omitted):
                 each.clear()
@@ -296,7 +299,9 @@ class Replicas:
     def _let_go(self, keys: Collection[PartitionKey]) -> None:
         self.generation += 1
         for key in keys:
-            for each in (self.known, self.behind, self.new):
+            if self.behind.pop(key, None) is not None:
+                self._move(key)
+            for each in (self.known, self.new):
                 each.pop(key, None)
             self.changed.pop(key, None)
 
@@ -317,9 +322,11 @@ class Replicas:
         self.generation += 1
         standing = replica.standing
         if standing is not BEHIND:
-            self.behind.pop(key, None)
+            if self.behind.pop(key, None) is not None:
+                self._move(key)
         elif key not in self.behind:
             self.behind[key] = replica
+            self._move(key)
         if standing is not NEW:
             self.new.pop(key, None)
         elif key not in self.new:
@@ -327,3 +334,8 @@ class Replicas:
         if standing is TRUNCATED:
             # Its high watermark is unknown: unless the answer tells it, the replica is new at the next request.
             self.changed[key] = None
+
+    def _move(self, key: PartitionKey) -> None:
+        """Note that a replica came into `behind` or left it, unless nobody asks."""
+        if self.moved is not None:
+            self.moved[key] = None

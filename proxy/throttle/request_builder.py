@@ -22,7 +22,7 @@ from .pending_fetch import PendingFetch
 from .work_in_steps import parts
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Sequence, Set
 
     from protocol.fetch.request import Asked, FetchRequest
     from protocol.fetch.response import ReplayedEntry
@@ -88,14 +88,12 @@ class RequestBuilder:
 
     def answer(self, demand: Demand) -> Answer:
         """Answer the follower here, since every partition that it asked for is behind and over quota."""
-        waiting = dict.fromkeys(self._replicas.behind)
+        waiting = self._replicas.behind
         self._throttle.statistics.omitted_partitions += len(waiting)
         self._throttle.statistics.local_answers += 1
         session_id = NO_SESSION_ID
         if demand.translation is not None:
-            answer = demand.translation.decide(Choice(waiting.keys()))
-            if not isinstance(answer, LocalAnswer):
-                raise AssertionError("a request of which nothing is left went on to the leader")
+            answer = demand.translation.answer_here()
             if answer.error_code:
                 return error_answer(demand.frame, demand.request, answer)
             session_id = answer.session_id
@@ -110,47 +108,52 @@ class RequestBuilder:
         if demand.translation is None:
             wanted = self._replicas.known or self._traffic is not None or self._throttle.timings.are_wanted
             return Forward(None, pending if wanted else None)
-        return self.send_on(demand, Choice(), pending, demand.request.max_wait_ms)
+        choice = Choice(restored=self._session.restore_all(demand.translation))
+        return self.send_on(demand, choice, pending, demand.request.max_wait_ms)
 
     def choose(
         self,
         demand: Demand,
         granted: dict[PartitionKey, int],
-        omitted: Collection[PartitionKey],
         probed: Collection[PartitionKey],
         unheard: frozenset[PartitionKey],
+        omitted: Sequence[PartitionKey],
+        left_out: int,
         now: float,
         *,
         shapes: bool,
     ) -> tuple[Choice, PendingFetch, int]:
         """Return what to `send_on`: the granted replicas first, since the first partition with data brings at least one
-        batch (KIP-74), then all others that are not `omitted`. `probed`: replicas that are behind, were granted nothing
-        and have to be asked for."""
+        batch (KIP-74), then all others that are not left out. `probed`: replicas that are behind, were granted nothing
+        and have to be asked for. `omitted`: those that a full request leaves out, `left_out` how many any does."""
         behind, new = self._replicas.behind, self._replicas.new
-        replays = demand.is_full
         # After granted replicas, which have data, a partition_max_bytes of 1 brings no records, so none have to be
         # taken away, and the response need not be kept to its end for that.
         confirms = frozenset(probed)
         if granted and unheard:
             confirms -= unheard
+        asked = granted.keys() | probed
         probed = [*probed, *(key for key in new if key not in granted)]
-        self._throttle.statistics.omitted_partitions += len(omitted)
+        self._throttle.statistics.omitted_partitions += left_out
         pending = self._pending(demand, granted, now)
-        pending.catches_up = len(behind) > len(omitted)
+        pending.catches_up = len(behind) > left_out
         pending.is_tight = shapes and not self._claim.has_all
         pending.first = next((key for key in granted if key in behind), None)
-        pending.replays = self._replays(omitted) if replays else []
+        pending.replays = self._replays(omitted) if demand.is_full else []
         pending.confirms = confirms
         self._replicas.leader_is_asked((*granted, *probed), now)
-        if granted and demand.partitions > len(granted) + len(omitted):
+        if granted and demand.partitions > len(granted) + left_out:
             self.beside = pending
-        max_wait_ms = self._max_wait_ms(demand, hurries=bool(omitted) and not granted, now=now)
+        max_wait_ms = self._max_wait_ms(demand, hurries=left_out > 0 and not granted, now=now)
         self.expected_at = None if granted or probed else now + max_wait_ms / 1000
+        changed: tuple[Set[PartitionKey], Collection[PartitionKey]] = frozenset(omitted), ()
+        if demand.translation is not None:
+            changed = self._session.leave_out(demand.translation, asked)
         if shapes:
-            choice = Choice(frozenset(omitted), granted, dict.fromkeys(probed, FIRST_CONTACT_BYTES))
+            limits = granted, dict.fromkeys(probed, FIRST_CONTACT_BYTES)
         else:
-            choice = Choice(frozenset(omitted), dict.fromkeys(granted, MAX_INT32))
-        return choice, pending, max_wait_ms
+            limits = dict.fromkeys(granted, MAX_INT32), {}
+        return Choice(changed[0], *limits, changed[1]), pending, max_wait_ms
 
     def forward_all(self, demand: Demand, granted: dict[PartitionKey, int], now: float) -> Forward:
         """Forward the request as it came, since all of it is granted in full; the follower's own order lets each
@@ -169,6 +172,7 @@ class RequestBuilder:
             return without_session(demand, choice, pending, max_wait_ms)
         asks = translation.decide(choice)
         if isinstance(asks, LocalAnswer):
+            self._replicas.moved = None
             pending.lost(pending.admitted_at)
             return error_answer(demand.frame, demand.request, asks)
         pending.translation = self._session.sent = translation

@@ -7,11 +7,14 @@
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from protocol.session.registry import FetchSessions
 from protocol.session.requests import Choice, LocalAnswer, PartitionKey, SessionRequest, Upstream
 from protocol.session.translator import SessionTranslator, Translation
+
+if TYPE_CHECKING:
+    from collections.abc import Set
 
 OWN_BYTES = 100
 REQUEST = re.compile(r"\((-?\d+), *(-?\d+)\)(.*)")
@@ -54,6 +57,15 @@ def choice(omitted: str = "", grants: dict[str, int] | None = None, probes: dict
     return Choice(keys(omitted), by_key(grants), by_key(probes))
 
 
+def changes_to(absent: Set[PartitionKey], whole: Choice) -> Choice:
+    """The choice of which `omitted` is all that is to be left out, as the changes to what is left out already."""
+    omitted = whole.omitted
+    grants, probes = (
+        {key: n for key, n in each.items() if key not in omitted} for each in (whole.grants, whole.probes)
+    )
+    return Choice(omitted - absent, grants, probes, absent - omitted)
+
+
 def text(upstream: Upstream[Entry]) -> str:
     words = [f"({upstream.session_id}, {upstream.session_epoch})"]
     for (topic, _), entry, limit in upstream.listed:
@@ -91,7 +103,7 @@ class Conversation:
 
     def decides(self, chosen: Choice | None = None) -> str | int:
         assert self.translation is not None
-        decided = self.translation.decide(chosen or Choice())
+        decided = self.translation.decide(changes_to(self.translation.absent, chosen or Choice()))
         return answer_text(decided) if isinstance(decided, LocalAnswer) else text(decided)
 
     def hears(self, session_id: int, error_code: int = 0, answered: str = "") -> list[bool]:

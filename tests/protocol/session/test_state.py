@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from protocol.session.requests import Choice, SessionRequest
+from protocol.session.requests import Choice, LocalAnswer, SessionRequest, Upstream
 from protocol.session.state import FetchSession
-from tests.protocol.session.conversations import Conversation, Entry, choice, key, request
+from tests.protocol.session.conversations import Conversation, Entry, choice, key, keys, request, text
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -122,7 +122,9 @@ def test_topics_are_listed_and_forgotten_together() -> None:
     session = FetchSession(77, wide(40), Choice())
     names = {(f"t{i % 4}", i) for i in range(1, 40)}
     away = session.forward(SessionRequest(11, {}, 77, 1), Choice(names))
-    back = session.forward(SessionRequest(11, {}, 77, 2), Choice())
+    back = session.forward(SessionRequest(11, {}, 77, 2), Choice(restored=names))
+    assert isinstance(away, Upstream)
+    assert isinstance(back, Upstream)
     assert away.forgotten == sorted(names)
     assert [asked for asked, *_ in back.listed] == sorted(names)
 
@@ -144,28 +146,46 @@ def wide(partitions: int) -> SessionRequest[Entry]:
 def test_a_request_that_stays_as_it_was_may_go_on_as_it_came(line: str, chosen: Choice, untouched: bool) -> None:
     session = FetchSession(77, request("(0, 0) A@0 B@0 C@5"), Choice())
     session.merge_request(request(line))
-    assert session.forward(request(line), chosen).as_it_came is untouched
+    asks = session.forward(request(line), chosen)
+    assert isinstance(asks, Upstream)
+    assert asks.as_it_came is untouched
 
 
 def test_one_that_the_leader_was_not_asked_before_does_not() -> None:
     """Its epoch is another."""
     session = FetchSession(77, request("(0, 0) A@0"), Choice())
     session.skip()
-    assert not session.forward(request("(77, 2)"), Choice()).as_it_came
+    asks = session.forward(request("(77, 2)"), Choice())
+    assert isinstance(asks, Upstream)
+    assert not asks.as_it_came
 
 
-def test_a_choice_that_leaves_nothing_is_an_error() -> None:
-    session = FetchSession(77, request("(0, 0) A@0"), Choice())
-    with pytest.raises(ValueError, match="all 1 partitions of the session are omitted"):
-        session.forward(request("(77, 1)"), choice("A"))
+def test_a_choice_that_leaves_nothing_is_answered_here() -> None:
+    session = FetchSession(77, request("(0, 0) A@0 B@0"), choice("A"))
+    assert session.forward(request("(77, 1)"), choice("B")) == LocalAnswer(0, 77)
+    assert (session.leader_epoch, session.follower_epoch) == (1, 2)
+    assert session.absent == keys("A")
+
+
+def test_a_session_goes_on_in_another_process_with_what_the_leader_has_not_heard_of() -> None:
+    """C was listed in a request that was answered here; the other process omits all but A."""
+    session = FetchSession(77, request("(0, 0) A@0 B@0"), choice("B"))
+    session.merge_request(request("(77, 1) C@7"))
+    session.skip()
+    resumed = FetchSession.from_state(session.state())
+    asks = resumed.forward(request("(77, 2)"), choice("B C"))
+    assert isinstance(asks, Upstream)
+    assert text(asks) == "(77, 1)"
+    assert resumed.absent == keys("B C")
 
 
 def steps_of_a_fetch(partitions: int) -> int:
-    """Lines of Python executed, loops included, for an incremental fetch of 5 changes, 20 omissions, 3 grants."""
-    session = FetchSession(77, wide(partitions), Choice())
-    all_keys: list[PartitionKey] = list(session.partitions)
+    """Lines of Python executed, loops included, for an incremental fetch of 5 changes, 20 omissions, 3 grants and 4
+    that return, while most of the session is omitted already."""
+    all_keys: list[PartitionKey] = list(wide(partitions).listed)
+    session = FetchSession(77, wide(partitions), Choice({*all_keys[30:]}))
     asked = SessionRequest(11, {name: Entry(99) for name in all_keys[:5]}, 77, 1, all_keys[5:7])
-    chosen = Choice(set(all_keys[10:30]), dict.fromkeys(all_keys[30:33], 40))
+    chosen = Choice(set(all_keys[10:30]), dict.fromkeys(all_keys[30:33], 40), restored=all_keys[34:38])
     steps = 0
 
     def count(frame: FrameType, event: str, arg: Any) -> Any:

@@ -9,7 +9,7 @@ import pytest
 from protocol.session.registry import FetchSessions
 from protocol.session.requests import MAX_EPOCH, LocalAnswer, SessionRequest
 from protocol.session.translator import SessionTranslator, Translation
-from tests.protocol.session.conversations import Conversation, Entry, choice, key, keys
+from tests.protocol.session.conversations import Conversation, Entry, choice, key
 
 NOT_FOUND = 70
 
@@ -49,9 +49,11 @@ def test_what_is_answered_here_carries_the_session_s_id() -> None:
     follower.opens()
     taken = follower.takes("(77, 1)")
     assert isinstance(taken, Translation)
-    assert taken.leaves_nothing(keys("A B C"))
-    assert not taken.leaves_nothing(keys("A B"))
     assert taken.decide(choice("A B C")) == LocalAnswer(0, 77)
+    again = follower.takes("(77, 2)")
+    assert isinstance(again, Translation)
+    assert again.answer_here() == LocalAnswer(0, 77)
+    assert follower.says("(77, 3)") == "(77, 1)"
 
 
 @pytest.mark.parametrize(

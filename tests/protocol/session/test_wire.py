@@ -72,7 +72,7 @@ def test_what_comes_back_is_what_the_follower_wrote_last(version: int, data: st.
     assert away.isdisjoint(written(wire.sent))
     assert (set(omitting.forgotten), omitting.session_id, omitting.session_epoch) == (away, 77, 1)
 
-    wire.passes(third, Choice())
+    wire.passes(third, Choice(restored=away))
     assert written(wire.sent) == {wanted[0]: (written(first) | written(second))[wanted[0]]}
 
 

@@ -16,6 +16,7 @@ from lab.embedded.session_values import Ask, Read, SessionResponse
 from protocol.session.registry import FetchSessions
 from protocol.session.requests import Choice, LocalAnswer, PartitionKey, SessionRequest, Upstream
 from protocol.session.translator import SessionTranslator, Translation
+from tests.protocol.session.conversations import changes_to
 
 OWN_BYTES = 1000
 RESPONSE_BYTES = 200
@@ -205,7 +206,7 @@ class World:
         if isinstance(taken, LocalAnswer):
             return SessionResponse(taken.session_id, error_code=taken.error_code)
         choice = sidecar.chosen(request)
-        decided = taken.decide(choice)
+        decided = taken.decide(changes_to(taken.absent, choice))
         replays = sidecar.replays(request, choice)
         if isinstance(decided, LocalAnswer):
             return SessionResponse(decided.session_id, replays, decided.error_code)

@@ -58,6 +58,16 @@ class Flips:
         assert talk.follower.complaints == []
         assert talk.leader.cache.emptied == 0
         assert len(talk.leader.cache.sessions) <= 3 + self.strays
+        self.leaves_out_what_is_behind()
+
+    def leaves_out_what_is_behind(self) -> None:
+        """What a session lacks at the leader is what a walk through all replicas would find."""
+        link = self.talk.link
+        sent, moved, behind = link.session.sent, link.replicas.moved, link.replicas.behind
+        if sent is None or sent.session is None or moved is None:
+            return
+        for key in sent.partitions.keys() - moved:
+            assert (key in sent.absent) == (key in behind and key not in link.session._asked), key
 
     def fetch(self) -> None:
         self.talk.fetch()
