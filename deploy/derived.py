@@ -1,4 +1,4 @@
-"""Files that are kept twice below deploy/, because their readers cannot reach the first place. `python -m deploy`
+"""What is kept twice, below deploy/ and in docs/, because its readers cannot reach the first place. `python -m deploy`
 writes it.
 
 Invariant: nobody edits the second place; tests/deploy/test_derived.py holds both equal.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from .quota_reference import with_keys, with_patterns
 from .settings_schema import with_settings
 
 HERE = Path(__file__).parent
@@ -33,10 +34,14 @@ def prometheus_rule() -> str:
     return _HEAD + "".join(f"  {line}\n" if line else "\n" for line in all_rules().splitlines())
 
 
-def derived(root: Path = HERE) -> dict[Path, str]:
-    """Return what is to be in each file, below `root`."""
-    schema = root / "helm" / "values.schema.json"
+def derived() -> dict[Path, str]:
+    """Return what is to be in each file."""
+    schema = HERE / "helm" / "values.schema.json"
+    template = HERE / "helm" / "templates" / "_quotas.tpl"
+    page = HERE.parent / "docs" / "quotas.md"
     return {
-        schema: with_settings((HERE / "helm" / schema.name).read_text("utf-8")),
-        root / "kubernetes" / "components" / "prometheus-operator" / "prometheus-rule.yaml": prometheus_rule(),
+        schema: with_settings(schema.read_text("utf-8")),
+        template: with_patterns(template.read_text("utf-8")),
+        page: with_keys(page.read_text("utf-8")),
+        HERE / "kubernetes" / "components" / "prometheus-operator" / "prometheus-rule.yaml": prometheus_rule(),
     }

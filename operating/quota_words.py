@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any
 from proxy.errors import InvalidValueError
 from proxy.quotas import format_rate, shown
 from proxy.quotas.client_entity import USERS
+from proxy.quotas.keys import OF_CLIENTS
 from proxy.quotas.names import DEFAULT
-from proxy.quotas.sections import ClientTraffic
-from proxy.quotas.units import UNLIMITED
 from proxy.roles import Role
 
 if TYPE_CHECKING:
@@ -70,12 +69,14 @@ def differences(before: Quotas, after: Quotas) -> list[str]:
 
 
 def _client_differences(before: Quotas, after: Quotas) -> Iterator[str]:
-    for traffic in ClientTraffic:
-        old, new = before.clients.of(traffic).in_words(), after.clients.of(traffic).in_words()
+    for key in OF_CLIENTS:
+        if key.beside is not None:
+            continue  # the words of the rate that it is about say it
+        old, new = (quotas.clients.in_words(key) for quotas in (before, after))
         for name in old | new:
-            was, will_be = (rates.get(name, UNLIMITED) for rates in (old, new))
+            was, will_be = (each.get(name, key.in_words(key.default, 0)) for each in (old, new))
             if was != will_be:
-                yield f"{client_words(name)} {traffic.key} {was} -> {will_be}"
+                yield f"{client_words(name)} {key.name} {was} -> {will_be}"
 
 
 def client_words(label: str) -> str:

@@ -24,11 +24,19 @@ from proxy.process.resources import open_files_limit_of_run, too_few_open_files
 from proxy.quota_files.override_store import load, store_path
 from proxy.quota_files.quota_file import kept_starts
 from proxy.quotas import QuotaFile, RoleQuota, advise, changes_ahead, effective, format_bytes, format_rate
-from proxy.quotas.client_rates import format_client_rate
+from proxy.quotas.keys import (
+    CATCH_UP_ONLY,
+    CLIENT_RATES,
+    ENFORCE,
+    LISTENER_RATE,
+    OF_CLIENTS,
+    RATES,
+    REPLICAS,
+    SectionKind,
+)
 from proxy.quotas.names import DEFAULT
-from proxy.quotas.override import LISTENER, active, layer_values, layers_of
+from proxy.quotas.override import active, layer_values, layers_of
 from proxy.quotas.priorities import DEFAULT_PRIORITIES
-from proxy.quotas.sections import LISTENER_RATE, ClientTraffic
 from proxy.roles import Role
 from proxy.throttle.role_throttle import AUTO_GATE_SECONDS
 
@@ -41,6 +49,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from proxy.quotas import Quotas, RateSource
+    from proxy.quotas.keys import QuotaKey
     from proxy.quotas.override import Override
     from proxy.tls.contexts import Loaded
 
@@ -68,7 +77,7 @@ def report_on(
         "policy": settings.quotas.policy,
         "enforce": quotas.enforce,
         "overrides": overrides,
-        "enforce_layer": layer_report(quota_file, settings.broker.id, now, "mode", "enforce"),
+        "enforce_layer": layer_report(quota_file, settings.broker.id, now, SectionKind.MODE.value, ENFORCE),
         "gate_seconds": settings.quotas.gate_seconds,
         "burst_seconds": settings.quotas.burst_seconds,
         "priorities": {
@@ -91,7 +100,7 @@ def report_on(
         },
         "listener": {
             "bytes_per_second": None if math.isinf(listener_rate) else listener_rate,
-            "layer": layer_report(quota_file, settings.broker.id, now, LISTENER, LISTENER_RATE),
+            "layer": layer_report(quota_file, settings.broker.id, now, SectionKind.LISTENER.value, LISTENER_RATE),
         },
         "clients": _clients(quota_file, quotas, settings.broker.id, now),
         "tls": keys_report(keys),
@@ -105,18 +114,20 @@ def report_on(
 
 def _clients(quota_file: QuotaFile, quotas: Quotas, broker_id: int, now: datetime) -> list[Json]:
     """Return the quotas of clients, each with its layer."""
-    return [
-        {
-            "client": entity.label,
-            "key": traffic.key,
-            "quota_bytes_per_second": None if math.isinf(rate) else rate,
-            "catch_up_only": entity in rates.catch_up_only,
-            "layer": layer_report(quota_file, broker_id, now, str(entity), traffic.key),
-        }
-        for traffic in ClientTraffic
-        for rates in (quotas.clients.of(traffic),)
-        for entity, rate in rates.sections.items()
-    ]
+    catch_up_only = quotas.clients.of_key(CATCH_UP_ONLY)
+    found = []
+    for key in OF_CLIENTS:
+        if key.beside is not None:
+            continue
+        words = quotas.clients.in_words(key)
+        for entity, value in quotas.clients.of_key(key).items():
+            layer = layer_report(quota_file, broker_id, now, str(entity), key)
+            each: Json = {"client": entity.label, "key": key.name, "value": words[entity.label], "layer": layer}
+            if key in CLIENT_RATES.values():
+                each["quota_bytes_per_second"] = None if math.isinf(value) else value
+                each["catch_up_only"] = key is CATCH_UP_ONLY.beside and catch_up_only.get(entity, False)
+            found.append(each)
+    return found
 
 
 def _about_open_files(settings: Settings) -> Iterator[str]:
@@ -156,7 +167,7 @@ def _role(quota: RoleQuota, settings: QuotaSettings, moments: Moments) -> Json:
 
 def _layers(quota_file: QuotaFile, role: Role, quota: RoleQuota, broker_id: int, now: datetime) -> Json:
     """Return the layer of the rate, of each list and of each rate inside it, by place."""
-    rate, replicas = f"{role.value}.replication.throttled.rate", f"{role.value}.replication.throttled.replicas"
+    rate, replicas = RATES[role], REPLICAS[role]
     layer = partial(layer_report, quota_file, broker_id, now)
     globs = dict(quota.globs)
     places = {name: f"topics.{name}" if name != "*" or name in globs else "broker" for name in quota.lists()}
@@ -202,9 +213,7 @@ def _client_lines(clients: list[Json], now: datetime) -> list[str]:
     rows = {}
     for each in clients:
         name = "each other client id" if each["client"] == DEFAULT else each["client"]
-        rate = each["quota_bytes_per_second"]
-        quota = format_client_rate(math.inf if rate is None else rate, catch_up_only=each["catch_up_only"])
-        rows[f"{name}  {each['key']}"] = f"{quota}  {layer_words(each['layer'], now)}"
+        rows[f"{name}  {each['key']}"] = f"{each['value']}  {layer_words(each['layer'], now)}"
     width = max(map(len, rows), default=0)
     return [*(["", "clients:"] if rows else []), *(f"  {name:{width}}  {told}" for name, told in rows.items())]
 
@@ -271,9 +280,9 @@ def _override_line(override: Override) -> str:
     return f"override {override.id} of {override.by}, {ends}: {changes}" + (f" and {more} more" if more > 0 else "")
 
 
-def layer_report(quota_file: QuotaFile, broker_id: int, now: datetime, place: str, key: str) -> Json:
+def layer_report(quota_file: QuotaFile, broker_id: int, now: datetime, place: str, key: QuotaKey[Any]) -> Json:
     """Return the layer of an effective value, when it ends, and what an override hides."""
-    effective, *below = layer_values(quota_file, broker_id, now, place, key)
+    effective, *below = layer_values(quota_file, broker_id, now, place, key.name)
     hides = below[0] if below and effective.layer.startswith(OVERRIDE) else None
     return {
         "layer": layer_name(effective.layer),

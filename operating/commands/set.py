@@ -16,14 +16,12 @@ import click
 
 from proxy.control.override_routes import PATH, UNDO_PATH
 from proxy.errors import ConfigurationError, InvalidValueError
-from proxy.files.toml_reading import did_you_mean, load_toml
+from proxy.files.toml_reading import did_you_mean
 from proxy.quota_files.override_store import edit, store_path
-from proxy.quotas import RATE_KEYS, REPLICAS_KEYS, parse_rate, parse_span, shown
-from proxy.quotas.advice import about_tiny_rate
+from proxy.quotas import parse_span, shown
 from proxy.quotas.client_entity import ClientEntity, parse_place
-from proxy.quotas.override import BROKER, LISTENER, MODE, Override, PlacedValue, added, new_id, validated
-from proxy.quotas.rate_source import MIN_RATE
-from proxy.quotas.sections import CATCH_UP_ONLY, CLIENT_KEYS
+from proxy.quotas.keys import BY_KIND, OF_CLIENTS, OF_OVERRIDES, Position
+from proxy.quotas.override import BROKER, Override, PlacedValue, added, kind_of, new_id, validated
 
 from ..configuration import state_of
 from ..fleet.members import Member, at_all, author, get, local_settings, local_url, post
@@ -40,21 +38,44 @@ if TYPE_CHECKING:
     from ..fleet.members import Reply
     from .options import Where
 
-ENFORCE = "mode.enforce"
-LISTENER_RATE = "listener.rate"
-OF_WHOLE_SIDECAR = (ENFORCE, LISTENER_RATE)
-KEYS = (*RATE_KEYS, *REPLICAS_KEYS, *CLIENT_KEYS, CATCH_UP_ONLY, *OF_WHOLE_SIDECAR)
+KEYS = {key.typed: key for key in OF_OVERRIDES}
 OF = ("--topic", "--peer", "--rack", "--client", "--user")
 _NEXT_PAIR = re.compile(r",(?=[^,=\[\]]*=)(?![^\[]*\])(?![^{]*\})")
+
+
+def _rows() -> Iterator[str]:
+    width = max(map(len, KEYS)) + 2
+    for name, key in KEYS.items():
+        where = " (--client, --user)" if key in OF_CLIENTS else ""
+        yield f"{name:{width}}{key.values}{where}"
+
+
+_ROWS = "\n".join(_rows())
+_HELP = f"""Set a KEY in a layer above quotas.toml, at the sidecar on this host, at --url, or at a whole --fleet.
+
+\b
+{_ROWS}
+
+A rate is bytes per second or has its unit (50MiB/s, unlimited, 0 to stop catch-up), or a table that sets itself:
+'{{ auto = true, min = "…", max = "…" }}'. A list is of partition:broker with --topic, else '*' or ''.
+
+KEY=VALUE[,KEY=VALUE] is taken as well, as by kafka-configs. The file stays as it is; the newest override wins over it,
+key by key, until it ends or is undone. Exit status 1 if a sidecar does not have it in force.
+
+\b
+Examples:
+  throttle-sidecar set leader.replication.throttled.rate 20MiB/s --for 2h
+  throttle-sidecar set mode.enforce false --for 30m --fleet fleet.toml --reason 'are we slow?'
+"""
 
 
 def complete_key(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:  # noqa: ARG001
     from click.shell_completion import CompletionItem
 
-    return [CompletionItem(key) for key in KEYS if key.startswith(incomplete)]
+    return [CompletionItem(name, help=key.meaning) for name, key in KEYS.items() if name.startswith(incomplete)]
 
 
-@click.command("set", short_help="Change a quota now, for good or for a time.")
+@click.command("set", short_help="Change a quota now, for good or for a time.", help=_HELP)
 @click.argument("key", metavar="KEY", shell_complete=complete_key)
 @click.argument("text", metavar="[VALUE]", required=False)
 @click.option("--topic", metavar="NAME", help="Of this topic, or of a glob like 'clicks-*'.")
@@ -94,26 +115,7 @@ def command(
     all_or_none: bool,
     offline: bool,
 ) -> None:
-    """Set a KEY in a layer above quotas.toml, at the sidecar on this host, at --url, or at a whole --fleet.
-
-    \b
-    KEY                                        VALUE
-    leader.replication.throttled.rate          50MiB/s, 52428800 (bytes per second), unlimited, 0 (stops
-    follower.replication.throttled.rate          catch-up), or '{ auto = true, min = "…", max = "…" }'
-    leader.replication.throttled.replicas      '*', '' (none), or with --topic 0:101,1:101
-    follower.replication.throttled.replicas      (partition:broker)
-    producer_byte_rate, consumer_byte_rate     a rate, with --client or --user; catch_up_only (docs/client-quotas.md)
-    listener.rate                              a rate of clients and followers together (docs/quotas.md)
-    mode.enforce                               true, false (observe only)
-
-    or KEY=VALUE[,KEY=VALUE] as kafka-configs takes it. The file stays as it is; the newest override wins over it, key
-    by key, until it ends or is undone. Exit status 1 if a sidecar does not have it in force.
-
-    \b
-    Examples:
-      throttle-sidecar set leader.replication.throttled.rate 20MiB/s --for 2h
-      throttle-sidecar set mode.enforce false --for 30m --fleet fleet.toml --reason 'are we slow?'
-    """
+    """Make one override of what is typed, where it is to be made, and report what holds then."""
     if len(ends) > 1:
         raise ConfigurationError(f"--for and --until: expected one end, found {' and '.join(ends)}")
     now = datetime.now(UTC).replace(microsecond=0)
@@ -139,11 +141,15 @@ def command(
 
 
 def _warnings(asked: Sequence[PlacedValue]) -> Iterator[str]:
-    """Yield a warning for each rate so small that its unit was probably forgotten."""
+    """Yield a warning for each value that is hardly meant, as of a rate whose unit was forgotten."""
     for each in asked:
+        kind = kind_of(each.place)
+        key = BY_KIND[kind].get(each.key)
+        # The sidecar has said what it does not take.
         with suppress(InvalidValueError):
-            if each.key in RATE_KEYS and 0 < (rate := parse_rate(each.value)) < MIN_RATE:
-                yield f"warning: {each.key}: {about_tiny_rate(rate)}"
+            doubt = None if key is None else key.doubt(key.parse(each.value, Position(kind)))
+            if doubt is not None:
+                yield f"warning: {each}: {doubt}"
 
 
 def _revert(replies: Sequence[Reply], override: str) -> list[Reply]:
@@ -197,39 +203,20 @@ def changes(
     return [_change(key, text, place) for key, text in _pairs(key, text)]
 
 
-def _change(key: str, text: str, place: str) -> PlacedValue:
-    if key not in KEYS:
-        raise InvalidValueError(f"{key}: unknown key; expected one of {', '.join(KEYS)}{did_you_mean(key, KEYS)}")
-    if key in (*CLIENT_KEYS, CATCH_UP_ONLY) and parse_place(place) is None:
-        raise InvalidValueError(f"{key}: is of clients: expected --client or --user, with a name, a glob or default")
-    if key == CATCH_UP_ONLY:
-        return PlacedValue(place, key, _flag(key, text))
-    if key not in OF_WHOLE_SIDECAR:
-        return PlacedValue(place, key, _value(key, text))
-    if place != BROKER:
-        raise InvalidValueError(f"{key}: holds for the whole sidecar: leave out {', '.join(OF)}")
-    if key == LISTENER_RATE:
-        return PlacedValue(LISTENER, "rate", text)
-    return PlacedValue(MODE, "enforce", _flag(key, text))
-
-
-def _flag(key: str, text: str) -> bool:
-    if text not in ("true", "false"):
-        raise InvalidValueError(f"{key}: expected true or false, found {shown(text)}")
-    return text == "true"
-
-
-def _value(key: str, text: str) -> str | dict[str, Any]:
-    """Return a rate that sets itself as a table, anything else as text."""
-    if key not in RATE_KEYS or not text.strip().startswith("{"):
-        return text
+def _change(name: str, text: str, place: str) -> PlacedValue:
+    key = KEYS.get(name)
+    if key is None:
+        raise InvalidValueError(f"{name}: unknown key; expected one of {', '.join(KEYS)}{did_you_mean(name, KEYS)}")
+    if key in OF_CLIENTS and parse_place(place) is None:
+        raise InvalidValueError(f"{name}: is of clients: expected --client or --user, with a name, a glob or default")
+    if name != key.name:
+        if place != BROKER:
+            raise InvalidValueError(f"{name}: holds for the whole sidecar: leave out {', '.join(OF)}")
+        place = key.kinds[0].value
     try:
-        found = load_toml(f"value = {text}")["value"]
-    except (ValueError, RecursionError) as error:
-        raise InvalidValueError(f"{key}: expected a rate, or an inline table of TOML: {error}") from error
-    if not isinstance(found, dict):
-        raise InvalidValueError(f"{key}: expected a rate, or an inline table of TOML, found {shown(text)}")
-    return {name: value.isoformat() if isinstance(value, datetime) else value for name, value in found.items()}
+        return PlacedValue(place, key.name, key.from_text(text))
+    except InvalidValueError as error:
+        raise InvalidValueError(f"{name}: {error}") from error
 
 
 def _pairs(key: str, text: str | None) -> Iterator[tuple[str, str]]:

@@ -6,6 +6,7 @@ beyond `MAX_NAMED`, and their number is shown.
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -170,6 +171,11 @@ def _clients(page: Page) -> Iterator[str]:
         yield f", {client_words(state.entity)} as a {state.kind}: {has}{quota}{tail}"
     if len(page.clients) > MAX_NAMED:
         yield f": {len(page.clients) - MAX_NAMED} more quotas of clients"
+    for key, by_section in page.client_settings.items():
+        for entity, value in islice(by_section.items(), MAX_NAMED):
+            yield f", {client_words(entity)}: {key} {value}"
+        if len(by_section) > MAX_NAMED:
+            yield f": {len(by_section) - MAX_NAMED} more of {key}"
 
 
 def _bounds(role: RoleState) -> Iterator[str]:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from protocol.fetch.request import MAX_INT32
 
 from ..quotas.client_entity import ANONYMOUS
-from ..quotas.sections import ClientTraffic
+from ..quotas.keys import ClientTraffic
 from .session_epochs import SessionEpochs
 
 if TYPE_CHECKING:

@@ -33,7 +33,7 @@ from protocol.wire.framing import (
 from protocol.wire.headers import peek_request, peek_response, response_header_version
 
 from ..quotas.client_entity import ANONYMOUS
-from ..quotas.sections import ClientTraffic
+from ..quotas.keys import ClientTraffic
 from ..relay.direction import Replace
 from ..relay.in_flight import Undecoded
 from ..relay.transfer import Need

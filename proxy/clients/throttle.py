@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 from admission.simple_rate import SimpleRate
 
 from ..quotas.client_entity import ClientEntity
+from ..quotas.keys import CLIENT_RATES, ClientTraffic
 from ..quotas.names import DEFAULT
-from ..quotas.sections import ClientTraffic
 from ..throttle.replicas import ReplicaCountLimit
 from .budgets import Unbounded, client_budget
 from .consumers import CatchUpThrottle
@@ -263,8 +263,8 @@ class ClientThrottle:
 
     def sections(self) -> Iterator[tuple[ClientTraffic, str, float]]:
         """Yield what quotas.toml and overrides say: traffic, label of the section, bytes per second."""
-        for traffic in ClientTraffic:
-            for name, rate in self._rates.of(traffic).entries():
+        for traffic, key in CLIENT_RATES.items():
+            for name, rate in self._rates.by_label(key).items():
                 yield traffic, name, rate
 
     def states(self, now: float) -> list[EntityState]:

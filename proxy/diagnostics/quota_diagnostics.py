@@ -12,7 +12,7 @@ import math
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..quotas import format_rate
-from ..quotas.advice import about_tiny_rate
+from ..quotas.keys import about_tiny_rate
 from ..quotas.rate_source import MIN_RATE
 from ..roles import Role
 from ..topology.racks import MAX_NAMED, NO_RACK_WARNINGS, first_of
@@ -138,17 +138,17 @@ def _about_rates(quota: RoleQuota) -> Iterator[QuotaWarning]:
     """Return the warnings about the role's rate and the rates inside it."""
     if quota.selects_nothing:
         return
-    own = 0 < quota.bytes_per_second < MIN_RATE
+    own = about_tiny_rate(quota.bytes_per_second)
     tiny = [f"{entity} has {format_rate(rate)}" for entity, rate in quota.finer.bounds() if 0 < rate < MIN_RATE]
     stopped = [str(entity) for entity, rate in quota.finer.bounds() if rate == 0]
-    told = [about_tiny_rate(quota.bytes_per_second)] if own else []
+    told = [] if own is None else [own]
     if tiny:
         told.append(
             "rates inside the quota are less than the 64 KiB of one portion: catch-up almost stops there. "
             f"Was a unit forgotten? {first_of(tiny)}"
         )
     if told:
-        yield QuotaWarning(Reason.TINY_RATE, own + len(tiny), "; ".join(told))
+        yield QuotaWarning(Reason.TINY_RATE, len(tiny) + (own is not None), "; ".join(told))
     if stopped:
         text = f"a rate of 0 stops catch-up for {first_of(stopped)}"
         yield QuotaWarning(Reason.STOPPED, len(stopped), text)

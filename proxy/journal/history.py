@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from ..quota_files.reload import ReloadOutcome
     from ..quotas import RoleQuota
     from ..quotas.finer_rates import FinerRates
+    from ..quotas.keys import ClientTraffic
     from ..quotas.override import Override
-    from ..quotas.sections import ClientTraffic
     from ..relay.in_flight import InFlightRequests
     from ..roles import Role
     from ..throttle.role_throttle import RoleThrottle

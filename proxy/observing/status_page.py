@@ -20,7 +20,7 @@ from ..config.settings_values import Address
 from ..diagnostics.replica_stats import ReplicaStats
 from ..diagnostics.role_rates import RoleRates
 from ..quota_files.effective_quotas import Source
-from ..quotas.sections import ClientTraffic
+from ..quotas.keys import CLIENT_RATES, OF_CLIENTS
 from ..roles import Role
 from .client_metrics import client_states
 from .throttle_page import (
@@ -49,7 +49,9 @@ if TYPE_CHECKING:
     from ..journal.writer import JournalStatistics
     from ..quota_files.reload import QuotaWatch
     from ..quotas import Change, RateSource, RoleQuota
+    from ..quotas.client_rates import ClientRates
     from ..quotas.finer_rates import FinerRates
+    from ..quotas.keys import QuotaKey
     from ..rates.choice import Choice
     from ..throttle.role_throttle import RoleThrottle
 
@@ -110,6 +112,7 @@ class StatusPage:
             journal=None if self._journal is None else JournalState(self._journal.lines, self._journal.dropped),
             roles={role.value: self._role(role, throttle, now) for role, throttle in self._throttles.items()},
             clients=() if self._clients is None else tuple(client_states(self._clients, now)),
+            client_settings=_client_settings(self._watch.current.clients),
             listener_bytes_per_second=_finite(self._watch.current.listener_bytes_per_second),
         )
 
@@ -179,10 +182,9 @@ class StatusPage:
                 },
                 "listener_bytes_per_second": _finite(quotas.listener_bytes_per_second),
                 "clients": {
-                    traffic.key: {name: _finite(rate) for name, rate in quotas.clients.of(traffic).entries()}
-                    for traffic in ClientTraffic
+                    key.name: {name: _in_json(key, value) for name, value in quotas.clients.by_label(key).items()}
+                    for key in OF_CLIENTS
                 },
-                "catch_up_only": sorted(entity.label for entity in quotas.clients.consumer.catch_up_only),
             },
         }
 
@@ -328,6 +330,15 @@ def _written(value: Any) -> Any:
             for field in dataclasses.fields(value)
         }
     return [_written(item) for item in value] if isinstance(value, tuple) else value
+
+
+def _client_settings(rates: ClientRates) -> dict[str, dict[str, str]]:
+    keys = [key for key in OF_CLIENTS if key.beside is None and key not in CLIENT_RATES.values()]
+    return {key.name: words for key in keys if (words := rates.in_words(key))}
+
+
+def _in_json(key: QuotaKey[Any], value: Any) -> float | str | None:
+    return _finite(value) if key in CLIENT_RATES.values() else key.in_words(value, 0)
 
 
 def _finite(bytes_per_second: float) -> float | None:

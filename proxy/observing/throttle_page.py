@@ -208,5 +208,7 @@ class Page(msgspec.Struct, frozen=True):
     journal: JournalState | None = None
     clients: tuple[ClientState, ...] = ()
     """The client quotas; empty: none, or an older sidecar."""
+    client_settings: dict[str, dict[str, str]] = {}
+    """The keys of clients that are no rates: their values, as people read them, by section."""
     listener_bytes_per_second: float | None = None
     """The rate of clients and followers together; None: unlimited, or an older sidecar."""

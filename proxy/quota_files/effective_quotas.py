@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ..errors import ConfigurationError
 from ..files.reading import answers, no_answer, refuse_silent
 from ..quotas import Change, Layer, QuotaFile, Quotas, changes_ahead, effective
-from ..quotas.sections import CATCH_UP_ONLY, ClientTraffic
+from ..quotas.keys import OF_CLIENTS
 from ..roles import Role
 from .quota_file import kept_starts, load_last_good, read_quotas_file
 
@@ -88,8 +88,7 @@ def _differences(before: Quotas, now: Quotas) -> dict[str, tuple[object, object]
 def _facts(quotas: Quotas) -> dict[str, object]:
     listed = {f"{role.value}_replicas": quotas.of(role).listed() for role in Role}
     sources = {f"{role.value}_rate_source": _source(quotas, role) for role in Role}
-    clients: dict[str, object] = {traffic.key: dict(quotas.clients.of(traffic).entries()) for traffic in ClientTraffic}
-    clients[CATCH_UP_ONLY] = sorted(entity.label for entity in quotas.clients.consumer.catch_up_only)
+    clients = {key.name: quotas.clients.by_label(key) for key in OF_CLIENTS}
     listener = {"listener_bytes_per_second": quotas.listener_bytes_per_second}
     return {
         **_rates(quotas), **sources, **listed, **clients, **listener, "enforce": quotas.enforce, "hash": quotas.hash,

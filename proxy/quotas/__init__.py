@@ -11,7 +11,7 @@ from .rate_source import Deadline, RateSource, RateStarts
 from .reading import hash_of, parse_quotas
 from .replicas import EVERY_PARTITION, NO_PARTITION, Partitions, ReplicaList, parse_replicas
 from .rules import METADATA_TOPIC, Change, Quotas, RoleQuota, changes_ahead, effective
-from .sections import RATE_KEYS, REPLICAS_KEYS, Layer, QuotaFile, Section
+from .sections import Layer, QuotaFile, Section
 from .units import format_bytes, format_rate, format_span, parse_rate, parse_size, parse_span, shown
 
 __all__ = [
@@ -27,13 +27,11 @@ __all__ = [
     "Section",
     "parse_quotas",
     "hash_of",
-    "RATE_KEYS",
     "RateSource",
     "Deadline",
     "RateStarts",
     "parse_span",
     "format_span",
-    "REPLICAS_KEYS",
     "ReplicaList",
     "Partitions",
     "EVERY_PARTITION",

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from ..roles import Role
 from .finer_rates import TOPIC
-from .rate_source import MIN_RATE
+from .keys import REPLICAS, about_tiny_rate
 from .rules import METADATA_TOPIC, RoleQuota, effective
 from .units import format_rate
 
@@ -21,14 +21,6 @@ if TYPE_CHECKING:
 
     from .rules import Quotas
     from .sections import QuotaFile, Section
-
-
-def about_tiny_rate(bytes_per_second: float) -> str:
-    """Return what to say of a rate above 0 and below `MIN_RATE`."""
-    return (
-        f"the rate is {format_rate(bytes_per_second)}, less than the 64 KiB of one portion: catch-up almost stops. "
-        "Was a unit forgotten? (50MiB/s; an integer is bytes per second)"
-    )
 
 
 def advise(quota_file: QuotaFile, broker_id: int, now: datetime, *, roles: Collection[Role] = tuple(Role)) -> list[str]:
@@ -67,8 +59,9 @@ def _about_listener(quotas: Quotas, roles: Collection[Role]) -> Iterator[str]:
 
 
 def _if_tiny(whose: str, bytes_per_second: float) -> Iterator[str]:
-    if 0 < bytes_per_second < MIN_RATE:
-        yield f"{whose}: {about_tiny_rate(bytes_per_second)}"
+    doubt = about_tiny_rate(bytes_per_second)
+    if doubt is not None:
+        yield f"{whose}: {doubt}"
 
 
 def _about_finer(role: Role, quota: RoleQuota) -> Iterator[str]:
@@ -103,12 +96,13 @@ def _about_deadline(role: Role, quota: RoleQuota, now: datetime) -> Iterator[str
 def _about_section(section: Section, broker_id: int, now: datetime) -> Iterator[str]:
     if not section.holds(now):
         yield f"{section.path}: until {section.until} has passed, the section does not count"
-    for role, replicas in section.replicas.items():
-        brokers = sorted({broker for _, broker in replicas.entries})
+    for key in REPLICAS.values():
+        replicas = section.get(key)
+        brokers = [] if replicas is None else sorted({broker for _, broker in replicas.entries})
         if brokers and broker_id not in brokers:
             named = ", ".join(map(str, brokers))
             yield (
-                f"{section.path}.{role.value}.replication.throttled.replicas: names broker {named}, "
+                f"{section.path}.{key.name}: names broker {named}, "
                 f"not {broker_id}: selects nothing here (partition:broker, the broker that throttles)"
             )
 

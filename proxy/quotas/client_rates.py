@@ -3,23 +3,24 @@
 The most specific section wins, key by key, in Kafka's order: the user, each other user, no user; and for each of them
 the client id, each other client id, none. A glob, which Kafka does not have, counts like a name, after exact ones and
 the longest first. Of sections that are equally specific in Kafka's sense, those of overrides go before the file's, the
-newest first. Pure. Invariant: ``unlimited`` exempts; every other rate is above 0.
+newest first. Keys that are no rates go with a rate: with the one of their own section (`QuotaKey.beside`), or else with
+those of all sections that theirs counts for. Pure. Invariant: ``unlimited`` exempts; every other rate is above 0.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from .sections import ClientTraffic
-from .units import format_rate
+from .keys import CATCH_UP_ONLY, CLIENT_RATES, OF_CLIENTS, ClientTraffic
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Mapping
     from datetime import datetime
 
     from .client_entity import ClientEntity
+    from .keys import QuotaKey, T
     from .sections import Layer, Section
 
 
@@ -30,8 +31,18 @@ class ClientQuota(NamedTuple):
     bytes_per_second: float
     section: ClientEntity
     """The entity of the section that says so."""
-    catch_up_only: bool = False
-    """True if what consumers read at the tail does not count."""
+    others: Mapping[QuotaKey[Any], Any] = {}
+    """The values of the keys that go with the rate, without those that no section has."""
+
+    def get(self, key: QuotaKey[T]) -> T:
+        """Return the value of a key that goes with the rate."""
+        value: T = self.others.get(key, key.default)
+        return value
+
+    @property
+    def catch_up_only(self) -> bool:
+        """True if what consumers read at the tail does not count."""
+        return self.get(CATCH_UP_ONLY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,14 +51,17 @@ class TrafficRates:  # noqa: PLW1641 - a mapping has no hash either
 
     sections: Mapping[ClientEntity, float] = field(default_factory=dict)
     """The rate of each section, in the order in which they count: the first that matches."""
-    catch_up_only: frozenset[ClientEntity] = frozenset()
-    """The sections whose rate is for catching up alone."""
+    others: Mapping[QuotaKey[Any], Mapping[ClientEntity, Any]] = field(default_factory=dict)
+    """The values of the keys that go with a rate, by section in the same order."""
 
     def __eq__(self, other: object) -> bool:
         """Compare the order of the sections as well: it tells which of two that match a client counts."""
         if not isinstance(other, TrafficRates):
             return NotImplemented
-        return (list(self.sections.items()), self.catch_up_only) == (list(other.sections.items()), other.catch_up_only)
+        return self._in_order() == other._in_order()
+
+    def _in_order(self) -> tuple[list[Any], dict[Any, list[Any]]]:
+        return list(self.sections.items()), {key: list(values.items()) for key, values in self.others.items()}
 
     @property
     def is_unlimited(self) -> bool:
@@ -63,19 +77,16 @@ class TrafficRates:  # noqa: PLW1641 - a mapping has no hash either
     def by_section(self, section: ClientEntity, entity: ClientEntity) -> ClientQuota | None:
         """Return the quota that a section gives an entity; None if it gives none."""
         rate = self.sections.get(section, math.inf)
-        return None if math.isinf(rate) else ClientQuota(entity, rate, section, section in self.catch_up_only)
+        if math.isinf(rate):
+            return None
+        return ClientQuota(entity, rate, section, {key: self.value(key, section) for key in self.others})
 
-    def in_words(self) -> dict[str, str]:
-        """Return each section's label, and its rate as people read it."""
-        catch_up_only = self.catch_up_only
-        return {
-            entity.label: format_client_rate(rate, catch_up_only=entity in catch_up_only)
-            for entity, rate in self.sections.items()
-        }
-
-    def entries(self) -> Iterator[tuple[str, float]]:
-        """Yield each section's label and its rate, in the order in which they count."""
-        return ((entity.label, rate) for entity, rate in self.sections.items())
+    def value(self, key: QuotaKey[T], section: ClientEntity) -> T:
+        """Return the value of a key that goes with the rate of a section."""
+        values: Mapping[ClientEntity, T] = self.others.get(key, {})
+        if key.beside is not None:
+            return values.get(section, key.default)
+        return next((value for each, value in values.items() if each.counts_for(section)), key.default)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +98,25 @@ class ClientRates:
 
     def of(self, traffic: ClientTraffic) -> TrafficRates:
         return self.producer if traffic is ClientTraffic.PRODUCER else self.consumer
+
+    def of_key(self, key: QuotaKey[T]) -> Mapping[ClientEntity, T]:
+        """Return the values of a key of clients by section, in the order in which they count."""
+        for traffic, rate in CLIENT_RATES.items():
+            if key is rate:
+                return self.of(traffic).sections  # type: ignore[return-value]  # T is float then
+        return self.consumer.others.get(key, {})
+
+    def by_label(self, key: QuotaKey[T]) -> dict[str, T]:
+        """Return the same by the names that metrics, pages and reports have for sections."""
+        return {entity.label: value for entity, value in self.of_key(key).items()}
+
+    def in_words(self, key: QuotaKey[Any]) -> dict[str, str]:
+        """Return the same as people read it; a rate with what its section says of it."""
+        only = {each for each, is_so in self.of_key(CATCH_UP_ONLY).items() if is_so and key is CATCH_UP_ONLY.beside}
+        return {
+            entity.label: key.in_words(value, 0) + (", catch-up only" if entity in only else "")
+            for entity, value in self.of_key(key).items()
+        }
 
     def __bool__(self) -> bool:
         """Return True if any client has a quota."""
@@ -103,27 +133,35 @@ def client_rates(layers: Iterable[Layer], now: datetime) -> ClientRates:
 
 
 def _traffic_rates(traffic: ClientTraffic, layers: Iterable[Layer], now: datetime) -> TrafficRates:
+    rate = CLIENT_RATES[traffic]
+    sections = first_of(rate, layers, now)
+    others = {}
+    for key in OF_CLIENTS:
+        if key.beside is rate:
+            found = {entity: section for entity, section in sections.items() if key in section.values}
+        elif key.beside is None and key not in CLIENT_RATES.values():
+            found = first_of(key, layers, now)
+        else:
+            continue
+        if found:
+            others[key] = {entity: section.values[key] for entity, section in found.items()}
+    return TrafficRates({entity: section.values[rate] for entity, section in sections.items()}, others)
+
+
+def first_of(key: QuotaKey[Any], layers: Iterable[Layer], now: datetime) -> dict[ClientEntity, Section]:
+    """Return the section that says a key for each entity, in the order in which they count."""
     found: dict[ClientEntity, Section] = {}
-    for entity, section in in_order(traffic, layers, now):
+    for entity, section in in_order(key, layers, now):
         found.setdefault(entity, section)
-    rates = {entity: section.client_rates[traffic] for entity, section in found.items()}
-    is_consumer = traffic is ClientTraffic.CONSUMER
-    return TrafficRates(
-        rates, frozenset(entity for entity, each in found.items() if each.catch_up_only and is_consumer)
-    )
+    return found
 
 
-def format_client_rate(bytes_per_second: float, *, catch_up_only: bool) -> str:
-    """Return a rate as people read it."""
-    return format_rate(bytes_per_second) + (", catch-up only" if catch_up_only else "")
-
-
-def in_order(traffic: ClientTraffic, layers: Iterable[Layer], now: datetime) -> list[tuple[ClientEntity, Section]]:
-    """Return the sections that say a rate now, in the order in which they count."""
+def in_order(key: QuotaKey[Any], layers: Iterable[Layer], now: datetime) -> list[tuple[ClientEntity, Section]]:
+    """Return the sections that say a key now, in the order in which they count."""
     found = [
         (entity.level, number, entity.specificity, entity, section)
         for number, layer in enumerate(layers)
         for entity, section in layer.clients.items()
-        if traffic in section.client_rates and section.holds(now)
+        if key in section.values and section.holds(now)
     ]
     return [(entity, section) for *_, entity, section in sorted(found, key=lambda each: each[:3])]

@@ -30,21 +30,22 @@ import msgspec
 from ..errors import ConfigurationError
 from .client_entity import CLIENTS, USERS, parse_place
 from .client_rates import in_order
+from .keys import BY_KIND, OF_CLIENTS, RATES, REPLICAS, SectionKind
 from .names import DEFAULT, GLOB_WILDCARD, glob_of, specificity
 from .reading import parse_layer
-from .sections import CATCH_UP_ONLY, CLIENT_KEYS, LISTENER_RATE, RATE_KEYS, REPLICAS_KEYS, ClientTraffic
-from .units import UNLIMITED, format_rate, shown
+from .units import shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from .keys import QuotaKey
     from .sections import Layer, QuotaFile, Section
 
 
-BROKER, MODE, LISTENER = "broker", "mode", "listener"
-_CLIENT_KEYS = {**CLIENT_KEYS, CATCH_UP_ONLY: ClientTraffic.CONSUMER}
-"""The keys of clients, each with the traffic whose section says it."""
-_NAMED = ("peers", "racks", "topics")
+BROKER = "broker"
+"""The place of the broker beside the sidecar."""
+_OF_SIDECAR = tuple(kind.value for kind in (SectionKind.MODE, SectionKind.LISTENER))
+_NAMED = tuple(kind.value for kind in (SectionKind.PEER, SectionKind.RACK, SectionKind.TOPIC))
 MAX_CHANGES = 10_000
 MAX_LABEL_CHARACTERS, MAX_TEXT_CHARACTERS = 100, 500
 _ID = re.compile(r"[0-9a-f]{4,16}")
@@ -145,8 +146,8 @@ def _past_deadlines(layer: Layer, since: datetime) -> Iterable[str]:
         for role, source in section.sources.items():
             deadline = source.deadline
             if deadline is not None and deadline.at is not None and deadline.at <= since:
-                key = f"{role.value}.replication.throttled.rate: finish_by"
-                yield f"{key}: expected a time in the future, found {deadline.at:%Y-%m-%dT%H:%M:%SZ}"
+                expected = f"expected a time in the future, found {deadline.at:%Y-%m-%dT%H:%M:%SZ}"
+                yield f"{RATES[role].name}: finish_by: {expected}"
 
 
 def layer_of(override: Override, broker_id: int) -> Layer:
@@ -167,7 +168,7 @@ def _table_of(place: str, broker_id: int, document: dict[str, Any]) -> dict[str,
     kind, _, name = place.partition(".")
     if place == BROKER:
         kind, name = "brokers", str(broker_id)
-    elif place in (MODE, LISTENER):
+    elif place in _OF_SIDECAR:
         table: dict[str, Any] = document.setdefault(place, {})
         return table
     elif (entity := parse_place(place)) is not None:
@@ -177,7 +178,7 @@ def _table_of(place: str, broker_id: int, document: dict[str, Any]) -> dict[str,
         return document
     elif kind not in _NAMED or not name:
         named = "peers.ID, racks.NAME, topics.NAME, clients.NAME or users.NAME"
-        expected = f"expected {BROKER}, {MODE}, {LISTENER}, {named}"
+        expected = f"expected {BROKER}, {', '.join(_OF_SIDECAR)}, {named}"
         raise ConfigurationError(f"place: {expected}, found {shown(place)}")
     section: dict[str, Any] = document.setdefault(kind, {}).setdefault(name, {})
     return section
@@ -257,26 +258,35 @@ class LayerValue(NamedTuple):
     until: datetime | None = None
 
 
+def kind_of(place: str) -> SectionKind:
+    """Return the kind of section of a place, as `parse_layer` has understood it."""
+    return SectionKind.BROKER if place == BROKER else SectionKind(place.partition(".")[0])
+
+
 def layer_values(quota_file: QuotaFile, broker_id: int, now: datetime, place: str, key: str) -> list[LayerValue]:
     """Return the values of `key` at `place` in all layers that have one, the effective value first. It hides those
     after it; the last one is the default."""
-    if key in _CLIENT_KEYS:
-        entity, found = parse_place(place), in_order(_CLIENT_KEYS[key], quota_file.layers, now)
+    kind = kind_of(place)
+    declared = BY_KIND[kind][key]
+    sought = declared.beside or declared
+    if declared in OF_CLIENTS:
+        entity = parse_place(place)
+        found = in_order(sought, quota_file.layers, now)
         sections = [section for each, section in found if entity is not None and each.counts_for(entity)]
     else:
-        of_layers = (_section(layer, broker_id, now, place, key) for layer in quota_file.layers)
+        of_layers = (_section(layer, broker_id, now, place, sought) for layer in quota_file.layers)
         sections = [section for section in of_layers if section is not None]
-    told = [LayerValue(_in_words(each, key, broker_id), each.path, each.until) for each in sections]
-    return [*told, LayerValue(_default(place, key), DEFAULT_LAYER)]
+    told = [LayerValue(_in_words(each, declared, broker_id), each.path, each.until) for each in sections]
+    return [*told, LayerValue(declared.default_in_words(kind, broker_id), DEFAULT_LAYER)]
 
 
-def _section(layer: Layer, broker_id: int, now: datetime, place: str, key: str) -> Section | None:
+def _section(layer: Layer, broker_id: int, now: datetime, place: str, key: QuotaKey[Any]) -> Section | None:
     """Return the section of one layer that says it."""
-    found = (each for each in _sections(layer, broker_id, place, key) if each.holds(now) and _says(each, key))
-    return next(found, None)
+    found = _sections(layer, broker_id, place, key)
+    return next((each for each in found if each.holds(now) and key in each.values), None)
 
 
-def _sections(layer: Layer, broker_id: int, place: str, key: str) -> Iterator[Section]:
+def _sections(layer: Layer, broker_id: int, place: str, key: QuotaKey[Any]) -> Iterator[Section]:
     """Yield the sections of one layer that may say it, in the order in which they count."""
     kind, _, name = place.partition(".")
     own = {
@@ -290,8 +300,13 @@ def _sections(layer: Layer, broker_id: int, place: str, key: str) -> Iterator[Se
         yield section
     if kind == "topics":
         yield from _matching(layer.globs, name)
-    if kind == "broker" or (kind == "topics" and key in REPLICAS_KEYS):
+    if kind == "broker" or (kind == "topics" and key in REPLICAS.values()):
         yield from (each for each in (layer.brokers.get(broker_id), layer.broker_default) if each is not None)
+
+
+def _in_words(section: Section, key: QuotaKey[Any], broker_id: int) -> str:
+    words = key.in_words(section.values.get(key, key.default), broker_id)
+    return words if len(words) <= MAX_CHARACTERS else f"{words[:MAX_CHARACTERS]}…"
 
 
 def _matching(globs: Mapping[str, Section], name: str) -> Iterator[Section]:
@@ -302,37 +317,3 @@ def _matching(globs: Mapping[str, Section], name: str) -> Iterator[Section]:
     for glob in sorted(globs, key=specificity):
         if glob_of(glob).matches(name):
             yield globs[glob]
-
-
-def _says(section: Section, key: str) -> bool:
-    if key in RATE_KEYS:
-        return RATE_KEYS[key] in section.rates
-    if key in REPLICAS_KEYS:
-        return REPLICAS_KEYS[key] in section.replicas
-    if key == LISTENER_RATE:
-        return section.listener_rate is not None
-    return section.enforce is not None
-
-
-def _in_words(section: Section, key: str, broker_id: int) -> str:
-    if key in RATE_KEYS:
-        rate = section.rate_of(RATE_KEYS[key])
-        return format_rate(rate) if isinstance(rate, int | float) else str(rate)
-    if key in REPLICAS_KEYS:
-        listed = str(section.replicas[REPLICAS_KEYS[key]].partitions_on(broker_id)) or "none"
-        return listed if len(listed) <= MAX_CHARACTERS else f"{listed[:MAX_CHARACTERS]}…"
-    if key in CLIENT_KEYS:
-        return format_rate(section.client_rates[CLIENT_KEYS[key]])
-    if section.listener_rate is not None:
-        return format_rate(section.listener_rate)
-    return str(section.catch_up_only if key == CATCH_UP_ONLY else section.enforce).lower()
-
-
-def _default(place: str, key: str) -> str:
-    if key in RATE_KEYS:
-        return UNLIMITED if place == "broker" else "no rate of its own"
-    if key in CLIENT_KEYS or key == LISTENER_RATE:
-        return UNLIMITED
-    if key == CATCH_UP_ONLY:
-        return "false"
-    return "none" if key in REPLICAS_KEYS else "true"

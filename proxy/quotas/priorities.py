@@ -30,7 +30,7 @@ TOPIC_PREFIX = "topic:"
 MIN_INSYNC_REPLICAS = "min.insync.replicas"
 REPLICATION_FACTOR = "default.replication.factor"
 _ORDER = "order"
-_KEYS = (_ORDER, MIN_INSYNC_REPLICAS, REPLICATION_FACTOR)
+KEYS = (_ORDER, MIN_INSYNC_REPLICAS, REPLICATION_FACTOR)
 
 
 class Need(enum.StrEnum):
@@ -119,7 +119,7 @@ def parse_priorities(table: object, refuse: Callable[[str, str], None]) -> Prior
             elif key == REPLICATION_FACTOR:
                 values["replication_factor"] = _count(value)
             else:
-                refuse(f"priorities.{key}", f"unknown key; expected {', '.join(_KEYS)}{did_you_mean(key, _KEYS)}")
+                refuse(f"priorities.{key}", f"unknown key; expected {', '.join(KEYS)}{did_you_mean(key, KEYS)}")
         except InvalidValueError as error:
             refuse(f"priorities.{key}", str(error))
     return Priorities(**values)

@@ -13,23 +13,10 @@ from typing import TYPE_CHECKING, Any
 from ..errors import ConfigurationError, InvalidValueError, beginning
 from ..files.toml_reading import KeyLines, did_you_mean, parse_toml
 from .client_entity import CLIENTS, USERS, ClientEntity
+from .keys import BY_KIND, RATES, SectionKind
 from .names import DEFAULT, GLOB_WILDCARD, PLAIN_TEXT, TOPIC_OR_GLOB, flattened, is_broker_id, quoted
 from .priorities import parse_priorities
-from .sections import (
-    CATCH_UP_ONLY,
-    CLIENT_KEYS,
-    LISTENER_RATE,
-    RATE_KEYS,
-    UNTIL,
-    ClientTraffic,
-    Draft,
-    Layer,
-    Of,
-    QuotaFile,
-    Section,
-    parse_rate_above_0,
-    parse_until,
-)
+from .sections import Draft, Layer, QuotaFile, Section
 from .units import shown
 
 if TYPE_CHECKING:
@@ -144,13 +131,6 @@ class _Reader:
         self._refuse(path, f"expected a table, found {shown(value)}")
         return {}
 
-    def _until(self, path: str, table: Toml) -> datetime | None:
-        try:
-            return parse_until(table[UNTIL]) if UNTIL in table else None
-        except InvalidValueError as error:
-            self._refuse(path, str(error))
-            return None
-
     def _layer(
         self,
         table: Toml,
@@ -169,45 +149,23 @@ class _Reader:
         if len(found.clients) > MAX_CLIENTS:
             expected = f"expected at most {MAX_CLIENTS} sections of clients and users, found {len(found.clients)}"
             self._refuse(f"{prefix}{CLIENTS}", expected)
-        mode = listener = None
-        if "mode" in table:
-            mode = self._mode(self._table(table, "mode", f"{prefix}mode"), f"{prefix}mode", until)
-        if "listener" in table:
-            listener = self._listener(self._table(table, "listener", f"{prefix}listener"), f"{prefix}listener", until)
+        mode, listener = (self._of_sidecar(table, kind, found) for kind in (SectionKind.MODE, SectionKind.LISTENER))
         return Layer(
             found.brokers, found.default, found.topics, found.globs, mode, found.peers, found.racks, found.clients,
             listener=listener,
         )  # fmt: skip
 
-    def _mode(self, table: Toml, path: str, until: datetime | None) -> Section:
-        self._refuse_unknown(table, path, "enforce")
-        enforce = table.get("enforce", True)
-        if not isinstance(enforce, bool):
-            self._refuse(f"{path}.enforce", f"expected true or false, found {shown(enforce)}")
-        own = self._until(f"{path}.{UNTIL}", table)
-        return Section(path, enforce=enforce is not False, until=_earlier(own, until))
-
-    def _listener(self, table: Toml, path: str, until: datetime | None) -> Section:
-        self._refuse_unknown(table, path, LISTENER_RATE)
-        rate = None
-        try:
-            rate = parse_rate_above_0(table[LISTENER_RATE])
-        except KeyError:
-            self._refuse(f"{path}.{LISTENER_RATE}", 'expected a rate like "80MiB/s", found none')
-        except InvalidValueError as error:
-            self._refuse(f"{path}.{LISTENER_RATE}", str(error))
-        own = self._until(f"{path}.{UNTIL}", table)
-        return Section(path, listener_rate=rate, until=_earlier(own, until))
-
-    def _refuse_unknown(self, table: Toml, path: str, known: str) -> None:
-        """Refuse each key of a section that may have one key and an end."""
-        for key in table.keys() - {known, UNTIL}:
-            self._refuse(f"{path}.{key}", f"unknown key; expected {known} or until{did_you_mean(key, (known, UNTIL))}")
+    def _of_sidecar(self, table: Toml, kind: SectionKind, found: _Found) -> Section | None:
+        """Return the section of a kind of which there is one; None if the table does not have it."""
+        if kind.value not in table:
+            return None
+        path = f"{found.prefix}{kind.value}"
+        return self._section(path, self._table(table, kind.value, path), found, kind)
 
     def _brokers(self, table: Toml, found: _Found) -> None:
         for key in table:
             path = f"{found.prefix}brokers.{key}"
-            section = self._section(path, self._table(table, key, path), found, Of.BROKER)
+            section = self._section(path, self._table(table, key, path), found, SectionKind.BROKER)
             if key == DEFAULT:
                 found.default = section
             elif is_broker_id(key):
@@ -218,7 +176,7 @@ class _Reader:
     def _peers(self, table: Toml, found: _Found) -> None:
         for key in table:
             path = f"{found.prefix}peers.{key}"
-            section = self._section(path, self._table(table, key, path), found, Of.PEER)
+            section = self._section(path, self._table(table, key, path), found, SectionKind.PEER)
             if is_broker_id(key):
                 found.peers[int(key)] = section
             else:
@@ -229,7 +187,7 @@ class _Reader:
         for name in table:
             path = f"{found.prefix}racks.{quoted(name)}"
             self._plain_text(path, name, "rack (broker.rack)")
-            found.racks[name] = self._section(path, self._table(table, name, path), found, Of.RACK)
+            found.racks[name] = self._section(path, self._table(table, name, path), found, SectionKind.RACK)
         self._bound_rates(f"{found.prefix}racks", found.racks.values())
 
     def _plain_text(self, path: str, name: str, what: str) -> None:
@@ -238,7 +196,7 @@ class _Reader:
             self._refuse(path, f"{expected}, of 1 to 249 characters, found {shown(name)}")
 
     def _bound_rates(self, path: str, sections: Collection[Section]) -> None:
-        with_rates = sum(1 for section in sections if section.rates)
+        with_rates = sum(1 for section in sections if any(key in section.values for key in RATES.values()))
         if with_rates > MAX_RATES:
             self._refuse(path, f"expected at most {MAX_RATES} with a rate, found {with_rates}")
 
@@ -247,7 +205,7 @@ class _Reader:
             path = f"{found.prefix}topics.{quoted(name)}"
             if not TOPIC_OR_GLOB.fullmatch(name):
                 self._refuse(path, "expected a topic name or glob (letters, digits, . _ - and * ? [ ])")
-            section = self._section(path, self._table(table, name, path), found, Of.TOPIC)
+            section = self._section(path, self._table(table, name, path), found, SectionKind.TOPIC)
             (found.globs if GLOB_WILDCARD.search(name) else found.topics)[name] = section
         if len(found.globs) > MAX_GLOBS:
             expected = f"expected at most {MAX_GLOBS} globs, found {len(found.globs)}"
@@ -262,31 +220,25 @@ class _Reader:
             self._clients(self._table(own, CLIENTS, f"{path}.{CLIENTS}"), f"{path}.{CLIENTS}", found, user=name)
             own.pop(CLIENTS, None)
             if own:
-                found.clients[ClientEntity(name, None)] = self._section(path, own, found, Of.USER)
+                found.clients[ClientEntity(name, None)] = self._section(path, own, found, SectionKind.USER)
 
     def _clients(self, table: Toml, parent: str, found: _Found, user: str | None = None) -> None:
         for name in table:
             path = f"{parent}.{quoted(name)}"
             self._plain_text(path, name, "client id or glob")
-            section = self._section(path, self._table(table, name, path), found, Of.CLIENT)
+            section = self._section(path, self._table(table, name, path), found, SectionKind.CLIENT)
             found.clients[ClientEntity(user, name)] = section
 
-    def _section(self, path: str, table: Toml, found: _Found, of: Of) -> Section:
-        draft = Draft(of, found.since)
-        for key, value in flattened(table, whole=(*RATE_KEYS, *CLIENT_KEYS)):
+    def _section(self, path: str, table: Toml, found: _Found, kind: SectionKind) -> Section:
+        draft = Draft(kind, path, found.since)
+        for key, value in flattened(table, whole=BY_KIND[kind]):
             try:
-                draft.set(key, value, path=path)
+                draft.set(key, value)
             except InvalidValueError as error:
                 self._refuse(f"{path}.{key}", str(error))
-        if draft.catch_up_only and ClientTraffic.CONSUMER not in draft.client_rates:
-            expected = (
-                f"expected {ClientTraffic.CONSUMER.key} in the same section, the rate that it is about; found none"
-            )
-            self._refuse(f"{path}.{CATCH_UP_ONLY}", expected)
-        return Section(
-            path, draft.rates, draft.sources, draft.replicas, client_rates=draft.client_rates,
-            catch_up_only=draft.catch_up_only, until=_earlier(draft.until, found.until),
-        )  # fmt: skip
+        for key, reason in draft.missing():
+            self._refuse(f"{path}.{key}", reason)
+        return draft.section(found.until)
 
 
 @dataclass(slots=True)
@@ -303,7 +255,3 @@ class _Found:
     peers: dict[int, Section] = field(default_factory=dict)
     racks: dict[str, Section] = field(default_factory=dict)
     clients: dict[ClientEntity, Section] = field(default_factory=dict)
-
-
-def _earlier(one: datetime | None, other: datetime | None) -> datetime | None:
-    return min((until for until in (one, other) if until is not None), default=None)

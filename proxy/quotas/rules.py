@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from ..roles import Role
 from .client_rates import NO_CLIENT_RATES, ClientRates, client_rates
 from .finer_rates import NO_FINER_RATES, FinerRates
+from .keys import ENFORCE, LISTENER_RATE, RATES, REPLICAS
 from .names import glob_of, specificity
 from .priorities import DEFAULT_PRIORITIES, Priorities
 from .replicas import EVERY_PARTITION, NO_PARTITION, Partitions
@@ -25,7 +26,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from datetime import datetime
 
+    from .keys import QuotaKey, Rate
     from .rate_source import RateSource
+    from .replicas import ReplicaList
     from .sections import Layer, QuotaFile, Section
 
 
@@ -182,15 +185,16 @@ def effective(quota_file: QuotaFile, broker_id: int, now: datetime) -> Quotas:
     """Return the quotas of one broker; `now` carries an offset."""
     found = {role: _Sought(quota_file, role, broker_id, now) for role in Role}
     mode = governing_mode(quota_file, now)
+    listener = _first_saying(LISTENER_RATE, (layer.listener for layer in quota_file.layers), now)
     ends = {role: _first_end([*([mode] if mode else []), *sought.ending()]) for role, sought in found.items()}
     return Quotas(
         leader=found[Role.LEADER].quota(),
         follower=found[Role.FOLLOWER].quota(),
-        enforce=mode is None or mode.enforce is not False,
+        enforce=mode is None or mode.values[ENFORCE],
         hash=quota_file.hash,
         priorities=quota_file.priorities,
         clients=client_rates(quota_file.layers, now),
-        listener_bytes_per_second=_listener_rate(quota_file, now),
+        listener_bytes_per_second=LISTENER_RATE.default if listener is None else listener.values[LISTENER_RATE],
         next_change=min(_changes(quota_file, broker_id, now), default=None),
         until={role: end for role, end in ends.items() if end is not None},
     )
@@ -198,12 +202,11 @@ def effective(quota_file: QuotaFile, broker_id: int, now: datetime) -> Quotas:
 
 def governing_mode(quota_file: QuotaFile, now: datetime) -> Section | None:
     """Return the section that says whether quotas are enforced; None if nothing says it."""
-    return next((layer.mode for layer in quota_file.layers if layer.mode and layer.mode.holds(now)), None)
+    return _first_saying(ENFORCE, (layer.mode for layer in quota_file.layers), now)
 
 
-def _listener_rate(quota_file: QuotaFile, now: datetime) -> float:
-    sections = (layer.listener for layer in quota_file.layers if layer.listener and layer.listener.holds(now))
-    return next((each.listener_rate for each in sections if each.listener_rate is not None), math.inf)
+def _first_saying(key: QuotaKey[Any], sections: Iterable[Section | None], now: datetime) -> Section | None:
+    return next((each for each in sections if each is not None and key in each.values and each.holds(now)), None)
 
 
 def _changes(quota_file: QuotaFile, broker_id: int, now: datetime) -> Iterator[datetime]:
@@ -221,22 +224,22 @@ class _Sought:
     """One role's quota while the sections that make it up are looked for."""
 
     def __init__(self, quota_file: QuotaFile, role: Role, broker_id: int, now: datetime) -> None:
-        self._role, self._broker_id = role, broker_id
+        self._broker_id = broker_id
+        self._rate_key, self._list_key = rate, replicas = RATES[role], REPLICAS[role]
         layers = quota_file.layers
         own = [layer.brokers.get(broker_id) for layer in layers] + [layer.broker_default for layer in layers]
-        brokers = [section for section in own if section is not None and section.holds(now)]
-        self._rate = next((section for section in brokers if role in section.rates), None)
-        self._otherwise = next((section for section in brokers if role in section.replicas), None)
-        self._peer_rates = _first_named(role, (layer.peers for layer in layers), now, rates=True)
-        self._rack_rates = _first_named(role, (layer.racks for layer in layers), now, rates=True)
-        self._topic_rates, self._glob_rates = _by_topic(role, layers, now, rates=True)
+        self._rate = _first_saying(rate, own, now)
+        self._otherwise = _first_saying(replicas, own, now)
+        self._peer_rates = _first_named(rate, (layer.peers for layer in layers), now)
+        self._rack_rates = _first_named(rate, (layer.racks for layer in layers), now)
+        self._topic_rates, self._glob_rates = _by_topic(rate, layers, now)
         for number, override in enumerate(quota_file.overrides):
             section = override.brokers.get(broker_id)
             if section is not None and section is self._otherwise:
                 # What an override says of the whole broker hides every list below it.
                 layers = layers[: number + 1]
                 break
-        self._topics, self._globs = _by_topic(role, layers, now, rates=False)
+        self._topics, self._globs = _by_topic(replicas, layers, now)
 
     def ending(self) -> Iterator[Section]:
         """Yield the sections that something of this quota is from, and that end."""
@@ -250,54 +253,56 @@ class _Sought:
         yield from (section for section in ending if self._listed(section))
 
     def quota(self) -> RoleQuota:
+        rate: Rate = self._rate_key.default if self._rate is None else self._rate.values[self._rate_key]
         return RoleQuota(
-            bytes_per_second=math.inf if self._rate is None else self._rate.rates[self._role],
+            bytes_per_second=rate.bytes_per_second,
             topics={name: self._listed(section) for name, section in self._topics.items()},
             globs=tuple((name, self._listed(section)) for name, section in self._globs.items()),
             otherwise=NO_PARTITION if self._otherwise is None else self._listed(self._otherwise),
-            source=None if self._rate is None else self._rate.sources.get(self._role),
+            source=rate.source,
             finer=self._finer(),
         )
 
     def _finer(self) -> FinerRates:
-        role, globs = self._role, self._glob_rates
-        if not (self._rack_rates or self._peer_rates or self._topic_rates or globs):
+        if not (self._rack_rates or self._peer_rates or self._topic_rates or self._glob_rates):
             return NO_FINER_RATES
         return FinerRates(
-            peers={broker_id: section.rates[role] for broker_id, section in self._peer_rates.items()},
-            topics={name: section.rates[role] for name, section in self._topic_rates.items()},
-            globs=tuple((name, section.rates[role]) for name, section in globs.items()),
-            racks={name: section.rates[role] for name, section in self._rack_rates.items()},
+            peers=self._rates_of(self._peer_rates),
+            topics=self._rates_of(self._topic_rates),
+            globs=tuple(self._rates_of(self._glob_rates).items()),
+            racks=self._rates_of(self._rack_rates),
         ).meant()
 
+    def _rates_of(self, named: Mapping[_Name, Section]) -> dict[_Name, float]:
+        return {name: section.values[self._rate_key].bytes_per_second for name, section in named.items()}
+
     def _listed(self, section: Section) -> Partitions:
-        return section.replicas[self._role].partitions_on(self._broker_id)
+        replicas: ReplicaList = section.values[self._list_key]
+        return replicas.partitions_on(self._broker_id)
 
 
-def _first_named(
-    role: Role, layers: Iterable[Mapping[_Name, Section]], now: datetime, *, rates: bool = False
-) -> dict[_Name, Section]:
-    """Return the section of each name that goes first for its list, or its rate."""
+def _first_named(key: QuotaKey[Any], layers: Iterable[Mapping[_Name, Section]], now: datetime) -> dict[_Name, Section]:
+    """Return the section of each name that goes first for a key."""
     first: dict[_Name, Section] = {}
     for named in layers:
         for name, section in named.items():
-            if role in (section.rates if rates else section.replicas) and section.holds(now):
+            if key in section.values and section.holds(now):
                 first.setdefault(name, section)
     return first
 
 
 def _by_topic(
-    role: Role, layers: Iterable[Layer], now: datetime, *, rates: bool
+    key: QuotaKey[Any], layers: Iterable[Layer], now: datetime
 ) -> tuple[dict[str, Section], dict[str, Section]]:
     """Return the sections that count by exact topic name, and by glob in the order in which globs count."""
     topics: dict[str, Section] = {}
     globs: dict[str, Section] = {}
     for layer in layers:
         above = [glob_of(glob) for glob in globs]
-        for name, section in _first_named(role, [layer.topics], now, rates=rates).items():
+        for name, section in _first_named(key, [layer.topics], now).items():
             if name not in topics and not any(glob.matches(name) for glob in above):
                 topics[name] = section
-        found = _first_named(role, [layer.globs], now, rates=rates)
+        found = _first_named(key, [layer.globs], now)
         for name in sorted(found, key=specificity):
             globs.setdefault(name, found[name])
     return topics, globs

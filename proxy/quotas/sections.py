@@ -1,61 +1,31 @@
 """quotas.toml as values: which section says what, before anyone asks for which broker or when.
 
-Keys and entities are Kafka's own (KIP-73, kafka-configs): rates belong to brokers, replica lists to topics; beyond
-Kafka a broker may carry a list that is ``"*"`` or ``""``, topic names may be globs, topics and the traffic with one
-other broker or with one rack may have rates of their own inside the broker's, and a section may end (`until`). Reads no
-file and no clock. `Draft` reads one section, key by key. Invariants: a section holds only keys that it sets; a key that
-is not understood, or is not this kind of section's, is refused.
+Entities are Kafka's own (KIP-73, kafka-configs): rates belong to brokers, replica lists to topics; beyond Kafka a
+broker may carry a list that is ``"*"`` or ``""``, topic names may be globs, topics and the traffic with one other
+broker or with one rack may have rates of their own inside the broker's, and a section may end (`until`). Reads no file
+and no clock. `Draft` reads one section, key by key; `keys` declares them. Invariants: a section holds only keys that it
+sets; a key that is not understood, or is not this kind of section's, is refused.
 """
 
 from __future__ import annotations
 
-import enum
-from dataclasses import dataclass, field, replace
-from datetime import datetime
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 from ..errors import InvalidValueError
 from ..files.toml_reading import did_you_mean
-from ..roles import Role
+from .keys import ALL, BY_KIND, RATES, UNTIL, Position, SectionKind, T
 from .names import SET_TWICE
 from .priorities import DEFAULT_PRIORITIES, Priorities
-from .rate_source import Deadline, parse_rate_or_source
-from .replicas import ReplicaList, parse_replicas
-from .units import YEARS, parse_rate, shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from datetime import datetime
 
+    from ..roles import Role
     from .client_entity import ClientEntity
+    from .keys import QuotaKey
     from .rate_source import RateSource
-
-
-RATE_KEYS = {f"{role.value}.replication.throttled.rate": role for role in Role}
-REPLICAS_KEYS = {f"{role.value}.replication.throttled.replicas": role for role in Role}
-UNTIL = "until"
-_SECTION_KEYS = (*RATE_KEYS, *REPLICAS_KEYS, UNTIL)
-_KEY_OF = {role: key for key, role in RATE_KEYS.items()}
-
-
-class ClientTraffic(enum.Enum):
-    """The direction that a client quota bounds: bytes of Produce requests, or of Fetch responses.
-
-    The value is the metrics' label.
-    """
-
-    PRODUCER = "producer"
-    CONSUMER = "consumer"
-
-    @property
-    def key(self) -> str:
-        return f"{self.value}_byte_rate"
-
-
-CLIENT_KEYS = {traffic.key: traffic for traffic in ClientTraffic}
-CATCH_UP_ONLY = "catch_up_only"
-LISTENER_RATE = "rate"
-"""The key of ``[listener]``."""
-_CLIENT_SECTION_KEYS = (*CLIENT_KEYS, CATCH_UP_ONLY, UNTIL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,25 +35,20 @@ class Section:
 
     path: str
     """The section's name as it is written in the file: ``topics."clicks-*"``."""
-    rates: Mapping[Role, float] = field(default_factory=dict)
-    """Bytes per second; of a rate that sets itself, the most that it may be."""
-    sources: Mapping[Role, RateSource] = field(default_factory=dict)
-    """The sources of those `rates` that set themselves."""
-    replicas: Mapping[Role, ReplicaList] = field(default_factory=dict)
-    enforce: bool | None = None
-    """Whether quotas are enforced; ``[mode]`` alone sets it."""
-    listener_rate: float | None = None
-    """Bytes per second of everything that leaves through the ingress; ``[listener]`` alone sets it."""
-    client_rates: Mapping[ClientTraffic, float] = field(default_factory=dict)
-    """Bytes per second; ``[clients.…]`` and ``[users.…]`` alone set them."""
-    catch_up_only: bool = False
-    """True if only what consumers read behind the tail counts against their rate, which the section sets as well."""
+    values: Mapping[QuotaKey[Any], Any] = field(default_factory=dict)
+    """The values, as the declarations of their keys parse them."""
     until: datetime | None = None
     """The end, which in an override is no later than the override; None: it does not end."""
 
-    def rate_of(self, role: Role) -> float | RateSource:
-        """Return the role's rate as this section sets it; the section must set one."""
-        return self.sources.get(role, self.rates[role])
+    def get(self, key: QuotaKey[T]) -> T | None:
+        """Return the value of a key; None if the section does not set it."""
+        return self.values.get(key)
+
+    @property
+    def sources(self) -> dict[Role, RateSource]:
+        """The sources of the rates that set themselves."""
+        rates = ((role, self.get(key)) for role, key in RATES.items())
+        return {role: rate.source for role, rate in rates if rate is not None and rate.source is not None}
 
     def holds(self, now: datetime) -> bool:
         return self.until is None or now < self.until
@@ -166,25 +131,12 @@ class QuotaFile:
             yield from layer.sections()
 
 
-class Of(enum.Enum):
-    """The subject of a section: a broker, a peer, a rack, a topic, a client or a user."""
-
-    BROKER = "brokers"
-    PEER = "peers"
-    RACK = "racks"
-    TOPIC = "topics"
-    CLIENT = "clients"
-    USER = "users"
-
-    @property
-    def keys(self) -> tuple[str, ...]:
-        """The keys that a section of this kind may have."""
-        if self in (Of.CLIENT, Of.USER):
-            return _CLIENT_SECTION_KEYS
-        return (*RATE_KEYS, UNTIL) if self in (Of.PEER, Of.RACK) else _SECTION_KEYS
-
-
-_NAMED = {Of.TOPIC: "topic", Of.RACK: "rack", Of.CLIENT: "client", Of.USER: "user"}
+_NAMED = {
+    SectionKind.TOPIC: "topic",
+    SectionKind.RACK: "rack",
+    SectionKind.CLIENT: "client",
+    SectionKind.USER: "user",
+}
 """The kinds of section whose names may have dots, in words."""
 
 
@@ -192,91 +144,52 @@ _NAMED = {Of.TOPIC: "topic", Of.RACK: "rack", Of.CLIENT: "client", Of.USER: "use
 class Draft:
     """A section while its keys are read."""
 
-    of: Of
+    kind: SectionKind
+    path: str
     since: datetime | None = None
-    """The time at which the override was made that the section is of: deadlines count from then; None: it is of the
-    file."""
-    rates: dict[Role, float] = field(default_factory=dict)
-    sources: dict[Role, RateSource] = field(default_factory=dict)
-    replicas: dict[Role, ReplicaList] = field(default_factory=dict)
-    client_rates: dict[ClientTraffic, float] = field(default_factory=dict)
-    catch_up_only: bool = False
-    until: datetime | None = None
-    keys: set[str] = field(default_factory=set)
+    """The time at which the override was made that the section is of; None: it is of the file."""
+    values: dict[QuotaKey[Any], Any] = field(default_factory=dict)
+    seen: set[str] = field(default_factory=set)
 
-    def set(self, key: str, value: object, *, path: str) -> None:
+    def set(self, name: str, value: object) -> None:
         """Set one key of the section. Raises InvalidValueError."""
-        if key in self.keys:
+        if name in self.seen:
             raise InvalidValueError(SET_TWICE)
-        self.keys.add(key)
-        if key not in self.of.keys:
-            raise InvalidValueError(_unknown(path, key, value, self.of))
-        if key in RATE_KEYS:
-            self._set_rate(RATE_KEYS[key], value, path)
-        elif key in REPLICAS_KEYS:
-            self.replicas[REPLICAS_KEYS[key]] = _parse_list(value, of_broker=self.of is Of.BROKER)
-        elif key in CLIENT_KEYS:
-            self.client_rates[CLIENT_KEYS[key]] = parse_rate_above_0(value)
-        elif key == CATCH_UP_ONLY:
-            if not isinstance(value, bool):
-                raise InvalidValueError(f"expected true or false, found {shown(value)}")
-            self.catch_up_only = value
-        else:
-            self.until = parse_until(value)
+        self.seen.add(name)
+        key = BY_KIND[self.kind].get(name)
+        if key is None:
+            raise InvalidValueError(self._unknown(name, value))
+        self.values[key] = key.parse(value, Position(self.kind, f"{self.path}.{name}", self.since))
 
-    def _set_rate(self, role: Role, value: object, path: str) -> None:
-        if self.of is not Of.BROKER:
-            if isinstance(value, dict):
-                raise InvalidValueError(
-                    "a rate that sets itself belongs to a broker, in [brokers.…]: expected a rate like "
-                    f'"10MiB/s", found {shown(value)}'
-                )
-            self.rates[role] = parse_rate(value)
-            return
-        self.rates[role], source = parse_rate_or_source(value, path=f"{path}.{_KEY_OF[role]}")
-        if source is None:
-            return
-        if self.since is not None and source.deadline is not None:
-            source = replace(source, deadline=Deadline(at=source.deadline.moment(self.since)))
-        self.sources[role] = source
+    def missing(self) -> Iterator[tuple[str, str]]:
+        """Yield the key that misses another one, or is missing itself, and what was expected."""
+        for key in BY_KIND[self.kind].values():
+            if key.is_required and key.name not in self.seen:
+                yield key.name, f"expected {key.values}, found none"
+            beside = key.beside
+            if beside is not None and self.values.get(key) and beside not in self.values:
+                yield key.name, f"expected {beside.name} in the same section, the rate that it is about; found none"
 
+    def section(self, until: datetime | None) -> Section:
+        """Return the section; `until`: the end of the override that it is of."""
+        ends = [end for end in (self.values.pop(UNTIL, None), until) if end is not None]
+        return Section(self.path, self.values, min(ends, default=None))
 
-def parse_until(value: object) -> datetime:
-    """Parse `until`. Raises InvalidValueError."""
-    if isinstance(value, datetime) and value.tzinfo is not None and value.year in YEARS:
-        return value
-    raise InvalidValueError(f"expected a date and time with an offset, like 2026-12-01T06:00:00Z, found {shown(value)}")
+    def _unknown(self, name: str, value: object) -> str:
+        known = tuple(BY_KIND[self.kind])
+        rest = next((name.removesuffix(f".{each}") for each in known if name.endswith(f".{each}")), None)
+        if isinstance(value, dict):
+            rest = name
+        if rest is not None and self.kind in _NAMED:
+            above, kind, own = self.path.rpartition(": ")[2].rpartition(f"{self.kind.value}.")
+            whole = f"{own.strip(chr(34))}.{rest}"
+            return f'a {_NAMED[self.kind]} name with dots needs quotes: [{above}{kind}"{whole}"]'
+        expected = f"one of {', '.join(known)}" if self.kind.has_names else " or ".join(known)
+        return f"unknown key; expected {expected}{_place_of(name) or did_you_mean(name, known)}"
 
 
-def parse_rate_above_0(value: object) -> float:
-    """Parse a rate of clients or of the listener. Raises InvalidValueError."""
-    if isinstance(value, dict):
-        raise InvalidValueError(f'expected a rate like "10MiB/s", found {shown(value)}')
-    rate = parse_rate(value)
-    if rate <= 0:
-        raise InvalidValueError(f"expected a rate above 0, found {shown(value)}")
-    return rate
-
-
-def _parse_list(value: object, *, of_broker: bool) -> ReplicaList:
-    replicas = parse_replicas(value)
-    if of_broker and replicas.entries:
-        raise InvalidValueError(
-            f'expected "*" or "" (partitions are listed per topic, in [topics.…]), found {shown(value)}'
-        )
-    return replicas
-
-
-def _unknown(path: str, key: str, value: object, of: Of) -> str:
-    if key in REPLICAS_KEYS and of not in (Of.CLIENT, Of.USER):
-        return "a list of replicas belongs to a topic or a broker: set it in [topics.…] or [brokers.…]"
-    known = of.keys
-    ends = known if of in (Of.CLIENT, Of.USER) else _SECTION_KEYS
-    rest = next((key.removesuffix(f".{known}") for known in ends if key.endswith(f".{known}")), None)
-    if isinstance(value, dict):
-        rest = key
-    if rest is None or of not in _NAMED:
-        return f"unknown key; expected one of {', '.join(known)}{did_you_mean(key, known)}"
-    above, kind, name = path.rpartition(": ")[2].rpartition(f"{of.value}.")
-    whole = f"{name.strip(chr(34))}.{rest}"
-    return f'a {_NAMED[of]} name with dots needs quotes: [{above}{kind}"{whole}"]'
+def _place_of(name: str) -> str:
+    """Return the kinds of section that have such a key, as an addition to a message; empty if none has."""
+    kinds = [kind for key in ALL if key.name == name for kind in key.kinds]
+    written = [f"[{kind.value}.…]" if kind.has_names else f"[{kind.value}]" for kind in kinds]
+    return f" ({name} belongs in {' or '.join(written)})" if written else ""

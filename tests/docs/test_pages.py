@@ -41,6 +41,10 @@ ROUTES = {"/metrics", "/healthz", "/readyz", "/config", "/throttle", "/-/reload"
 MOVE = {"version": 1, "partitions": [{"topic": "orders", "partition": 0, "replicas": [101, 102, 104]}]}
 
 
+KEYS = re.compile(r"^\| key \| sections \|.*?\n\n", re.MULTILINE | re.DOTALL)
+"""The table that `python -m deploy` writes."""
+
+
 def blocks(text: str, *languages: str) -> list[str]:
     """Fenced blocks of these languages, without their indentation."""
     found = re.findall(rf"^( *)```(?:{'|'.join(languages)})\n(.*?)^ *```", text, re.MULTILINE | re.DOTALL)
@@ -206,8 +210,8 @@ def test_every_key_of_limits_is_one(page: str) -> None:
 
 
 def test_documents_stay_short() -> None:
-    """What has to be added, replaces something."""
-    words = {page: len(text.split()) for page, text in PAGES.items()}
+    """What has to be added, replaces something; the table of keys is as long as there are keys."""
+    words = {page: len(KEYS.sub("", text).split()) for page, text in PAGES.items()}
     tables = words.pop("docs/benchmarks.md")
     assert sum(words.values()) <= 30_000, words
     assert tables <= 8_000

@@ -21,7 +21,8 @@ from lab.moves.scenes import topic
 from lab.sidecars.sidecars import SidecarPlan
 from proxy.quotas.client_entity import ANONYMOUS, ClientEntity
 from proxy.quotas.client_rates import client_rates
-from proxy.quotas.sections import ClientTraffic, Layer, Section
+from proxy.quotas.keys import CLIENT_RATES, ClientTraffic
+from proxy.quotas.sections import Layer, Section
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping
@@ -199,7 +200,9 @@ async def test_the_order_is_that_of_a_broker() -> None:
 def bounded_here(case: Case, name: str) -> list[bool]:
     """Whether each sender is over its quota, by the quota and the entity that the sidecar finds."""
     sections = {
-        ClientEntity(*(part and part.format(name) for part in entity)): Section("", client_rates={PRODUCER: rate})
+        ClientEntity(*(part and part.format(name) for part in entity)): Section(
+            "", values={CLIENT_RATES[PRODUCER]: rate}
+        )
         for entity, rate in case.quotas.items()
     }
     rates = client_rates([Layer(clients=sections)], datetime.now(UTC)).producer

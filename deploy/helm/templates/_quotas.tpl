@@ -1,10 +1,10 @@
 {{/* What `throttle-sidecar check` would refuse of quotas.initial, as far as it can be told line by line: lines that are no TOML,
-keys that no section has, rates that are none. Helm 3 reads no TOML. What stands in lists and texts of several lines is passed over. */}}
+keys that no section has, rates that are none. Helm 3 reads no TOML. What stands in lists and texts of several lines is passed over.
+`python -m deploy` writes the patterns of keys from proxy/quotas/keys.py. */}}
 {{- define "throttle.check-quotas" -}}
-{{- $role := "(leader|follower)\\.replication\\.throttled" }}
-{{- $sections := printf "(brokers|topics)\\.(.+\\.)?(%s\\.(rate(\\.(finish_by|within|timezone|auto|min|max))?|replicas)|until)|(peers|racks)\\.(.+\\.)?(%s\\.rate|until)|(clients|users)\\.(.+\\.)?((producer|consumer)_byte_rate|catch_up_only|until)|listener\\.(rate|until)|mode\\.(enforce|until)" $role $role }}
-{{- $known := printf "^(%s|priorities\\.(order|min\\.insync\\.replicas|default\\.replication\\.factor))$" $sections }}
-{{- $tables := "^((brokers|clients|listener|mode|peers|racks|topics|users)(\\..+)?|priorities(\\..+)?)$" }}
+{{- $known := `^(brokers\.(.+\.)?(leader\.replication\.throttled\.rate|follower\.replication\.throttled\.rate|leader\.replication\.throttled\.replicas|follower\.replication\.throttled\.replicas|until|(leader\.replication\.throttled\.rate|follower\.replication\.throttled\.rate)\.(finish_by|within|timezone|auto|min|max))|peers\.(.+\.)?(leader\.replication\.throttled\.rate|follower\.replication\.throttled\.rate|until)|racks\.(.+\.)?(leader\.replication\.throttled\.rate|follower\.replication\.throttled\.rate|until)|topics\.(.+\.)?(leader\.replication\.throttled\.rate|follower\.replication\.throttled\.rate|leader\.replication\.throttled\.replicas|follower\.replication\.throttled\.replicas|until)|clients\.(.+\.)?(producer_byte_rate|consumer_byte_rate|catch_up_only|until)|users\.(.+\.)?(producer_byte_rate|consumer_byte_rate|catch_up_only|until)|listener\.(rate|until)|mode\.(enforce|until)|priorities\.(order|min\.insync\.replicas|default\.replication\.factor))$` }}
+{{- $tables := `^(brokers|clients|listener|mode|peers|priorities|racks|topics|users)(\..+)?$` }}
+{{- $rates := `^.+\.(leader\.replication\.throttled\.rate|follower\.replication\.throttled\.rate|producer_byte_rate|consumer_byte_rate|rate)$` }}
 {{- $rate := "^(\"unlimited\"|'unlimited'|[0-9][0-9_]*|[\"'][0-9]+(\\.[0-9]+)? *(|B|[kK]B|KiB|MB|MiB|GB|GiB|TB|TiB)(/s)?[\"']|\\{.*)\\s*(#.*)?$" }}
 {{- $text := regexReplaceAll "(?s)\"\"\".*?\"\"\"|'''.*?'''" .Values.quotas.initial "\"\"" }}
 {{- $text = regexReplaceAll "=\\s*\\[[^\\]]*\\]" $text "= []" }}
@@ -24,7 +24,7 @@ keys that no section has, rates that are none. Helm 3 reads no TOML. What stands
 {{- if not (or (regexMatch $known $path) (and (hasPrefix "{" $value) (regexMatch $tables $path))) }}
 {{- fail (printf "quotas.initial: %s: unknown key (docs/quotas.md)" $path) }}
 {{- end }}
-{{- if and (regexMatch "\\.throttled\\.rate$|_byte_rate$|^listener\\.rate$" $path) (not (regexMatch $rate $value)) }}
+{{- if and (regexMatch $rates $path) (not (regexMatch $rate $value)) }}
 {{- fail (printf "quotas.initial: %s: expected bytes per second as an integer or text like \"50MiB/s\", or \"unlimited\", found %s" $path $value) }}
 {{- end }}
 {{- else }}

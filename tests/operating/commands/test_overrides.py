@@ -17,6 +17,7 @@ from operating import configuration
 from operating.cli import cli
 from operating.fleet import members
 from proxy.quota_files.override_store import load, store_path
+from proxy.quotas.keys import CLIENT_RATES, ClientTraffic
 
 from ..fleet.sidecars import QUOTAS, RATE, fleet_file, running
 
@@ -225,9 +226,8 @@ def test_a_quota_of_a_client(sidecars: dict[int, OneSidecar]) -> None:
     url = sidecars[101].url
     done = call("set", "producer_byte_rate=3,consumer_byte_rate=4", "--client", "etl.1-*", "--url", url)
     clients = sidecars[101].watch.current.clients
-    assert (done.exit_code, dict(clients.producer.entries()), dict(clients.consumer.entries())) == (
-        0, {"etl.1-*": 3.0}, {"etl.1-*": 4.0},
-    )  # fmt: skip
+    said = [clients.by_label(key) for key in CLIENT_RATES.values()]
+    assert (done.exit_code, said) == (0, [{"etl.1-*": 3.0}, {"etl.1-*": 4.0}])
     assert "clients.etl.1-*: producer_byte_rate" in done.output
     assert call("undo", "--last", "--url", url).exit_code == 0
     assert not sidecars[101].watch.current.clients
@@ -236,8 +236,8 @@ def test_a_quota_of_a_client(sidecars: dict[int, OneSidecar]) -> None:
 def test_a_rate_for_catching_up_alone(sidecars: dict[int, OneSidecar]) -> None:
     url = sidecars[101].url
     done = call("set", "consumer_byte_rate=4,catch_up_only=true", "--client", "mirror", "--url", url)
-    consumer = sidecars[101].watch.current.clients.consumer
-    assert (done.exit_code, consumer.in_words()) == (0, {"mirror": "4 B/s, catch-up only"}), done.output
+    consumer = sidecars[101].watch.current.clients.in_words(CLIENT_RATES[ClientTraffic.CONSUMER])
+    assert (done.exit_code, consumer) == (0, {"mirror": "4 B/s, catch-up only"}), done.output
     assert "clients.mirror: catch_up_only\n    was  false" in done.output
 
 
@@ -252,7 +252,7 @@ def test_a_rate_for_catching_up_alone(sidecars: dict[int, OneSidecar]) -> None:
 def test_a_quota_of_a_user(sidecars: dict[int, OneSidecar], options: tuple[str, ...], place: str) -> None:
     url = sidecars[101].url
     done = call("set", "producer_byte_rate", "3", *options, "--url", url)
-    said = dict(sidecars[101].watch.current.clients.producer.entries())
+    said = sidecars[101].watch.current.clients.by_label(CLIENT_RATES[ClientTraffic.PRODUCER])
     assert (done.exit_code, said) == (0, {place: 3.0}), done.output
     assert f"{place}: producer_byte_rate" in done.output
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from proxy.quotas.client_entity import parse_place
 from proxy.quotas.client_rates import client_rates
-from proxy.quotas.sections import ClientTraffic, Layer, Section
+from proxy.quotas.keys import CLIENT_RATES, ClientTraffic
+from proxy.quotas.sections import Layer, Section
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,5 +22,5 @@ def traffic_rates(rates: Mapping[str, float]) -> TrafficRates:
     for place, rate in rates.items():
         entity = parse_place(place)
         assert entity is not None, place
-        sections[entity] = Section(place, client_rates={ClientTraffic.PRODUCER: rate})
+        sections[entity] = Section(place, values={CLIENT_RATES[ClientTraffic.PRODUCER]: rate})
     return client_rates([Layer(clients=sections)], datetime.now(UTC)).producer

@@ -25,7 +25,7 @@ from proxy.handover.messages import Begin, ConnectionState
 from proxy.quotas import Quotas
 from proxy.quotas.client_entity import ANONYMOUS, ClientEntity
 from proxy.quotas.client_rates import ClientRates, TrafficRates
-from proxy.quotas.sections import ClientTraffic
+from proxy.quotas.keys import CATCH_UP_ONLY, ClientTraffic
 from proxy.relay.connection import Given
 from proxy.roles import Role
 from proxy.statistics.counters import RoleStatistics
@@ -52,7 +52,7 @@ def clock() -> MockClock:
 
 
 def quotas(rate: float = MIB, *, catch_up_only: bool = True, enforce: bool = True) -> Quotas:
-    rates = TrafficRates({MIRROR: rate}, frozenset({MIRROR} if catch_up_only else ()))
+    rates = TrafficRates({MIRROR: rate}, {CATCH_UP_ONLY: {MIRROR: catch_up_only}})
     return Quotas(clients=ClientRates(consumer=rates), enforce=enforce)
 
 
@@ -332,7 +332,7 @@ async def test_in_observe_mode_nothing_is_left_out(clock: MockClock) -> None:
 
 async def test_a_follower_is_decided_by_the_roles_quota_beside_a_default_for_clients(clock: MockClock) -> None:
     everyone = ClientEntity(None, "default")
-    rates = TrafficRates({everyone: 1000.0}, frozenset({everyone}))
+    rates = TrafficRates({everyone: 1000.0}, {CATCH_UP_ONLY: {everyone: True}})
     async with relayed(clients=clients(Quotas(clients=ClientRates(consumer=rates)))) as wire:
         told = answer([entry(0, bytes(1000), high_watermark=10**6)])
         for _ in range(3):

@@ -18,8 +18,8 @@ from proxy.config.settings import Policy
 from proxy.handover.connection_state import restore, take
 from proxy.handover.messages import ConnectionState
 from proxy.quotas.client_rates import ClientRates
+from proxy.quotas.keys import ClientTraffic
 from proxy.quotas.rules import Quotas
-from proxy.quotas.sections import ClientTraffic
 from proxy.relay.connection import Given
 from proxy.relay.in_flight import Buffers
 from proxy.relay.reaper import Reaper

@@ -10,8 +10,8 @@ import trio
 from protocol.wire.framing import with_length
 from proxy.quotas.client_entity import ClientEntity
 from proxy.quotas.client_rates import ClientRates, TrafficRates
+from proxy.quotas.keys import ClientTraffic
 from proxy.quotas.rules import Quotas
-from proxy.quotas.sections import ClientTraffic
 from tests.proxy.clients.frames import fetch_request, fetch_response, parsed_fetch, produce_request
 from tests.proxy.clients.test_frames import MB, both, carried, clients, fetched, produced, quotas
 

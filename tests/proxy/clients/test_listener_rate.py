@@ -17,6 +17,7 @@ from proxy.config.settings import Policy
 from proxy.quotas import Quotas, RoleQuota
 from proxy.quotas.client_entity import ClientEntity
 from proxy.quotas.client_rates import NO_CLIENT_RATES, ClientRates, TrafficRates
+from proxy.quotas.keys import CATCH_UP_ONLY
 from proxy.roles import Role
 from proxy.statistics.counters import RoleStatistics
 from proxy.throttle.role_throttle import RoleThrottle
@@ -116,7 +117,7 @@ async def test_a_follower_is_never_muted_and_has_what_consumers_leave(clock: Moc
 async def test_a_consumer_that_catches_up_comes_last_and_is_not_muted(clock: MockClock) -> None:
     """Its quota has `catch_up_only`: it takes turns with followers that are behind, after consumers at the tail."""
     mirror = ClientEntity(None, "broker-102-fetcher-0")  # of every request that `Wire.ask` sends
-    rates = ClientRates(consumer=TrafficRates({mirror: 100.0 * MB}, frozenset({mirror})))
+    rates = ClientRates(consumer=TrafficRates({mirror: 100.0 * MB}, {CATCH_UP_ONLY: {mirror: True}}))
     listener = Listener(clients=rates)
     async with listener.connected() as consumer, listener.connected() as behind, listener.connected() as follower:
         for wire, replica_id in ((behind, -1), (follower, 102)):

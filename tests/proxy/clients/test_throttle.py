@@ -13,8 +13,8 @@ from proxy.clients.throttle import MAX_COUNTED, MAX_ENTITIES, OTHER, ClientThrot
 from proxy.handover.messages import Begin
 from proxy.quotas.client_entity import ANONYMOUS, ClientEntity
 from proxy.quotas.client_rates import ClientRates, TrafficRates
+from proxy.quotas.keys import ClientTraffic
 from proxy.quotas.rules import Quotas
-from proxy.quotas.sections import ClientTraffic
 from proxy.statistics.counters import RoleStatistics
 from tests.proxy.conversation import settings
 

@@ -37,8 +37,8 @@ from proxy.process.supervision import Supervisor, Task
 from proxy.process.systemd import ServiceManager
 from proxy.quotas.client_entity import ANONYMOUS
 from proxy.quotas.client_rates import ClientRates
+from proxy.quotas.keys import ClientTraffic
 from proxy.quotas.rules import Quotas
-from proxy.quotas.sections import ClientTraffic
 from proxy.relay.connection import Draining
 from proxy.roles import Role
 from proxy.statistics.counters import RoleStatistics

@@ -17,8 +17,8 @@ from proxy.quota_files.reload import ReloadOutcome, ReloadResult
 from proxy.quotas import Quotas, RoleQuota
 from proxy.quotas.client_rates import ClientRates
 from proxy.quotas.finer_rates import FinerRates
+from proxy.quotas.keys import ClientTraffic
 from proxy.quotas.override import Override, PlacedValue
-from proxy.quotas.sections import ClientTraffic
 from proxy.roles import Role
 from proxy.statistics.counters import RoleStatistics
 from proxy.throttle.role_throttle import RoleThrottle

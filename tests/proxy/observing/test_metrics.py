@@ -21,7 +21,7 @@ from proxy.quota_files.reload import ReloadResult, ReloadStatistics
 from proxy.quotas import Change, Deadline, Quotas, RateSource, RoleQuota
 from proxy.quotas.client_rates import ClientRates
 from proxy.quotas.finer_rates import Entity
-from proxy.quotas.sections import ClientTraffic
+from proxy.quotas.keys import ClientTraffic
 from proxy.rates.choice import Choice, HeldBy, Observed
 from proxy.rates.role_rate import RoleRate
 from proxy.rates.signals import Signal

@@ -16,6 +16,7 @@ import pytest
 from proxy.config.settings import state_beside, state_place
 from proxy.errors import ConfigurationError
 from proxy.quota_files.quota_file import MAX_BYTES, keep_last_good, load_last_good, load_quotas_file, read_quotas_file
+from proxy.quotas.keys import ENFORCE
 from tests.open_files import open_files
 
 if TYPE_CHECKING:
@@ -200,7 +201,7 @@ def test_a_file_is_loaded(tmp_path: Path) -> None:
     path.write_text("[mode]\nenforce = false")
     mode = load_quotas_file(path).base.mode
     assert mode is not None
-    assert mode.enforce is False
+    assert mode.get(ENFORCE) is False
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:

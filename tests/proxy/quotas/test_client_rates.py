@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from proxy.errors import ConfigurationError
+from proxy.quotas.keys import ClientTraffic
 from proxy.quotas.override import Override, PlacedValue, layer_of, layer_values, validated
 from proxy.quotas.reading import MAX_CLIENTS, parse_quotas
 from proxy.quotas.rules import effective
-from proxy.quotas.sections import ClientTraffic
 
 if TYPE_CHECKING:
     from proxy.quotas.client_rates import ClientQuota, ClientRates

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.errors import ConfigurationError
+from proxy.quotas.keys import ENFORCE, RATES, Rate
 from proxy.quotas.reading import MAX_GLOBS, MAX_PROBLEMS, parse_quotas
 from proxy.roles import Role
 
@@ -26,7 +27,7 @@ LEADER_LIST = "leader.replication.throttled.replicas"
 )
 def test_dotted_and_quoted_keys_mean_the_same(written: str) -> None:
     quota_file = parse_quotas(written.encode())
-    assert quota_file.base.brokers[101].rates == {Role.LEADER: 5.0}
+    assert quota_file.base.brokers[101].get(RATES[Role.LEADER]) == Rate(5.0)
 
 
 def test_sections_by_kind() -> None:
@@ -51,12 +52,12 @@ def test_sections_by_kind() -> None:
     )
     base = quota_file.base
     assert base.broker_default is not None
-    assert base.broker_default.rates == {Role.LEADER: 2.0**20}
+    assert base.broker_default.values == {RATES[Role.LEADER]: Rate(2.0**20)}
     assert list(base.brokers) == [7]
     assert base.topics["orders"].until == datetime(2026, 12, 1, 6, tzinfo=UTC)
     assert list(base.globs) == ["a*", "abc-*", "[abcdefgh]b*"]
     assert base.mode is not None
-    assert base.mode.enforce is False
+    assert base.mode.get(ENFORCE) is False
     assert len(list(quota_file.sections())) == 7
 
 
@@ -81,7 +82,10 @@ def test_the_hash_is_of_the_bytes() -> None:
             'without quotes and backslashes and control characters, of 1 to 249 characters, found "a\\tb"',
         ),
         (f"[racks.{'b' * 250}]", "of 1 to 249 characters, found"),
-        ("[racks.b]\nleader.replication.throttled.replicas = '*'", "a list of replicas belongs to a topic or a broker"),
+        (
+            "[racks.b]\nleader.replication.throttled.replicas = '*'",
+            "follower.replication.throttled.rate, until (leader.replication.throttled.replicas belongs in [brokers.…]",
+        ),
         ("[racks.eu.b]\nleader.replication.throttled.rate = 1", 'a rack name with dots needs quotes: [racks."eu.b"]'),
         ("[racks.b]\nleader.replication.throttled.rate = {}", "a rate that sets itself belongs to a broker"),
         ("schedules = 5", "schedules: schedules were removed; instead, a cron job that runs `throttle-sidecar set"),
@@ -109,7 +113,7 @@ def test_the_hash_is_of_the_bytes() -> None:
         (f"[peers.102]\n{LEADER_RATE} = {{ auto = true }}", "a rate that sets itself belongs to a broker"),
         (
             "[peers.102]\nleader.replication.throttled.replicas = '*'",
-            "a list of replicas belongs to a topic or a broker",
+            "(leader.replication.throttled.replicas belongs in [brokers.…] or [topics.…])",
         ),
         ("[peers.102]\nfoo = 1", "peers.102.foo: unknown key; expected one of leader.replication.throttled.rate, "),
         ("peers = 3", "peers: expected a table, found 3"),

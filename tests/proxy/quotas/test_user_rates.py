@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 from proxy.errors import ConfigurationError
 from proxy.quotas.client_entity import ClientEntity, parse_place
 from proxy.quotas.client_rates import TrafficRates, client_rates
+from proxy.quotas.keys import CLIENT_RATES, ClientTraffic
 from proxy.quotas.override import Override, PlacedValue, layer_of, layer_values, validated
 from proxy.quotas.reading import parse_quotas
 from proxy.quotas.rules import effective
-from proxy.quotas.sections import ClientTraffic, Layer, Section
+from proxy.quotas.sections import Layer, Section
 
 NOW = datetime(2026, 11, 1, 12, tzinfo=UTC)
 PRODUCER, CONSUMER = ClientTraffic
@@ -27,7 +28,7 @@ ENTITIES = [ClientEntity(user, client) for user, client in product(USERS, CLIENT
 
 def rates_of(*layers: dict[ClientEntity, float]) -> TrafficRates:
     made = [
-        Layer(clients={each: Section(str(each), client_rates={PRODUCER: rate}) for each, rate in layer.items()})
+        Layer(clients={each: Section(str(each), values={CLIENT_RATES[PRODUCER]: rate}) for each, rate in layer.items()})
         for layer in layers
     ]
     return client_rates(made, NOW).producer
