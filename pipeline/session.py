@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import os
 import sys
+import tempfile
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pyspark.sql import SparkSession
@@ -28,6 +30,8 @@ SETTINGS = {
     # Every column made in Python would look up its line and tell the JVM: most of what building a plan takes.
     "spark.python.sql.dataFrameDebugging.enabled": "false",
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    # Spark makes this directory at its start, by itself in the working directory; no table is ever put there.
+    "spark.sql.warehouse.dir": Path(tempfile.gettempdir()).as_uri(),
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
     # Delta's 50 are for logs of millions of files. A task for each costs more than what it has to do.
     "spark.databricks.delta.snapshotPartitions": "2",

@@ -164,7 +164,7 @@ def resolved(found: Tables, *moments: Moment | None) -> list[int | None]:
     if any(moment is not None and moment.seconds is None for moment in moments):
         last = found.last_second()
         if last is None:
-            raise InputError(f"{found.storage.root}: no traffic in the tables: nothing has an end to count from")
+            raise InputError(f"{found.storage.named}: no traffic in the tables: nothing has an end to count from")
     return [None if moment is None else moment.resolve(last or 0) for moment in moments]
 
 

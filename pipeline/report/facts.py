@@ -115,7 +115,7 @@ def collect(tables: Tables) -> Facts:
         F.min("time").alias("began"), F.max("time").alias("ended"), F.count_distinct("broker").alias("brokers")
     ).collect()[0]
     if whole.began is None:
-        raise InputError(f"{tables.storage.root}: no traffic in the tables: nothing to report")
+        raise InputError(f"{tables.storage.named}: no traffic in the tables: nothing to report")
     with CachedFrames() as held:
         return _facts(tables, whole, held)
 

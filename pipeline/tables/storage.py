@@ -22,17 +22,18 @@ def literal(path: str) -> str:
 
 
 class Storage:
-    """File operations below `root`, a path that Hadoop understands."""
+    """File operations below `root`, the absolute path with its scheme of `named`, which is as the operator wrote it."""
 
-    def __init__(self, spark: SparkSession, root: str) -> None:
+    def __init__(self, spark: SparkSession, named: str) -> None:
         # Spark's own way to the file system that a path names; PySpark has no public one.
         jvm: Any = spark._jvm
         self._path = jvm.org.apache.hadoop.fs.Path
-        # As Hadoop writes it: to Delta Lake file:///lake and file:/lake are two places.
-        self.root = str(self._path(root).toString())
         context: Any = spark._jsc
         self._configuration = context.hadoopConfiguration()
-        self._files = self._path(self.root).getFileSystem(self._configuration)
+        self.named = named
+        self._files = self._path(named).getFileSystem(self._configuration)
+        # Delta Lake takes a relative path for a table's name, and file:///lake and file:/lake for two places.
+        self.root = str(self._files.makeQualified(self._path(named)).toString())
 
     def under(self, *names: str) -> str:
         """Return the path of something below `root`."""

@@ -49,7 +49,7 @@ class Tables:
 
     def within(self, scope: Scope) -> Tables:
         """Return the same tables at the same versions, of which no more is read than that."""
-        found = Tables(self.spark, self.storage.root, scope)
+        found = Tables(self.spark, self.storage.named, scope)
         found._read = self._read
         return found
 
@@ -59,7 +59,7 @@ class Tables:
 
     def now(self) -> Tables:
         """Return the tables as they are by now."""
-        return Tables(self.spark, self.storage.root, self.scope)
+        return Tables(self.spark, self.storage.named, self.scope)
 
     def path(self, name: str) -> str:
         """Return where a table is."""
@@ -69,7 +69,7 @@ class Tables:
         """Raise InputError unless `ingest` has written here."""
         self.require_layout()
         if not delta.exists(self.storage, self.path("files")):
-            raise InputError(f"{self.storage.root}: no tables here; run `python -m pipeline ingest` first")
+            raise InputError(f"{self.storage.named}: no tables here; run `python -m pipeline ingest` first")
         return self
 
     def require_layout(self) -> Tables:
@@ -77,7 +77,7 @@ class Tables:
         former = any(self.storage.exists(self.storage.under(one)) for one in FORMER_LAYOUTS)
         if former or (self.storage.exists(self.path("files")) and not delta.exists(self.storage, self.path("files"))):
             raise InputError(
-                f"{self.storage.root}: tables of an earlier version, which are no Delta tables: ingest the journals"
+                f"{self.storage.named}: tables of an earlier version, which are no Delta tables: ingest the journals"
                 " into another directory"
             )
         return self

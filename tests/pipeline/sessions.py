@@ -25,7 +25,6 @@ def session_in(place: Path) -> SparkSession:
             "spark.driver.extraJavaOptions": f"{FAST_START} -Dderby.system.home={place}",
             "spark.driver.memory": "1g",
             "spark.sql.shuffle.partitions": "1",
-            "spark.sql.warehouse.dir": str(place / "warehouse"),
             "spark.ui.showConsoleProgress": "false",
             # Nothing here is large enough to be worth a second look while it runs; the jobs of tests/system have it.
             "spark.sql.adaptive.enabled": "false",

@@ -1,0 +1,80 @@
+"""The commands of README.md and docs/pipeline.md that need nothing but journals, as they are printed there.
+
+They run in a process of its own, whose working directory their relative paths are of.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from journal_schema import Kind
+from tests.pipeline.journal_files import FIRST, event_line, traffic_line, write_file
+
+ROOT = Path(__file__).parents[2]
+TEN_PAST_THREE = FIRST - 5 * 3600 - 30 * 60
+NOT_HERE = ("s3a://", "hdfs://")
+PROGRAM = """
+import os, signal, sys, threading, time
+from pathlib import Path
+from pipeline.cli import main
+from tests.pipeline.sessions import session_in
+
+def interrupt_when_written(path):
+    while not path.exists():
+        time.sleep(0.1)
+    os.kill(os.getpid(), signal.SIGINT)
+
+session_in(Path(sys.argv[1]))
+for line in sys.stdin.read().splitlines():
+    words = line.split("\\x1f")
+    if words[0] == "stream":
+        threading.Thread(target=interrupt_when_written, args=[Path(words[-1])], daemon=True).start()
+    print(f"$ {' '.join(words)}", flush=True)
+    print(f"status {main(words)}", flush=True)
+"""
+"""Runs the lines of its input one after the other, in one session: its start takes longer than most of them."""
+
+
+def commands() -> list[list[str]]:
+    """The arguments of `python -m pipeline`: those of `make report`, then those of docs/pipeline.md, in their order."""
+    make = re.sub(r"\$\(REPORT\)", "build/report", (ROOT / "Makefile").read_text("utf-8"))
+    page = (ROOT / "docs" / "pipeline.md").read_text("utf-8")
+    found = re.findall(r"^\t\$\(RUN\)python -m pipeline (.+)$", make, re.MULTILINE)
+    found += re.findall(r"^ {4}python -m pipeline (.+)$", page, re.MULTILINE)
+    return [shlex.split(line, comments=True) for line in found if not any(scheme in line for scheme in NOT_HERE)]
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1800)
+def test_every_command_runs_in_the_directory_that_it_is_typed_in(tmp_path: Path) -> None:
+    quota = event_line(
+        Kind.QUOTA, TEN_PAST_THREE, role="leader", bytes_per_second=1018.0, policy="strict", enforce=True,
+        selection="*", reason="start",
+    )  # fmt: skip
+    lines = [
+        traffic_line(TEN_PAST_THREE + n, fetch_offset_before=[max(5 * n - 5, 0)], fetch_offset=5 * n, omitted=1)
+        for n in range(100)
+    ]
+    for place in ("journal", "build/report/journal"):
+        write_file(tmp_path / place, lines=[quota, *lines])
+    wanted = commands()
+    assert {"ingest", "ask", "audit", "lag", "moves", "replay", "report", "stream"} <= {words[0] for words in wanted}
+    spark = tmp_path.with_name("spark")
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, str(spark)], cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)},
+        input="\n".join("\x1f".join(words) for words in wanted), capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    said = done.stdout.split("$ ")[1:]
+    assert len(said) == len(wanted), done.stderr
+    # An answer may be bad (3) or not known (4); `stream` goes on until it is interrupted (130).
+    failed = [text for text in said if not re.search(r"^status ([034]|130)$", text, re.MULTILINE)]
+    assert not failed, done.stderr
+    left = {path.name for path in tmp_path.iterdir()}
+    assert left == {"journal", "tables", "build", "report.html", "report.json", "pipeline.prom"}
