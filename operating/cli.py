@@ -36,7 +36,6 @@ _BUILT_IN = {
     "plan": "operating.commands.plan",
     "verify": "operating.commands.verify",
     "fleet": "operating.commands.fleet",
-    "decode": "operating.commands.decode",
     "guard": "operating.commands.guard",
     "webhook": "operating.commands.webhook",
     "completion": "operating.cli:completion",
@@ -60,7 +59,6 @@ Examples:
   throttle-sidecar verify move.json --bootstrap kafka-101:9092 --fleet fleet.toml --wait 2h --remove
   throttle-sidecar health                           exit 0 if it answers, for a container's health check
   throttle-sidecar guard --after 3s                 lead replication around a dead sidecar
-  throttle-sidecar decode --kind request fetch.bin  one Kafka frame as JSON
 
 \b
 A quotas.toml to start from:

@@ -16,7 +16,7 @@ from proxy.journal.recorder import prepare
 from proxy.logs.log import dropped_line, open_log
 from proxy.logs.queue import LogQueue
 from proxy.process.resources import raise_open_files_limit
-from proxy.process.systemd import PassedSockets, ServiceManager
+from proxy.process.systemd import ServiceManager, refuse_passed_sockets
 from proxy.process.watchdog import EXIT_STATUS, Watchdog
 from proxy.quota_files.override_store import store_path
 from proxy.quota_files.reload import QuotaWatch
@@ -37,7 +37,7 @@ send and receive; 5 ms by default. Beside a thread that computes four pairs of t
 def run_sidecar(config_path: Path, overrides: tuple[str, ...], *, take_over: bool) -> None:
     """Run a sidecar until it has drained. Raises ConfigurationError."""
     settings = load_configuration(config_path, overrides)
-    passed = PassedSockets.of(os.environ)
+    refuse_passed_sockets(os.environ)
     raise_open_files_limit()
     statistics = Statistics()
     queue = LogQueue(sys.stdout, statistics.log_dropped, tell=partial(dropped_line, settings.log))
@@ -66,7 +66,6 @@ def run_sidecar(config_path: Path, overrides: tuple[str, ...], *, take_over: boo
                 watchdog=watchdog,
                 service_manager=ServiceManager(os.environ),
                 take_over=take_over,
-                passed=passed,
             )
         )
     finally:

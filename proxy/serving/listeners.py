@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from ..handover.new_process import Inherited
     from ..http.request_checks import HttpStatistics
     from ..logs.log import Log
-    from ..process.systemd import PassedSockets
 
 HTTP = "http.listen"
 CONTROL = "control.directory"
@@ -52,12 +51,10 @@ def routes(settings: Settings) -> list[Route]:
     return found
 
 
-async def listen(
-    found: Sequence[Route], settings: Settings, inherited: Inherited | None, passed: PassedSockets
-) -> list[trio.SocketListener]:
+async def listen(found: Sequence[Route], settings: Settings, inherited: Inherited | None) -> list[trio.SocketListener]:
     try:
         dual_stack = frozenset(route.listen for route in found if route.upstream is None)
-        open_already = [taken(inherited, passed, route.key, route.listen) for route in found]
+        open_already = [taken(inherited, route.key, route.listen) for route in found]
         return await open_listeners(
             [route.listen for route in found],
             dual_stack=dual_stack,
@@ -73,14 +70,9 @@ def _is_encrypted(settings: Settings, role: Role) -> bool:
     return table is not None and table.tls is not None and table.tls.listen is not None
 
 
-def taken(inherited: Inherited | None, passed: PassedSockets, key: str, address: Address) -> socket.socket | None:
-    """Return the socket that already listens there, of the process before this one or of systemd."""
-    of_systemd = passed.take_socket(address)
-    of_process = None if inherited is None else inherited.take_listener(key, address)
-    if of_process is None or of_systemd is None:
-        return of_process or of_systemd
-    of_systemd.close()
-    return of_process
+def taken(inherited: Inherited | None, key: str, address: Address) -> socket.socket | None:
+    """Return the socket of the process before this one that listens there."""
+    return None if inherited is None else inherited.take_listener(key, address)
 
 
 def bound_to(listener: trio.SocketListener) -> Address:
@@ -100,16 +92,15 @@ class PageServers(NamedTuple):
         *,
         statistics: HttpStatistics,
         inherited: Inherited | None,
-        passed: PassedSockets,
         log: Log,
     ) -> PageServers:
         """Bind the pages. Raises ConfigurationError if an address or the directory of control.sock cannot be had."""
-        already = taken(inherited, passed, HTTP, settings.http.listen)
+        already = taken(inherited, HTTP, settings.http.listen)
         public = HttpServer.bind(settings.http.listen, log=log, statistics=statistics, listener=already)
         directory, control = settings.control.directory, None
         try:
             if directory is not None:
-                already = taken(inherited, passed, CONTROL, _address(directory))
+                already = taken(inherited, CONTROL, _address(directory))
                 control = open_control(directory, log=log, inherited=already)
         except BaseException:
             public.close()

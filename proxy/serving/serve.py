@@ -20,7 +20,7 @@ from ..observing.site import load_lazily
 from ..process.resources import collect_now_and_then, collected_by_hand
 from ..process.signals import receive_signals
 from ..process.supervision import log_unraisable
-from ..process.systemd import PassedSockets, ServiceManager
+from ..process.systemd import ServiceManager
 from .listeners import HTTP, PageServers, bound_to, listen, routes
 from .sidecar import Sidecar
 
@@ -46,17 +46,15 @@ async def serve(
     watchdog: Watchdog | None = None,
     service_manager: ServiceManager | None = None,
     take_over: bool = False,
-    passed: PassedSockets | None = None,
     task_status: trio.TaskStatus[dict[str, Address]] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Run until SIGTERM or SIGINT, then drain. `task_status` gets the bound address of every listener by its key.
 
     `watchdog` (started by the caller) and `service_manager` receive the loop's beats; None: there is none. `take_over`:
-    from the process that serves these settings now, if there is one, with all that it has open. `passed`: what systemd
-    listens on for this process.
+    from the process that serves these settings now, if there is one, with all that it has open.
 
-    Raises ConfigurationError if an address cannot be listened on, or one that systemd listens on is no setting's, or
-    the journal cannot be written where no process was taken over from.
+    Raises ConfigurationError if an address cannot be listened on, or the journal cannot be written where no process was
+    taken over from.
     """
     trio.socket.set_custom_hostname_resolver(NameLookups())
     manager = service_manager or ServiceManager({})
@@ -67,13 +65,11 @@ async def serve(
     inherited = await sidecar.handover.ask() if take_over else None
     if take_over and inherited is None and settings.journal is not None:
         prepare(settings.journal, broker=settings.broker.id)  # no process writes there: an open file is a crash's
-    passed = passed or PassedSockets()
-    pages = PageServers.bind(settings, statistics=sidecar.http, inherited=inherited, passed=passed, log=log)
+    pages = PageServers.bind(settings, statistics=sidecar.http, inherited=inherited, log=log)
     receiving = receive_signals() if signals else nullcontext()
     with closing(pages), collected_by_hand(), log_unraisable(log), receiving as received:
         found = routes(settings)
-        listeners = list(zip(found, await listen(found, settings, inherited, passed), strict=True))
-        passed.require_none_left()
+        listeners = list(zip(found, await listen(found, settings, inherited), strict=True))
 
         def started() -> None:
             configured = {route.key: (route.listen, listener.socket) for route, listener in listeners}

@@ -118,7 +118,7 @@ def test_the_manual_has_the_service_read_files_that_it_may() -> None:
 
 
 @pytest.mark.parametrize(
-    "script", ["postinstall.sh", "preremove.sh", "postremove.sh", "throttle-sidecar", "upgrade.sh"]
+    "script", ["preinstall.sh", "postinstall.sh", "preremove.sh", "postremove.sh", "throttle-sidecar", "upgrade.sh"]
 )
 def test_scripts_are_of_any_posix_shell(script: str) -> None:
     subprocess.run(["sh", "-n", FILES / script], check=True)
@@ -149,6 +149,7 @@ class Host:
     def text(self, script: str) -> str:
         """Return the script with the folders of this host in place of the machine's."""
         text = (FILES / script).read_text().replace("/usr/lib/kafka-throttle-sidecar", str(self.home))
+        text = text.replace("/etc/systemd/system", str(self.folder))
         return text.replace("/run/systemd/system", str(self.folder)).replace("/run/kafka", f"{self.folder}/run-kafka")
 
     def run(self, script: str, action: str) -> subprocess.CompletedProcess[str]:
@@ -164,6 +165,16 @@ class Host:
 @pytest.fixture
 def host(tmp_path: Path) -> Host:
     return Host(tmp_path)
+
+
+@pytest.mark.parametrize("action", ["install", "upgrade", "1", "2"])
+def test_a_socket_unit_of_the_operators_would_hold_the_ports_so_nothing_is_installed(host: Host, action: str) -> None:
+    """Until 0.1.0 systemd could listen for the sidecar; a later one would find every address in use."""
+    assert host.run("preinstall.sh", action).returncode == 0
+    (host.folder / "kafka-throttle-sidecar.socket").touch()
+    done = host.run("preinstall.sh", action)
+    assert done.returncode == 1
+    assert "systemctl disable --now kafka-throttle-sidecar.socket && rm " in done.stderr
 
 
 def test_an_upgrade_of_the_rpm_keeps_the_bytecode_that_it_has_just_made(host: Host) -> None:

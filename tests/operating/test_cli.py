@@ -14,7 +14,7 @@ from operating.cli import cli
 
 from .conftest import PROXY, QUOTAS
 
-COMMANDS = ("run", "check", "set", "undo", "overrides", "status", "health", "plan", "verify", "decode", "completion")
+COMMANDS = ("run", "check", "set", "undo", "overrides", "status", "health", "plan", "verify", "completion")
 
 
 @pytest.fixture
@@ -53,7 +53,6 @@ def test_help_teaches_with_examples() -> None:
         "health",
         "plan",
         "verify",
-        "decode",
         "completion",
     ):
         assert f"\n  {command} " in result.output
@@ -125,7 +124,6 @@ def test_a_file_that_may_not_be_read_is_wrong_input_and_no_wrong_usage(name: str
         ["status", "--once", "--url", "http://127.0.0.1:1"],
         ["status", "--json", "--url", "http://127.0.0.1:1"],
         ["set", "leader.replication.throttled.rate", "5MiB/s", "--offline"],
-        ["decode", "proxy.toml"],
     ],
 )
 def test_output_that_cannot_be_written_is_said(config: Path, arguments: list[str]) -> None:

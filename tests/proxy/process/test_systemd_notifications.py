@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from proxy.process.systemd import ServiceManager
+from proxy.errors import ConfigurationError
+from proxy.process.systemd import ServiceManager, refuse_passed_sockets
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -117,3 +118,11 @@ def _heard(manager: socket.socket) -> list[bytes]:
             heard.append(manager.recv(100))
         except BlockingIOError:
             return heard
+
+
+def test_sockets_that_systemd_holds_are_refused_with_what_to_do() -> None:
+    """Its own listeners would find the addresses in use."""
+    with pytest.raises(ConfigurationError, match=r"systemctl disable --now kafka-throttle-sidecar\.socket"):
+        refuse_passed_sockets({"LISTEN_PID": str(os.getpid()), "LISTEN_FDS": "2"})
+    refuse_passed_sockets({"LISTEN_PID": "1", "LISTEN_FDS": "2"})  # another process'
+    refuse_passed_sockets({})
