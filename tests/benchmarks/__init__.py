@@ -1,1 +1,1 @@
-"""Tests of the benchmarks' own parts: no figure is held to anything here."""
+"""What a system test or a document believes of a benchmark; the rest of what measures has no tests."""

@@ -1,1 +1,0 @@
-"""Tests of the benchmarks' own parts: no figure is held to anything here."""
