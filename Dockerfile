@@ -17,9 +17,7 @@ COPY pyproject.toml uv.lock README.md LICENSE ./
 RUN /opt/uv/bin/uv sync --frozen --no-dev --extra operator --no-install-project
 COPY admission ./admission
 COPY journal_schema ./journal_schema
-COPY lab ./lab
 COPY operating ./operating
-COPY pipeline ./pipeline
 COPY protocol ./protocol
 COPY proxy ./proxy
 COPY reassignment ./reassignment

@@ -37,10 +37,10 @@ needs.%:
 
 setup: needs.setup $(STAMP)  ## Install the locked dependencies into .venv
 
-$(STAMP): pyproject.toml uv.lock
+$(STAMP): pyproject.toml pipeline/pyproject.toml lab/pyproject.toml uv.lock
 	$(PYTHON) -m venv $(TOOLS)
 	$(TOOLS)/bin/pip install --quiet --disable-pip-version-check --require-hashes -r uv.requirements.txt
-	$(TOOLS)/bin/uv sync --frozen --all-extras --quiet
+	$(TOOLS)/bin/uv sync --frozen --all-packages --all-extras --quiet
 	@# Without Java the pipeline does not run; with it, its first session would fetch them otherwise.
 	if command -v java >/dev/null; then $(RUN)python -m pipeline.jars && $(RUN)python -m pipeline.class_archive; fi
 	@touch $(STAMP)
@@ -83,12 +83,12 @@ machines: needs.machines setup  ## Debian and Ubuntu with git, python3 and make 
 	$(RUN)pytest -rP -m system tests/machine
 
 kubernetes: needs.kubernetes setup  ## Manifests, chart and fleet on a real API server, which is compiled once (a quarter of an hour)
-	$(TOOLS)/bin/uv sync --frozen --all-extras --group kubernetes --quiet
+	$(TOOLS)/bin/uv sync --frozen --all-packages --all-extras --group kubernetes --quiet
 	$(RUN)python -m lab.kubernetes.programs
 	$(RUN)pytest -m kubernetes tests/kubernetes
 
 kubelet: needs.kubelet setup  ## Brokers in pods with their sidecars, a kubelet and containerd that are compiled once: moves under a ConfigMap's quota, the pipeline by spark-submit
-	$(TOOLS)/bin/uv sync --frozen --all-extras --group kubernetes --quiet
+	$(TOOLS)/bin/uv sync --frozen --all-packages --all-extras --group kubernetes --quiet
 	$(RUN)python -m lab.kubernetes.programs control-plane node
 	$(RUN)pytest -rP -m kubelet tests/kubelet
 
@@ -116,7 +116,7 @@ report: needs.report setup  ## The demo with its journals kept, ingested, and to
 	$(RUN)python -m pipeline report $(REPORT)/tables --out $(REPORT)/report.html
 
 bench: needs.bench setup  ## Measure the codec, and the sidecar beside the proxies people run (long; on a quiet machine)
-	$(TOOLS)/bin/uv sync --frozen --all-extras --group bench --quiet
+	$(TOOLS)/bin/uv sync --frozen --all-packages --all-extras --group bench --quiet
 	rm -f $(RUNS)
 	$(RUN)python -m benchmarks.codec
 	$(BYTE_PATH) --json $(RUNS)

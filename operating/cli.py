@@ -17,7 +17,6 @@ import click
 
 from proxy.errors import ConfigurationError
 from proxy.logs.terminal_text import printable_lines
-from proxy.package import how_to_install
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -124,21 +123,16 @@ def _load(plugin: EntryPoint) -> click.Command:
 
 
 def _unavailable(plugin: EntryPoint, reason: str) -> click.Command:
-    """Return a stand-in for a command whose package is not complete, so that ``--help`` still lists it.
-
-    By our convention a plugin's top-level package is also the name of the extra that it needs.
-    """
-    extra = plugin.module.partition(".")[0]
-    advice = f"pip install '.[{extra}]'"
+    """Return a stand-in for a command whose package is not complete, so that ``--help`` still lists it."""
 
     @click.command(
         plugin.name,
-        short_help=f"(not installed: {advice})",
+        short_help=f"(cannot be loaded: {reason})",
         context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
         add_help_option=False,
     )
     def unavailable() -> None:
-        raise click.ClickException(f"{plugin.name} needs the extra {extra}: {how_to_install(extra)} ({reason})")
+        raise click.ClickException(f"{plugin.name} cannot be loaded: {reason}")
 
     return unavailable
 

@@ -1,4 +1,4 @@
-"""Makes everything: wheel, sdist, chart, packages, images, what they are made of, where they came from, and sums.
+"""Makes everything: wheels, sdist, chart, packages, images, what they are made of, where they came from, and sums.
 
 Blocking. Invariants: the same commit gives the same bytes on the same base image by the same tools; a folder of a
 release holds all of it, or what it held before.
@@ -54,6 +54,7 @@ def publish(make: Callable[[Path], None], into: Path, *, staged: Path) -> None:
 
 def _make(into: Path, *, plan: ImagePlan) -> None:
     run(UV, "build", "--quiet", "--out-dir", into)
+    run(UV, "build", "--quiet", "--wheel", "--package", "kafka-throttle-pipeline", "--out-dir", into)
     (into / ".gitignore").unlink(missing_ok=True)
     build(into)
     _pack_chart(into)

@@ -17,7 +17,6 @@ import click
 from rich.console import Console
 
 from .. import stopping
-from ..extra import missing_extra
 from .screen import Screen
 from .story import MIB, Ending, Script, play
 
@@ -112,13 +111,11 @@ async def _run(make: Callable[[], AbstractAsyncContextManager[Stage]], script: S
 def _stage(kafka: str, security: str) -> Callable[..., AbstractAsyncContextManager[Stage]]:
     if kafka == "embedded" and security != "plaintext":
         raise click.UsageError("--security is for real brokers: the embedded leader and follower speak plaintext")
-    try:
-        if kafka == "embedded":
-            from .own import own_stage
+    if kafka == "embedded":
+        from .own import own_stage
 
-            return own_stage
-        from ..brokers.security import Security
-        from .brokers import brokers_stage
-    except ModuleNotFoundError as error:
-        raise click.ClickException(missing_extra("throttle-sidecar demo", error)) from error
+        return own_stage
+    from ..brokers.security import Security
+    from .brokers import brokers_stage
+
     return partial(brokers_stage, security=Security(security))

@@ -6,9 +6,12 @@ import os
 import signal
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
+
+from deploy.commit import version
 
 ROOT = Path(__file__).parents[2]
 UV = ROOT / ".tools" / "bin" / "uv"
@@ -68,8 +71,7 @@ def run(environment: Path, folder: Path, line: str) -> subprocess.CompletedProce
     [
         ("throttle-sidecar --help", 0, "Bound Apache Kafka's replication traffic"),
         ("throttle-sidecar check --config proxy.toml", 0, "50.00 MiB/s (52428800 B/s)"),
-        ("throttle-sidecar demo --kafka embedded", 1, "pip install '.[lab]' in this project's folder"),
-        ("throttle-sidecar demo", 1, "pip install '.[lab]' in this project's folder"),
+        ("throttle-sidecar demo", 2, "No such command 'demo'"),
         (
             "throttle-sidecar plan move.json --bootstrap 127.0.0.1:1",
             1,
@@ -80,8 +82,6 @@ def run(environment: Path, folder: Path, line: str) -> subprocess.CompletedProce
             4,
             "pip install '.[operator]' in this project's folder",
         ),
-        ("python -m pipeline ingest journal --into tables", 1, "pip install '.[pipeline]' in this project's folder"),
-        ("python -m lab up", 1, "pip install '.[lab]' in this project's folder"),
     ],
 )
 def test_a_command_works_or_names_its_extra(environment: Path, folder: Path, line: str, status: int, says: str) -> None:
@@ -89,6 +89,28 @@ def test_a_command_works_or_names_its_extra(environment: Path, folder: Path, lin
     assert ended.returncode == status, ended.stderr
     assert says in ended.stdout + ended.stderr
     assert "Traceback" not in ended.stderr
+
+
+def test_nothing_of_the_lab_the_tests_or_the_pipeline_is_installed(environment: Path) -> None:
+    (folder,) = environment.parent.glob("lib/python3.*/site-packages")
+    found = {path.name for path in folder.iterdir()}
+    assert {"proxy", "operating", "admission", "reassignment", "journal_schema", "protocol"} <= found
+    assert found & {"lab", "tests", "benchmarks", "fuzz", "pipeline", "deploy", "pyspark"} == set()
+
+
+def test_the_pipeline_is_a_distribution_of_its_own_beside_that_of_the_same_version(tmp_path: Path) -> None:
+    build = [UV, "build", "--quiet", "--wheel", "--package", "kafka-throttle-pipeline", "--out-dir", tmp_path]
+    if subprocess.run([*build, "--offline"], cwd=ROOT, capture_output=True, check=False).returncode:
+        subprocess.run(build, cwd=ROOT, check=True)
+    (wheel,) = tmp_path.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        assert {name.partition("/")[0] for name in archive.namelist()} == {
+            "pipeline",
+            f"kafka_throttle_pipeline-{version()}.dist-info",
+        }
+        assert "pipeline/cli.py" in archive.namelist()
+        about = archive.read(f"kafka_throttle_pipeline-{version()}.dist-info/METADATA").decode()
+    assert f"Requires-Dist: kafka-throttle-sidecar=={version()}\n" in about
 
 
 def test_it_runs_and_drains(environment: Path, folder: Path) -> None:

@@ -49,10 +49,11 @@ def test_a_fresh_clone_releases_what_the_readme_installs(tmp_path: Path, osv: st
     packages = {f"{ours}.deb", f"{ours}.rpm", f"{ours}.tgz"}
     images = {f"{ours}.oci.tar", f"kafka-throttle-sidecar-redirect-{version()}.oci.tar"}
     about = {f"{ours}.cdx.json", f"{ours}.provenance.json", "CHANGES.md", "SHA256SUMS"}
-    assert made == {f"{python}-py3-none-any.whl", f"{python}.tar.gz"} | packages | images | about
+    wheels = {f"{python}-py3-none-any.whl", f"kafka_throttle_pipeline-{version()}-py3-none-any.whl"}
+    assert made == wheels | {f"{python}.tar.gz"} | packages | images | about
     assert run(clone, "git", "status", "--porcelain") == ""
     run(tmp_path, sys.executable, "-m", "venv", venv)
-    run(tmp_path, venv / "bin" / "pip", "install", "--quiet", *dist.glob("*.whl"))
+    run(tmp_path, venv / "bin" / "pip", "install", "--quiet", *dist.glob("kafka_throttle_sidecar*.whl"))
     assert version() in run(tmp_path, venv / "bin" / "throttle-sidecar", "--version")
     run(tmp_path, venv / "bin" / "throttle-sidecar", "check", "--config", clone / "examples" / "proxy.toml")
 

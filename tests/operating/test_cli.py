@@ -91,13 +91,13 @@ def test_a_plugin_is_listed_and_called(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("value", ["absent.module:command", f"{__name__}:absent"])
-def test_a_plugin_that_is_not_all_there_names_its_extra(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
+def test_a_plugin_that_is_not_all_there_says_so(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
     plug_in(monkeypatch, value)
-    extra = value.partition(".")[0]
-    assert f"pip install '.[{extra}]'" in " ".join(call("--help").output.split())
+    assert "(cannot be loaded: " in call("--help").output
     result = call("plugin", "--any-option", "x")
     assert result.exit_code == 1
-    assert f"plugin needs the extra {extra}: pip install '.[{extra}]' in this project's folder" in result.stderr
+    assert result.stderr.startswith("Error: plugin cannot be loaded: ")
+    assert "absent" in result.stderr
 
 
 def test_main_is_the_console_script(monkeypatch: pytest.MonkeyPatch) -> None:

