@@ -72,11 +72,11 @@ def _client_differences(before: Quotas, after: Quotas) -> Iterator[str]:
     for key in OF_CLIENTS:
         if key.beside is not None:
             continue  # the words of the rate that it is about say it
-        old, new = (quotas.clients.in_words(key) for quotas in (before, after))
-        for name in old | new:
-            was, will_be = (each.get(name, key.in_words(key.default, 0)) for each in (old, new))
+        old, new = before.clients, after.clients
+        for place in {**old.of_key(key), **new.of_key(key)}:
+            was, will_be = old.words_at(key, place), new.words_at(key, place)
             if was != will_be:
-                yield f"{client_words(name)} {key.name} {was} -> {will_be}"
+                yield f"{client_words(place.label)} {key.name} {was} -> {will_be}"
 
 
 def client_words(label: str) -> str:

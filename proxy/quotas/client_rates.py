@@ -112,11 +112,16 @@ class ClientRates:
 
     def in_words(self, key: QuotaKey[Any]) -> dict[str, str]:
         """Return the same as people read it; a rate with what its section says of it."""
-        only = {each for each, is_so in self.of_key(CATCH_UP_ONLY).items() if is_so and key is CATCH_UP_ONLY.beside}
-        return {
-            entity.label: key.in_words(value, 0) + (", catch-up only" if entity in only else "")
-            for entity, value in self.of_key(key).items()
-        }
+        return {entity.label: self._words_of(key, entity) for entity in self.of_key(key)}
+
+    def words_at(self, key: QuotaKey[Any], place: ClientEntity) -> str:
+        """Return what holds at a place, of whichever section says it."""
+        section = next((each for each in self.of_key(key) if each.counts_for(place)), None)
+        return key.in_words(key.default, 0) if section is None else self._words_of(key, section)
+
+    def _words_of(self, key: QuotaKey[Any], section: ClientEntity) -> str:
+        only = key is CATCH_UP_ONLY.beside and self.of_key(CATCH_UP_ONLY).get(section)
+        return key.in_words(self.of_key(key)[section], 0) + (", catch-up only" if only else "")
 
     def __bool__(self) -> bool:
         """Return True if any client has a quota."""

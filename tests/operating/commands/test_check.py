@@ -190,7 +190,7 @@ def test_quotas_of_clients_are_shown_with_their_layers(config: Path, sidecar: Si
         "\n  each other client id  producer_byte_rate  1.00 MiB/s (1048576 B/s)  (clients.default)\n" in result.output
     )
     assert "\n  free  consumer_byte_rate                  unlimited  (clients.free)\n" in result.output
-    assert ": client etl-* producer_byte_rate 2.00 MiB/s (2097152 B/s) -> unlimited\n" in result.output
+    assert ": client etl-* producer_byte_rate 2.00 MiB/s (2097152 B/s) -> 1.00 MiB/s (1048576 B/s)\n" in result.output
     assert re.search(r"\n  users.a.b  consumer_byte_rate +2.00 KiB/s \(2048 B/s\), catch-up only  \(", result.output)
     report = json.loads(sidecar("check", "--config", config, "--json").output)
     assert [each["catch_up_only"] for each in report["clients"]] == [False, False, True, False]
