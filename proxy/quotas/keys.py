@@ -10,7 +10,7 @@ from __future__ import annotations
 import enum
 import math
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from ..errors import InvalidValueError
@@ -18,12 +18,13 @@ from ..files.toml_reading import load_toml
 from ..roles import Role
 from .rate_source import MIN_RATE, Deadline, RateSource, parse_rate_or_source
 from .replicas import Partitions, ReplicaList, parse_replicas
-from .units import YEARS, format_rate, parse_rate, shown
+from .units import YEARS, format_rate, format_span, parse_rate, parse_span, shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 T = TypeVar("T")
+_LONGEST_WAIT = timedelta(hours=1)
 
 
 class SectionKind(enum.Enum):
@@ -165,6 +166,13 @@ def _parse_rate_above_0(value: object, _: Position) -> float:
     return rate
 
 
+def _parse_wait(value: object, _: Position) -> timedelta:
+    wait = parse_span(value)
+    if wait > _LONGEST_WAIT:
+        raise InvalidValueError(f"expected a time from 1s to {format_span(_LONGEST_WAIT)}, found {shown(value)}")
+    return wait
+
+
 def _parse_list(value: object, at: Position) -> ReplicaList:
     replicas = parse_replicas(value)
     if at.kind is SectionKind.BROKER and replicas.entries:
@@ -256,6 +264,15 @@ CATCH_UP_ONLY = QuotaKey[bool](
     from_text=_flag_of_text,
     beside=CLIENT_RATES[ClientTraffic.CONSUMER],
 )
+MAX_THROTTLE = QuotaKey[timedelta](
+    name="max_throttle",
+    kinds=_OF_CLIENTS,
+    values='a time like "15s", from 1s to 1h',
+    meaning="The longest time that a client over its quota is told to wait.",
+    parse=_parse_wait,
+    default=timedelta(seconds=15),
+    in_words=lambda wait, _: format_span(wait),
+)
 LISTENER_RATE = QuotaKey[float](
     name="rate",
     kinds=(SectionKind.LISTENER,),
@@ -291,6 +308,7 @@ OF_OVERRIDES: tuple[QuotaKey[Any], ...] = (
     *REPLICAS.values(),
     *CLIENT_RATES.values(),
     CATCH_UP_ONLY,
+    MAX_THROTTLE,
     LISTENER_RATE,
     ENFORCE,
 )

@@ -97,6 +97,11 @@ def test_quotas_of_clients_are_told() -> None:
         "broker 101, users.alice.clients.etl as a consumer: 1.00 MiB/s",
         "broker 101, client mirror as a consumer: 1.00 MiB/s of 2.00 MiB/s behind the tail, 512 KiB/s at it",
     ]
+    waits = {"max_throttle": {"etl-*": "5s", "users.alice": "1m"}}
+    assert shown(msgspec.structs.replace(page(role), client_settings=waits))[-2:] == [
+        "broker 101, client etl-*: max_throttle 5s",
+        "broker 101, users.alice: max_throttle 1m",
+    ]
     many = tuple(ClientState("producer", str(each), 1.0) for each in range(50))
     assert shown(msgspec.structs.replace(page(role), clients=many))[-1] == "broker 101: 38 more quotas of clients"
 

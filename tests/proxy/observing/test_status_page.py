@@ -365,6 +365,24 @@ def test_the_journal_is_told_of_if_there_is_one(page: StatusPage, tmp_path: Path
     assert (shown["journal"], shown["version"]) == ({"lines_total": 5, "dropped_total": 2}, "1.2")
 
 
+def test_the_keys_of_clients_are_shown(tmp_path: Path) -> None:
+    (tmp_path / "proxy.toml").write_text(SETTINGS)
+    (tmp_path / "quotas.toml").write_text(
+        '[clients.etl]\nconsumer_byte_rate = 5\ncatch_up_only = true\nmax_throttle = "5s"'
+    )
+    watch = QuotaWatch.open(tmp_path / "quotas.toml", broker_id=101, log=RecordedLog())
+    page = StatusPage(
+        load_settings(tmp_path / "proxy.toml"), watch, {Role.LEADER: throttle(), Role.FOLLOWER: throttle()}
+    )
+    assert encoded(page.throttle(0.0))["client_settings"] == {"max_throttle": {"etl": "5s"}}
+    assert encoded(page.config())["effective_quotas"]["clients"] == {
+        "producer_byte_rate": {},
+        "consumer_byte_rate": {"etl": 5.0},
+        "catch_up_only": {"etl": "true"},
+        "max_throttle": {"etl": "5s"},
+    }
+
+
 def test_a_client_with_a_section_is_shown_however_many_move_more_bytes() -> None:
     rates = traffic_rates({"clients.default": 1000.0, "clients.quiet": 500.0, "clients.absent": 2000.0})
     clients = ClientThrottle(settings(), Quotas(clients=ClientRates(rates)), 0.0, RoleStatistics())
