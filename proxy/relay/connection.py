@@ -94,13 +94,15 @@ async def relay(
     reaper: Reaper | None = None,
     restore: Callable[[Connection], object] | None = None,
     clients: Callable[[InFlightRequests, float], Callable[[float], None]] | None = None,
+    turn_clock: Callable[[], float] = perf_counter,
 ) -> None:
     """Relay `follower` to `upstream` until either ends or a drain closes it. Never raises but Cancelled.
 
     `poller` wakes the two directions; None: Trio does, wherever there is no epoll. `ended` is called when the
     connection has ended, with the seconds that it lasted. `reaper` ends the connection if it stalls or is idle for
     too long. `restore` is called before the connection runs, to give it the state that it had in another process.
-    `clients` lets client quotas take part in the connection, and returns the way to end that.
+    `clients` lets client quotas take part in the connection, and returns the way to end that. `turn_clock` is the clock
+    by which `poller` ends turns.
     """
     exchange = InFlightRequests(Link(throttle, peer, leader=upstream), changes, log)
     if reaper is not None:
@@ -116,7 +118,7 @@ async def relay(
             exchange.end(Cause.CONNECT_FAILED, f"{upstream}: {error}")
         else:
             ends.append(leader)
-            connection = Connection(exchange, follower, leader, limits=limits, poller=poller)
+            connection = Connection(exchange, follower, leader, limits=limits, poller=poller, turn_clock=turn_clock)
             if restore is not None:
                 restore(connection)
             await connection.run(draining, reaper)
@@ -148,8 +150,10 @@ class Connection:
         *,
         limits: LimitSettings,
         poller: Poller | None,
+        turn_clock: Callable[[], float] = perf_counter,
     ) -> None:
-        self.cpu = CpuAccount(perf_counter())
+        self.cpu = CpuAccount(turn_clock())
+        self._turn_clock = turn_clock
         self.exchange = exchange
         self.ends = follower, leader
         self.source: str | None = None
@@ -160,17 +164,19 @@ class Connection:
         self._scope = trio.CancelScope()
         # Each of the calls between trio.current_time and this one costs a twentieth of a microsecond for each fetch.
         clock = trio.lowlevel.current_clock().current_time
-        self.request_reader = RequestReader(exchange, limits, clock)
+        self.request_reader = RequestReader(exchange, limits, clock, turn_clock)
         self.response_reader = ResponseReader(exchange, limits, clock)
         self.request_direction = Direction(
             self.request_reader,
             Transfer(follower, leader, Window(REQUEST_WINDOW_BYTES), count=exchange.passed_request, splices=False),
             Cause.FOLLOWER_CLOSED,
+            turn_clock,
         )
         self.response_direction = Direction(
             self.response_reader,
             Transfer(leader, follower, Window(RESPONSE_WINDOW_BYTES), count=exchange.passed_response, splices=True),
             Cause.LEADER_CLOSED,
+            turn_clock,
         )
         self._hold_waits = HoldWaits(
             exchange,
@@ -312,7 +318,7 @@ class Connection:
     async def _wait_for(self, direction: Direction) -> None:
         """Wait for the direction's sockets by Trio, as a poller does by epoll."""
         source, sink = direction.transfer.source, direction.transfer.sink
-        self.advance(direction, perf_counter() + TURN_SECONDS)
+        self.advance(direction, self._turn_clock() + TURN_SECONDS)
         while direction.wants is not END:
             if direction not in self._due:
                 with trio.CancelScope() as self._waits[direction]:
@@ -329,7 +335,7 @@ class Connection:
                         await trio.sleep_forever()
             self._due.discard(direction)
             await trio.lowlevel.checkpoint()
-            self.advance(direction, perf_counter() + TURN_SECONDS)
+            self.advance(direction, self._turn_clock() + TURN_SECONDS)
 
 
 def _log_end(exchange: InFlightRequests, log: Log, *, seconds: float) -> None:

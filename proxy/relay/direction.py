@@ -26,6 +26,8 @@ from .transfer import BETWEEN_FRAMES, Need
 from .transport import END, READ, TURN, ConnectionEndedError, Wait
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from protocol.wire.framing import Bytes
 
     from .transfer import Transfer, Window
@@ -85,22 +87,25 @@ def rest(window: Window, *, opaque: bool) -> Step:
 class Direction:
     """One direction of one connection. `ends`: why the connection ended, if this direction's source is what ended."""
 
-    __slots__ = ("_need", "ends", "reader", "transfer", "wants")
+    __slots__ = ("_need", "_turn_clock", "ends", "reader", "transfer", "wants")
 
-    def __init__(self, reader: Reader, transfer: Transfer, ends: Cause) -> None:
+    def __init__(
+        self, reader: Reader, transfer: Transfer, ends: Cause, turn_clock: Callable[[], float] = perf_counter
+    ) -> None:
         self.reader = reader
         self.transfer = transfer
         self.ends = ends
         self.wants: Wait = READ
         """The last result of `advance`, recorded by its connection."""
         self._need: Need | None = BETWEEN_FRAMES
+        self._turn_clock = transfer.turn_clock = turn_clock
 
     def data_available(self) -> None:
         """Give the reader the window, which holds bytes that it has not seen."""
         self._need = None
 
     def advance(self, turn_ends: float) -> Wait:  # noqa: C901 - every frame goes through here, and each call costs
-        """Advance as far as possible, until `turn_ends` by time.perf_counter.
+        """Advance as far as possible, until `turn_ends` by the turn clock.
 
         Raises OSError when either side is broken, ProtocolError when frames are.
         """
@@ -122,7 +127,7 @@ class Direction:
                     window.ended = True
                 if received >= need.least or window.ended or window.end - window.start >= need.least:
                     need = self._need = None
-                elif perf_counter() > turn_ends:
+                elif self._turn_clock() > turn_ends:
                     return TURN
             step = reader.read(window)
             if isinstance(step, int):
@@ -144,5 +149,5 @@ class Direction:
                 self._need = BETWEEN_FRAMES
                 if not transfer.source.readable:
                     return READ
-            if perf_counter() > turn_ends:
+            if self._turn_clock() > turn_ends:
                 return TURN

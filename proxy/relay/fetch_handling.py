@@ -56,13 +56,16 @@ class Held(NamedTuple):
 
 
 class FetchHandler:
-    """Decides one connection's requests, one at a time. `clock` returns Trio's time."""
+    """Decides one connection's requests, one at a time. `clock` returns Trio's time, `turn_clock` ends slices."""
 
-    __slots__ = ("_clock", "_exchange", "_held_since", "_is_same", "_last", "_slices", "due", "held")
+    __slots__ = ("_clock", "_exchange", "_held_since", "_is_same", "_last", "_slices", "_turn_clock", "due", "held")
 
-    def __init__(self, exchange: InFlightRequests, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, exchange: InFlightRequests, clock: Callable[[], float], turn_clock: Callable[[], float] = perf_counter
+    ) -> None:
         self._exchange = exchange
         self._clock = clock
+        self._turn_clock = turn_clock
         self.held: Held | None = None
         """The request that waits: for its time, or for the answers to earlier requests; None: none does."""
         self.due = False
@@ -171,12 +174,12 @@ class FetchHandler:
 
     def _slice(self, work: Steps[Step]) -> Step:
         """Do steps until the slice is over. Return TURN, or the result after the last step."""
-        exchange, ends = self._exchange, perf_counter() + SLICE_SECONDS
+        exchange, ends = self._exchange, self._turn_clock() + SLICE_SECONDS
         exchange.request = SLICED
         try:
             while True:
                 next(work)
-                if perf_counter() > ends:
+                if self._turn_clock() > ends:
                     return TURN
         except StopIteration as done:
             self._end_slices()

@@ -14,6 +14,7 @@ soon as its first eight bytes are there.
 from __future__ import annotations
 
 import struct
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from protocol.errors import ProtocolError
@@ -72,11 +73,17 @@ KAFKA = State.KAFKA
 
 
 class RequestReader:
-    """Reads what one connection's follower sends. `clock` returns Trio's time."""
+    """Reads what one connection's follower sends. `clock` returns Trio's time, `turn_clock` ends slices."""
 
     __slots__ = ("_clock", "_exchange", "_limits", "_reserved", "_untouched", "decision", "has_begun")
 
-    def __init__(self, exchange: InFlightRequests, limits: LimitSettings, clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        exchange: InFlightRequests,
+        limits: LimitSettings,
+        clock: Callable[[], float],
+        turn_clock: Callable[[], float] = perf_counter,
+    ) -> None:
         self._exchange = exchange
         self._limits = limits
         self._clock = clock
@@ -86,7 +93,7 @@ class RequestReader:
         """Bytes reserved in `Buffers` for the frame that is being read whole; 0: none is."""
         self._untouched: Undecoded | None = None
         """The reason why the requests of the connection's fetch session pass untouched; None: they are decided."""
-        self.decision = FetchHandler(exchange, clock)
+        self.decision = FetchHandler(exchange, clock, turn_clock)
 
     def read(self, window: Window) -> Step:  # noqa: C901 - every frame goes through here, and each call costs
         """Return what to do next. Raises ProtocolError if a request must not go on, or is none."""

@@ -11,7 +11,7 @@ Invariant: bytes go in the order in which they were told to; what was handed to 
 from __future__ import annotations
 
 import mmap
-import time
+from time import perf_counter
 from typing import TYPE_CHECKING, NamedTuple
 
 from .transport import READ, TURN, WOULD_WAIT, WRITE, ConnectionEndedError, Pipe, open_pipe
@@ -112,11 +112,11 @@ class Window:
 
 
 class Transfer:
-    """Moves the bytes of one direction. A flush that is not done by `turn_ends` (of time.perf_counter) stops there."""
+    """Moves the bytes of one direction. A flush that is not done by `turn_ends` (of the turn clock) stops there."""
 
     __slots__ = (
         "_count", "_may_splice", "_peeks_left", "_pipe", "_read_little", "_to_pass", "_to_pipe", "_unsent", "owes",
-        "sink", "source", "turn_ends", "window",
+        "sink", "source", "turn_clock", "turn_ends", "window",
     )  # fmt: skip
 
     def __init__(
@@ -128,6 +128,8 @@ class Transfer:
         self.owes = False
         """True if bytes given to `send` or `replace` are not all sent yet."""
         self.turn_ends = 0.0
+        self.turn_clock: Callable[[], float] = perf_counter
+        """The clock of `turn_ends`; its direction gives it its own."""
         self._count = count
         self._may_splice = splices and source.splices and sink.splices
         self._pipe: Pipe | None = None
@@ -191,7 +193,7 @@ class Transfer:
                 wait = self._receive_more()
             if wait is not None:
                 return wait
-            if self._to_pass and time.perf_counter() > self.turn_ends:
+            if self._to_pass and self.turn_clock() > self.turn_ends:
                 return TURN
         self.owes = False
         return None

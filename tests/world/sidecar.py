@@ -1,0 +1,156 @@
+"""A sidecar without sockets, files and threads: the product's parts, wired as `proxy.serving` does."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from proxy.changes import Changes
+from proxy.clients.frames import attach_clients
+from proxy.clients.throttle import ClientThrottle
+from proxy.config.settings import LimitSettings, Policy, QuotaSettings
+from proxy.quota_files.effective_quotas import work_out
+from proxy.quotas.reading import parse_quotas
+from proxy.quotas.rules import Quotas
+from proxy.relay.connection import Draining, relay
+from proxy.relay.in_flight import Buffers
+from proxy.relay.reaper import Reaper
+from proxy.roles import Role
+from proxy.statistics.counters import Statistics
+from proxy.throttle.replicas import ReplicaCountLimit
+from proxy.throttle.role_throttle import RoleThrottle
+from proxy.topology.partition_urgency import PartitionUrgency
+from proxy.topology.racks import Racks
+from proxy.topology.topic_names import TopicNames
+
+from .pipes import WorldPoller
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from proxy.config.settings import Address
+    from proxy.quotas.sections import QuotaFile
+    from proxy.relay.connection import Dial
+    from proxy.relay.in_flight import InFlightRequests
+
+    from .clock import Network
+    from .ledger import Ledger
+    from .pipes import End
+
+BEGAN = datetime(2030, 1, 1, tzinfo=UTC)
+
+
+class SidecarSpec(NamedTuple):
+    """`quotas`: the text of quotas.toml. Without `ingress` or `egress` connections of that role pass by the sidecar."""
+
+    quotas: str
+    ingress: bool = True
+    egress: bool = True
+    policy: str = "strict"
+
+
+class WorldSidecar:
+    """`at_turn` is the relay's clock of turns."""
+
+    def __init__(
+        self,
+        network: Network,
+        broker_id: int,
+        spec: SidecarSpec,
+        *,
+        ledger: Ledger,
+        racks: Mapping[int, str],
+        topics: Iterable[str],
+        turn_clock: Callable[[], float],
+    ) -> None:
+        self.network, self.broker_id, self.spec, self.ledger = network, broker_id, spec, ledger
+        settings = QuotaSettings(file=Path("quotas.toml"), policy=Policy(spec.policy))
+        self.file: QuotaFile = parse_quotas(spec.quotas.encode())
+        self.quotas: Quotas = work_out(self.file, broker_id, Quotas(), self._date()).quotas
+        self.statistics, self.changes, self.draining = Statistics(), Changes(), Draining()
+        self._names = TopicNames()
+        self._names.learn({name.encode().ljust(16, b"-"): name for name in topics})
+        self.needs, self.racks = PartitionUrgency(self._names), Racks(broker_id)
+        self.racks.learn(dict(racks))
+        now = network.now
+        self.clients = ClientThrottle(settings, self.quotas, now, self.statistics.leader)
+        self.throttles = {role: self._throttle(role, settings, now) for role in Role}
+        for throttle in self.throttles.values():
+            throttle.racks_changed()
+        limits = LimitSettings()
+        self.buffers = Buffers(limits.max_held_bytes)
+        self.reaper = Reaper(
+            limits,
+            self.buffers,
+            (*self.throttles.values(), self.clients),
+            _Log(self),
+            resident=lambda: 0,
+            container=lambda: 0,
+        )
+        self.relayed = partial(
+            relay,
+            limits=limits,
+            changes=self.changes,
+            draining=self.draining,
+            poller=WorldPoller(network),
+            log=_Log(self),
+            ended=self._ended,
+            reaper=self.reaper,
+            turn_clock=turn_clock,
+        )
+        self.ended = 0
+
+    def _throttle(self, role: Role, settings: QuotaSettings, now: float) -> RoleThrottle:
+        return RoleThrottle(
+            role,
+            settings,
+            quotas=self.quotas,
+            statistics=self.statistics.of(role),
+            now=now,
+            names=self._names,
+            remembered=ReplicaCountLimit(),
+            needs=self.needs,
+            racks=self.racks,
+            above=self.clients.uplink if role is Role.LEADER else None,
+        )
+
+    def _date(self) -> datetime:
+        return BEGAN + timedelta(seconds=self.network.now)
+
+    def _ended(self, exchange: InFlightRequests, seconds: float) -> None:
+        del exchange, seconds
+        self.ended += 1
+
+    def change(self, quotas: str) -> None:
+        """Put another quotas.toml in force, in the order in which `serving` does it."""
+        self.file = parse_quotas(quotas.encode())
+        now = self.network.now
+        self.quotas = work_out(self.file, self.broker_id, self.quotas, self._date()).quotas
+        for throttle in self.throttles.values():
+            throttle.apply(self.quotas, now)
+            self.clients.apply(self.quotas, now)
+            self.changes.notify()
+            self.network.owes_trio = True
+
+    async def serve(self, end: End, role: Role, *, peer: str, upstream: Address, dial: Dial) -> None:
+        """Relay one accepted connection."""
+        clients = partial(attach_clients, self.clients) if role is Role.LEADER else None
+        await self.relayed(end, upstream, peer=peer, throttle=self.throttles[role], dial=dial, clients=clients)
+
+
+class _Log:
+    """Complains of what no sidecar may log, whatever its peers do."""
+
+    def __init__(self, sidecar: WorldSidecar) -> None:
+        self._sidecar = sidecar
+
+    def debug(self, event: str, **keys: object) -> None:
+        pass
+
+    info = warning = debug
+
+    def error(self, event: str, **keys: object) -> None:
+        of = self._sidecar
+        of.ledger.complain(of.network.now, f"the sidecar of {of.broker_id} logged {event}: {keys}")
