@@ -34,8 +34,9 @@ from proxy.quotas.keys import (
     REPLICAS,
     SectionKind,
 )
+from proxy.quotas.layer_values import LayerIndex
 from proxy.quotas.names import DEFAULT
-from proxy.quotas.override import active, layer_values, layers_of
+from proxy.quotas.override import active, in_order
 from proxy.quotas.priorities import DEFAULT_PRIORITIES
 from proxy.roles import Role
 from proxy.throttle.role_throttle import AUTO_GATE_SECONDS
@@ -66,7 +67,7 @@ def report_on(
     """Return what ``--json`` prints: sizes in bytes, times in seconds, null for a rate without limit."""
     now = moments.at
     quota_file, overrides = with_overrides(quota_file, moments.state, settings.broker.id, now)
-    quotas = effective(quota_file, settings.broker.id, now)
+    quotas, index = effective(quota_file, settings.broker.id, now), LayerIndex(quota_file, settings.broker.id)
     served, listener_rate = [role for role in Role if _is_served(role, settings)], quotas.listener_bytes_per_second
     return {
         "ok": True,
@@ -77,7 +78,7 @@ def report_on(
         "policy": settings.quotas.policy,
         "enforce": quotas.enforce,
         "overrides": overrides,
-        "enforce_layer": layer_report(quota_file, settings.broker.id, now, SectionKind.MODE.value, ENFORCE),
+        "enforce_layer": layer_report(index, now, SectionKind.MODE.value, ENFORCE),
         "gate_seconds": settings.quotas.gate_seconds,
         "burst_seconds": settings.quotas.burst_seconds,
         "priorities": {
@@ -94,15 +95,15 @@ def report_on(
             role.value: {
                 "served": role in served,
                 **_role(quotas.of(role), settings.quotas, moments),
-                "layers": _layers(quota_file, role, quotas.of(role), settings.broker.id, now),
+                "layers": _layers(index, role, quotas.of(role), now),
             }
             for role in Role
         },
         "listener": {
             "bytes_per_second": None if math.isinf(listener_rate) else listener_rate,
-            "layer": layer_report(quota_file, settings.broker.id, now, SectionKind.LISTENER.value, LISTENER_RATE),
+            "layer": layer_report(index, now, SectionKind.LISTENER.value, LISTENER_RATE),
         },
-        "clients": _clients(quota_file, quotas, settings.broker.id, now),
+        "clients": _clients(index, quotas, now),
         "tls": keys_report(keys),
         "warnings": [
             *advise(quota_file, settings.broker.id, now, roles=served),
@@ -112,7 +113,7 @@ def report_on(
     }
 
 
-def _clients(quota_file: QuotaFile, quotas: Quotas, broker_id: int, now: datetime) -> list[Json]:
+def _clients(index: LayerIndex, quotas: Quotas, now: datetime) -> list[Json]:
     """Return the quotas of clients, each with its layer."""
     catch_up_only = quotas.clients.of_key(CATCH_UP_ONLY)
     found = []
@@ -121,7 +122,7 @@ def _clients(quota_file: QuotaFile, quotas: Quotas, broker_id: int, now: datetim
             continue
         words = quotas.clients.in_words(key)
         for entity, value in quotas.clients.of_key(key).items():
-            layer = layer_report(quota_file, broker_id, now, str(entity), key)
+            layer = layer_report(index, now, str(entity), key)
             each: Json = {"client": entity.label, "key": key.name, "value": words[entity.label], "layer": layer}
             if key in CLIENT_RATES.values():
                 each["quota_bytes_per_second"] = None if math.isinf(value) else value
@@ -165,10 +166,10 @@ def _role(quota: RoleQuota, settings: QuotaSettings, moments: Moments) -> Json:
     return role
 
 
-def _layers(quota_file: QuotaFile, role: Role, quota: RoleQuota, broker_id: int, now: datetime) -> Json:
+def _layers(index: LayerIndex, role: Role, quota: RoleQuota, now: datetime) -> Json:
     """Return the layer of the rate, of each list and of each rate inside it, by place."""
     rate, replicas = RATES[role], REPLICAS[role]
-    layer = partial(layer_report, quota_file, broker_id, now)
+    layer = partial(layer_report, index, now)
     globs = dict(quota.globs)
     places = {name: f"topics.{name}" if name != "*" or name in globs else "broker" for name in quota.lists()}
     finer = [f"{entity.kind}s.{entity.name}" for entity, _ in quota.finer.entries()]
@@ -262,7 +263,7 @@ def with_overrides(quota_file: QuotaFile, state: Path, broker_id: int, now: date
     lines = [_override_line(each) for each in active(stored.overrides, now)]
     if stored.problem is not None:
         lines.append(f"overrides: {stored.problem}")
-    return replace(quota_file, overrides=layers_of(stored.overrides, broker_id)), lines
+    return replace(quota_file, overrides=in_order(stored.overrides, stored.layers)), lines
 
 
 def _is_closed(directory: Path) -> bool:
@@ -280,9 +281,9 @@ def _override_line(override: Override) -> str:
     return f"override {override.id} of {override.by}, {ends}: {changes}" + (f" and {more} more" if more > 0 else "")
 
 
-def layer_report(quota_file: QuotaFile, broker_id: int, now: datetime, place: str, key: QuotaKey[Any]) -> Json:
+def layer_report(index: LayerIndex, now: datetime, place: str, key: QuotaKey[Any]) -> Json:
     """Return the layer of an effective value, when it ends, and what an override hides."""
-    effective, *below = layer_values(quota_file, broker_id, now, place, key.name)
+    effective, *below = index.values(place, key.name, now)
     hides = below[0] if below and effective.layer.startswith(OVERRIDE) else None
     return {
         "layer": layer_name(effective.layer),

@@ -12,7 +12,7 @@ import click
 from proxy.control.override_routes import PATH, UNDO_PATH
 
 from ..fleet.members import at_all, author, get, post
-from ..fleet.replies import error_lines, key_in_place, layer_name, result_lines, whom
+from ..fleet.replies import alike, error_lines, key_in_place, layer_name, result_lines, whom
 from ..quota_words import format_distance, format_time
 from ..terminal import encoded, problems_as_json, say, say_json
 from .options import json_option, where_options
@@ -40,8 +40,8 @@ def command(
 ) -> None:
     """List overrides, the newest last, with author, reason, end, and what each change hides.
 
-    With --fleet an override is listed once, with the brokers that have it and those that lack it. Exit status 1 if a
-    sidecar does not answer.
+    With --fleet an override is listed once, with the brokers that have it and those that lack it, and its changes once
+    for those where the same holds. Exit status 1 if a sidecar does not answer.
 
     \b
     Examples:
@@ -69,11 +69,14 @@ def listing(replies: Sequence[Reply], now: datetime) -> list[str]:
             have.setdefault(override["id"], []).append((reply, override))
     lines = [f"{whom([reply])}: {reply.answer['problem']}" for reply in good if (reply.answer or {}).get("problem")]  # type: ignore[index]
     for owners in sorted(have.values(), key=lambda owners: str(owners[0][1]["since"])):
+        told = {id(reply): _changes(override) for reply, override in owners}
+        groups = alike([reply for reply, _ in owners], lambda each: told[id(each)])  # noqa: B023 - used at once
         lines += _override(owners[0][1], now)
-        lacking = [reply for reply in good if reply not in [owner for owner, _ in owners]]
-        lines.append(
-            f"  at   {whom([owner for owner, _ in owners])}" + (f"; not at {whom(lacking)}" if lacking else "")
-        )
+        for group in groups:
+            lines += [*([f"  {whom(group)}:"] if len(groups) > 1 else []), *told[id(group[0])]]
+        owning = [owner for owner, _ in owners]
+        lacking = [reply for reply in good if reply not in owning]
+        lines.append(f"  at   {whom(owning)}" + (f"; not at {whom(lacking)}" if lacking else ""))
     if not have and good:
         lines.append(f"{whom(good)}: no overrides: quotas.toml holds")
     return lines
@@ -90,12 +93,18 @@ def _override(override: Json, now: datetime) -> Iterator[str]:
     yield f"  by   {override['by']}, {format_time(since)}; {ends}"
     if override["reason"]:
         yield f"  why  {override['reason']}"
+
+
+def _changes(override: Json) -> tuple[str, ...]:
+    """Return a line for each change, as the sidecar that answered has it."""
+    lines = []
     for change in override["changes"]:
         name = key_in_place(change["place"], change["key"])
         below = change["hides"]
         hides = "" if below is None else f"  (hides {below['value']}, {layer_name(below['layer'])})"
         covered = "" if change["effective"] else "  NOT EFFECTIVE: hidden by a newer override"
-        yield f"  {name} = {change['says']}{hides}{covered}"
+        lines.append(f"  {name} = {change['says']}{hides}{covered}")
+    return tuple(lines)
 
 
 @click.command("undo", short_help="Revert what set or plan --apply changed.")
@@ -134,13 +143,14 @@ def undo(
     replies = at_all(found, partial(post, page=UNDO_PATH, body=selector))
     undone = [reply for reply in replies if reply.error is None]
     failed = [reply for reply in replies if reply.error is not None and not (undone and _had_none(reply))]
-    late = [reply for reply in undone if not (reply.answer or {}).get("in_force")]
+    answers = [reply.answer or {} for reply in undone]
+    incomplete = any(not answer.get("in_force") or answer.get("not_stored") for answer in answers)
     if as_json:
         told = [{"url": each.member.url, "error": each.error, **(each.answer or {})} for each in replies]
         say_json(encoded({"sidecars": told}))
     else:
         say("\n".join(result_lines(replies, datetime.now(UTC))))
-    if failed or late:
+    if failed or incomplete:
         ctx.exit(1)
 
 

@@ -17,7 +17,7 @@ import click
 from proxy.control.override_routes import PATH, UNDO_PATH
 from proxy.errors import ConfigurationError, InvalidValueError
 from proxy.files.toml_reading import did_you_mean
-from proxy.quota_files.override_store import edit, store_path
+from proxy.quota_files.override_store import load, store_path, write
 from proxy.quotas import parse_span, shown
 from proxy.quotas.client_entity import ClientEntity, parse_place
 from proxy.quotas.keys import BY_KIND, OF_CLIENTS, OF_OVERRIDES, Position
@@ -171,9 +171,15 @@ def _stored(new: dict[str, Any], asked: list[PlacedValue], now: datetime) -> str
         raise ConfigurationError("--offline: expected proxy.toml in this folder or in /etc/kafka-throttle-sidecar")
     if get(Member(local_url()), PATH).answer is not None:
         raise ConfigurationError(f"--offline: the sidecar of broker {settings.broker.id} runs: leave out --offline")
-    override = validated(Override(since=now, **{**new, "changes": tuple(asked)}), settings.broker.id)
+    override, _ = validated(Override(since=now, **{**new, "changes": tuple(asked)}), settings.broker.id)
     path = store_path(state_of(settings, ()), settings.broker.id)
-    edit(path, settings.broker.id, partial(added, new=override, now=now))
+    stored = load(path, settings.broker.id)
+    if stored.problem is not None:
+        raise ConfigurationError(f"{stored.problem}: start the sidecar, which keeps this file aside, or move it away")
+    try:
+        write(path, added(stored.overrides, override, now))
+    except OSError as error:
+        raise ConfigurationError(f"{path}: overrides cannot be stored: {error.strerror or error}") from error
     return (
         f"stored in {path} for the next start of the sidecar of broker {settings.broker.id}; it is not in force now\n"
         f"undo: throttle-sidecar undo {override.id}, once the sidecar runs"

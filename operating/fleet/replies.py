@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ..quota_words import format_distance, format_time
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 
     from .members import Reply
 
@@ -37,12 +37,16 @@ def result_lines(replies: Sequence[Reply], now: datetime) -> list[str]:
     good = [reply for reply in replies if reply.error is None]
     lines = [
         line
-        for group in _alike(good, _effects_key)
+        for group in alike(good, _effects_key)
         for line in (f"{whom(group)}:", *_effects(group[0].answer or {}, now))
     ]
     late = [reply for reply in good if not (reply.answer or {}).get("in_force", True)]
     if late:
         lines.append(f"{whom(late)}: stored, but not in force after 1 s")
+    behind = [reply for reply in good if (reply.answer or {}).get("not_stored")]
+    for group in alike(behind, lambda each: str((each.answer or {})["not_stored"])):
+        why = (group[0].answer or {})["not_stored"]
+        lines.append(f"{whom(group)}: in force, but a restart would revert it until it is stored: {why}")
     return [*lines, *error_lines(replies)]
 
 
@@ -52,7 +56,7 @@ def error_lines(replies: Sequence[Reply]) -> list[str]:
     silent = [reply for reply in replies if reply.error is not None and not reply.refused and reply.answer is None]
     others = [reply for reply in replies if reply.error is not None and reply.answer is not None]
     lines = [f"{whom([reply])}: {reply.error}" for reply in others]
-    lines += [f"{whom(group)}: refused: {group[0].error}" for group in _alike(refused, lambda each: each.error)]
+    lines += [f"{whom(group)}: refused: {group[0].error}" for group in alike(refused, lambda each: each.error)]
     if len(silent) == 1:
         url_is_said = silent[0].broker is None  # by the error
         lines.append(str(silent[0].error) if url_is_said else f"{whom(silent)}: {silent[0].error}")
@@ -61,8 +65,9 @@ def error_lines(replies: Sequence[Reply]) -> list[str]:
     return lines
 
 
-def _alike(replies: Sequence[Reply], key: Any) -> list[list[Reply]]:
-    groups: dict[Any, list[Reply]] = {}
+def alike(replies: Sequence[Reply], key: Callable[[Reply], Hashable]) -> list[list[Reply]]:
+    """Return the replies in groups that have the same key."""
+    groups: dict[Hashable, list[Reply]] = {}
     for reply in replies:
         groups.setdefault(key(reply), []).append(reply)
     return list(groups.values())

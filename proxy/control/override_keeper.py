@@ -1,40 +1,50 @@
-"""The running sidecar's overrides: stored, put in force, and told to the journal.
+"""The running sidecar's overrides: the process is the truth about them; their store is for its next start.
 
-Trio's side of this package. Invariant: a change is acknowledged once it is on disk and in force; changes take place one
-after the other.
+Trio's side of this package. Invariants: `set` is acknowledged once it is stored and in force; `undo` takes effect
+whatever the disk does, and is stored as soon as that can be; changes take place one after the other. Whatever happens
+to the store while the process runs changes nothing that is in force: it is written again from memory.
 """
 
 from __future__ import annotations
 
+import os
+from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import trio
 
 from ..changes import Changes
 from ..errors import ConfigurationError
-from ..quota_files.override_store import edit, load
+from ..quota_files.override_store import damaged_path, load, set_aside, stamp, want_of_room, write
 from ..quotas.override import active, added, undone, validated
-from ..threads import in_thread
+from ..threads import NoThreadError, in_thread
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Awaitable, Callable, Iterable
     from datetime import datetime
     from pathlib import Path
 
     from ..logs.log import Log
     from ..quota_files.reload import QuotaWatch
-    from ..quotas.override import LayerValue, Override, Overrides, Selector
+    from ..quotas.layer_values import LayerIndex
+    from ..quotas.override import Override, Overrides, Selector
+    from ..quotas.sections import Layer
 
 IN_FORCE_SECONDS = 1.0
 """The longest wait of an answer until both roles hold to a change; it takes a turn or two of the loop."""
 LOOK_SECONDS = 0.001
 _MAX_CHANGES_LOGGED = 20
 """The most changes of an override that one line of the log shows."""
-MAX_SLEEP_SECONDS = 30.0
-"""The wall clock may be set while the task sleeps."""
+CHECK_SECONDS = 10.0
+"""The time between two looks at the store, and the longest sleep: the wall clock may be set while the task sleeps."""
+STORE_SECONDS = 5.0
+"""The longest wait for the disk. Answers come before the pages give a request up."""
 OLD_SECONDS = 24 * 3600.0
 """An override without an end that is older than this is mentioned by readyz, and by an alert."""
+_WORK = trio.CapacityLimiter(1)
+"""The thread that validates and describes overrides: ten thousand changes take a core some time, and no disk."""
+_Result = TypeVar("_Result")
 
 
 class Effect(NamedTuple):
@@ -58,10 +68,12 @@ class Applied(NamedTuple):
     effects: list[Effect]
     in_force: bool
     """True if both roles go by the overrides already."""
+    not_stored: str | None = None
+    """The reason why this is not stored yet; None if it is."""
 
 
 class OverrideKeeper:
-    """Stores the overrides of the running sidecar and puts them in force."""
+    """Puts the overrides of the running sidecar in force, and stores them."""
 
     def __init__(
         self,
@@ -73,8 +85,8 @@ class OverrideKeeper:
         record: Callable[[Override, str, str | None], None] = lambda *_: None,
         in_force: Callable[[], bool] = lambda: True,
     ) -> None:
-        """`record` tells the journal of an override, what was done to it (``set``, ``undone``, ``ended``) and by whom.
-        `in_force`: whether both roles hold to the watch's quotas."""
+        """`record` tells the journal of an override, what was done to it
+        (``set``, ``undone``, ``ended``) and by whom. `in_force`: whether both roles hold to the watch's quotas."""
         self._path = path
         self._watch = watch
         self._broker_id = broker_id
@@ -83,19 +95,33 @@ class OverrideKeeper:
         self._in_force = in_force
         self._changing = trio.Lock()
         self._changes = Changes()
-        self._may_differ = False
-        """True if something else may be stored than is in force: a change was given up, and its thread was left."""
-        self._threads = trio.CapacityLimiter(1)
-
-    @property
-    def problem(self) -> str | None:
-        """The store's problem, ready to print; None if there is none."""
-        return self._watch.overrides_problem
+        self._disk = trio.CapacityLimiter(1)
+        self._stored: object = None
+        """The stamp of the file that holds what is in force; None: there is none, and need not be."""
+        loaded = watch.loaded
+        self._is_behind = self._is_unreadable = loaded.problem is not None
+        """True if the file does not hold what is in force, as far as is known."""
+        self._follows_store = True
+        """True until the file has been read once more, since this process began to serve: the one before may have
+        stored something after this one had read it."""
+        self.not_stored: str | None = None
+        """The reason why what is in force cannot be stored; None if it is, or will be in a moment."""
+        self.damaged: str | None = loaded.problem
+        """The problem of a file that a start could not read, as long as it lies there; None if there is none."""
+        self.no_room: str | None = None
+        """The reason why nothing more can be stored, as far as the file system tells; None if something can."""
+        if loaded.problem is not None:
+            log.error("overrides_unreadable", error=loaded.problem, overrides_in_force=len(loaded.overrides))
 
     @property
     def current(self) -> Overrides:
         """The overrides that have not ended, in the order in which they were made."""
         return active(self._watch.overrides, self._watch.now())
+
+    @property
+    def problem(self) -> str | None:
+        """The store's problem, ready to print; None if there is none."""
+        return self.not_stored or self.damaged or self.no_room
 
     def warnings(self) -> list[str]:
         """Return what an operator should know of the overrides, ready to print."""
@@ -110,87 +136,138 @@ class OverrideKeeper:
 
     async def add(self, new: Override) -> Applied:
         """Store an override and put it in force. Raises ConfigurationError: then nothing has changed."""
-        valid = validated(new, self._broker_id)
-        change = partial(added, new=valid, now=self._watch.now())
-        keys = [(each.place, each.key) for each in valid.changes]
-        async with self._changing:
-            applied = Applied((valid,), *await self._changed(change, keys))
-            self._tell((valid,), "set", valid.by)
-            return applied
+        valid, layer = await in_thread(validated, new, self._broker_id, limiter=_WORK)
+        return await self._to_its_end(partial(self._add, valid, layer))
 
     async def undo(self, selector: Selector) -> Applied:
         """Remove overrides; what they hid counts again. Raises ConfigurationError: then nothing has changed."""
-        async with self._changing:
-            gone = selector.chosen(self.current)
-            keys = [(change.place, change.key) for each in gone for change in each.changes]
-            change = partial(undone, selector=selector, now=self._watch.now())
-            applied = Applied(gone, *await self._changed(change, keys))
-            self._tell(gone, "undone", selector.by)
-            return applied
+        return await self._to_its_end(partial(self._undo, selector))
+
+    async def _to_its_end(self, change: Callable[[], Awaitable[Applied]]) -> Applied:
+        """Make a change, whoever still waits for the answer: it is not to be stored and not in force."""
+        with trio.CancelScope(shield=True):
+            async with self._changing:
+                return await change()
+        raise AssertionError("a shield is not cancelled")
+
+    async def _add(self, new: Override, layer: Layer) -> Applied:
+        known, before = self._watch.overrides, self._watch.index
+        overrides = await in_thread(added, known, new, self._watch.now(), limiter=_WORK)
+        if overrides is not known:
+            try:
+                await self._store(overrides)
+            except ConfigurationError as error:
+                raise ConfigurationError(f"not stored, so nothing has changed: {error}") from error
+            await self._watch.put_overrides(overrides, {**self._watch.layers, new.id: layer})
+            self._tell([new], "set", new.by)
+        return await self._applied((new,), before)
+
+    async def _undo(self, selector: Selector) -> Applied:
+        gone, before = selector.chosen(self.current), self._watch.index
+        overrides = undone(self._watch.overrides, selector, self._watch.now())
+        await self._watch.put_overrides(overrides, self._watch.layers)
+        self._tell(gone, "undone", selector.by)
+        with suppress(ConfigurationError):
+            await self._store(overrides)
+        return (await self._applied(gone, before))._replace(not_stored=self.not_stored)
 
     async def run(self) -> None:
-        """Log and record in the journal overrides that end; until cancelled.
-
-        What a process before this one stored after this one had read the store is read first.
-        """
-        async with self._changing:
-            await self._read_store()
-        known = self.current
-        while True:
-            ends = [(each.until - self._watch.now()).total_seconds() for each in known if each.until is not None]
-            with trio.move_on_after(max(min([MAX_SLEEP_SECONDS, *ends]), LOOK_SECONDS)):
-                await self._changes.wait()
-            if self._may_differ or self.problem is not None:
+        """Keep the store as it should be; log and record in the journal overrides that end; until cancelled."""
+        try:
+            if self._follows_store:
                 async with self._changing:
                     await self._follow_store()
-            now = self._watch.now()
-            ended = tuple(each for each in known if not each.is_active(now) and each in self._watch.overrides)
-            self._tell(ended, "ended", None)
-            known = self.current
-
-    async def _read_store(self) -> None:
-        """Put in force what is stored, if it can be read."""
-        loaded = await in_thread(load, self._path, self._broker_id, limiter=self._threads)
-        if loaded.problem is None:
-            self._watch.overrides_problem = None
-            if loaded.overrides != self._watch.overrides:
-                await self._watch.put_overrides(loaded.overrides)
-            self._may_differ = False
+                self._follows_store = False
+            known, checks_at = self.current, trio.current_time()
+            while True:
+                if trio.current_time() >= checks_at:
+                    async with self._changing:
+                        await self._check_store()
+                    checks_at = trio.current_time() + CHECK_SECONDS
+                ends = [(each.until - self._watch.now()).total_seconds() for each in known if each.until is not None]
+                with trio.move_on_after(max(min([CHECK_SECONDS, *ends]), LOOK_SECONDS)):
+                    await self._changes.wait()
+                now, left = self._watch.now(), {each.id for each in self._watch.overrides}
+                self._tell([each for each in known if not each.is_active(now) and each.id in left], "ended", None)
+                known = self.current
+        except trio.Cancelled:
+            self._follows_store = True  # another process serves from here on
+            raise
 
     async def _follow_store(self) -> None:
-        """Do the same, and log and record in the journal what that changes."""
-        before = self._watch.overrides
-        await self._read_store()
-        after, now = self._watch.overrides, self._watch.now()
-        for each in after:
-            if each not in before:
-                self._tell((each,), "set", each.by)
-        self._tell(tuple(each for each in active(before, now) if each not in after), "undone", None)
-
-    async def _changed(
-        self, change: Callable[[Overrides], Overrides], keys: Iterable[tuple[str, str]]
-    ) -> tuple[list[Effect], bool]:
-        """Store what `change` makes of the overrides and put it in force; return the effects and whether both roles
-        hold to them. Raises ConfigurationError."""
-        if self.problem is not None:
-            await self._follow_store()
-        if self.problem is not None:
-            raise ConfigurationError(f"{self.problem}: no override can be changed until this file is moved away")
-        keys = list(dict.fromkeys(keys))
-        before = [self._watch.layer_values(*key)[0] for key in keys]
-        self._may_differ = True
+        """Put in force what the process before this one has stored last."""
         try:
-            _, overrides = await in_thread(edit, self._path, self._broker_id, change, limiter=self._threads)
-            await self._watch.put_overrides(overrides)
-            self._may_differ = False
-        finally:
-            self._changes.notify()
+            loaded = await self._on_disk(partial(load, self._path, self._broker_id))
+            self._stored = await self._on_disk(partial(stamp, self._path))
+        except ConfigurationError as error:
+            self.not_stored = str(error)
+            return
+        before = self._watch.overrides
+        if not loaded.found or loaded.problem is not None or loaded.overrides == before:
+            return
+        await self._watch.put_overrides(loaded.overrides, loaded.layers)
+        for each in loaded.overrides:
+            if each not in before:
+                self._tell([each], "set", each.by)
+        gone = [each for each in active(before, self._watch.now()) if each not in loaded.overrides]
+        self._tell(gone, "undone", None)
+
+    async def _check_store(self) -> None:
+        """Write the store if it does not hold what is in force: a write failed, or something else changed the file."""
+        overrides = self._watch.overrides
+        try:
+            found = await self._on_disk(partial(_look, self._path))
+            is_foreign = found.stamp != self._stored or (found.stamp is None and bool(overrides))
+            if is_foreign and not self._is_behind:
+                self._log.error("overrides_restored", path=str(self._path), overrides_in_force=len(self.current))
+            if is_foreign or self._is_behind:
+                await self._store(overrides)
+        except ConfigurationError as error:
+            self._failed(str(error))
+            return
+        self.no_room = found.no_room
+        aside = f"{damaged_path(self._path)}: a start could not read it"
+        self.damaged = (self.damaged or aside) if found.damaged else None
+
+    async def _store(self, overrides: Overrides) -> None:
+        """Write the store. Raises ConfigurationError; then it is tried again (`run`)."""
+        self._is_behind = True
+        try:
+            if self._is_unreadable:
+                await self._on_disk(partial(set_aside, self._path))
+                self._is_unreadable = False
+            self._stored = await self._on_disk(partial(write, self._path, overrides))
+        except ConfigurationError as error:
+            self._failed(str(error))
+            raise
+        self.not_stored, self._is_behind = None, False
+
+    def _failed(self, error: str) -> None:
+        if self.not_stored is None:
+            self._log.error("overrides_not_stored", error=error)
+        self.not_stored = error
+
+    async def _on_disk(self, work: Callable[[], _Result]) -> _Result:
+        """Return what `work` returns, done in a thread. Raises ConfigurationError if the disk refuses or is silent."""
+        with trio.move_on_after(STORE_SECONDS):
+            try:
+                return await in_thread(work, limiter=self._disk)
+            except OSError as error:
+                raise ConfigurationError(f"{self._path}: {error.strerror or error}") from error
+            except NoThreadError as error:
+                raise ConfigurationError(f"{self._path}: {error}") from error
+        raise ConfigurationError(f"{self._path}: no answer within {STORE_SECONDS:g} s")
+
+    async def _applied(self, overrides: Overrides, before: LayerIndex) -> Applied:
+        """Return what a change had for an effect, and whether both roles hold to it."""
+        self._changes.notify()
         with trio.move_on_after(IN_FORCE_SECONDS):
             while not self._in_force():  # noqa: ASYNC110 - a turn or two of the loop, and nothing tells
                 await trio.sleep(LOOK_SECONDS)
-        return _effects(keys, before, [self._watch.layer_values(*key)[0] for key in keys]), self._in_force()
+        work = partial(_effects, overrides, before, self._watch.index, self._watch.now())
+        return Applied(overrides, await in_thread(work, limiter=_WORK), self._in_force())
 
-    def _tell(self, overrides: Overrides, action: str, by: str | None) -> None:
+    def _tell(self, overrides: Iterable[Override], action: str, by: str | None) -> None:
         for each in overrides:
             self._log.info(
                 f"override_{action}",
@@ -204,10 +281,22 @@ class OverrideKeeper:
             self._record(each, action, by)
 
 
-def _effects(
-    keys: Iterable[tuple[str, str]], before: Iterable[LayerValue], after: Iterable[LayerValue]
-) -> list[Effect]:
-    return [
-        Effect(place, key, old.value, old.layer, new.value, new.layer, new.until)
-        for (place, key), old, new in zip(keys, before, after, strict=True)
-    ]
+class _Found(NamedTuple):
+    """What lies where the store is."""
+
+    stamp: object
+    damaged: bool
+    no_room: str | None
+
+
+def _look(path: Path) -> _Found:
+    """Look at the store. Blocking; raises OSError."""
+    return _Found(stamp(path), os.path.lexists(damaged_path(path)), want_of_room(path))
+
+
+def _effects(overrides: Overrides, before: LayerIndex, after: LayerIndex, now: datetime) -> list[Effect]:
+    found = []
+    for place, key in dict.fromkeys((change.place, change.key) for each in overrides for change in each.changes):
+        old, new = (next(index.values(place, key, now)) for index in (before, after))
+        found.append(Effect(place, key, old.value, old.layer, new.value, new.layer, new.until))
+    return found

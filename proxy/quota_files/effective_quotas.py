@@ -15,6 +15,7 @@ from ..errors import ConfigurationError
 from ..files.reading import answers, no_answer, refuse_silent
 from ..quotas import Change, Layer, QuotaFile, Quotas, changes_ahead, effective
 from ..quotas.keys import OF_CLIENTS
+from ..quotas.layer_values import LayerIndex
 from ..roles import Role
 from .quota_file import kept_starts, load_last_good, read_quotas_file
 
@@ -47,14 +48,16 @@ class WorkedOut(NamedTuple):
     upcoming: Change | None
     """The next change that the clock alone will make. It is also None where `quotas` is `before`: then it was worked
     out before."""
+    layer_index: LayerIndex
 
 
 def work_out(quota_file: QuotaFile, broker_id: int, before: Quotas, now: datetime) -> WorkedOut:
     keys, found = quota_file.start_keys(now), effective(quota_file, broker_id, now)
+    index = LayerIndex(quota_file, broker_id)
     if found == before:
-        return WorkedOut(before, before, now, {}, keys, None)
-    found = _prepared(found, before)
-    return WorkedOut(before, found, now, _differences(before, found), keys, upcoming_of(quota_file, broker_id, now))
+        return WorkedOut(before, before, now, {}, keys, None, index)
+    found, upcoming = _prepared(found, before), upcoming_of(quota_file, broker_id, now)
+    return WorkedOut(before, found, now, _differences(before, found), keys, upcoming, index)
 
 
 def _prepared(found: Quotas, before: Quotas) -> Quotas:
@@ -63,7 +66,8 @@ def _prepared(found: Quotas, before: Quotas) -> Quotas:
     follower = found.follower.sharing_lists_of(before.follower)
     for quota in (leader, follower):
         _ = quota.named
-    return replace(found, leader=leader, follower=follower)
+    clients = before.clients if found.clients == before.clients else found.clients
+    return replace(found, leader=leader, follower=follower, clients=clients)
 
 
 def upcoming_of(quota_file: QuotaFile, broker_id: int, now: datetime) -> Change | None:
@@ -81,18 +85,22 @@ def _rates(quotas: Quotas, suffix: str = "") -> dict[str, float]:
 
 
 def _differences(before: Quotas, now: Quotas) -> dict[str, tuple[object, object]]:
-    after = _facts(now)
-    return {key: (value, after[key]) for key, value in _facts(before).items() if value != after[key]}
+    old, new = _facts(before), _facts(now)
+    found = {key: (value, new[key]) for key, value in old.items() if value != new[key]}
+    for role in Role:
+        was, holds = before.of(role).lists(), now.of(role).lists()
+        names = [name for name in {**was, **holds} if was.get(name) != holds.get(name)]
+        if names:
+            lists = ({name: str(each[name]) for name in names if name in each} for each in (was, holds))
+            found[f"{role.value}_replicas"] = next(lists), next(lists)
+    return found
 
 
 def _facts(quotas: Quotas) -> dict[str, object]:
-    listed = {f"{role.value}_replicas": quotas.of(role).listed() for role in Role}
     sources = {f"{role.value}_rate_source": _source(quotas, role) for role in Role}
     clients = {key.name: quotas.clients.by_label(key) for key in OF_CLIENTS}
     listener = {"listener_bytes_per_second": quotas.listener_bytes_per_second}
-    return {
-        **_rates(quotas), **sources, **listed, **clients, **listener, "enforce": quotas.enforce, "hash": quotas.hash,
-    }  # fmt: skip
+    return {**_rates(quotas), **sources, **clients, **listener, "enforce": quotas.enforce, "hash": quotas.hash}
 
 
 def _source(quotas: Quotas, role: Role) -> str | None:

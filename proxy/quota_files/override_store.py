@@ -1,31 +1,36 @@
-"""The file that keeps a sidecar's overrides: replaced as a whole at every change, with the generation before beside it.
+"""The file that keeps a sidecar's overrides for its next start, written from memory, and a copy beside it.
 
-    overrides-101.json           {"schema", "sha256", "overrides"}, in the order in which they were made
-    overrides-101.json.before    the generation before
+    overrides-101.json            {"schema", "sha256", "overrides"}, in the order in which they were made
+    overrides-101.json.copy       the same, written next: it counts where the first is lost or damaged
+    overrides-101.json.damaged    what a start could not read, kept for the operator
 
-Blocking. Invariant: after a crash at any moment, power included, the file holds the overrides before a change or those
-after it; a change takes its lock and begins with what is in it.
+Blocking. Invariants: after a crash at any moment, power included, the file holds the overrides before a change or those
+after it; it needs no links, and belongs to the owner of its directory, whoever writes it.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
+from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
 from ..errors import ConfigurationError
-from ..files.reading import locked, read_bytes, refuse_silent
+from ..files.reading import read_bytes, refuse_silent
 from ..quotas.override import Override, layer_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
 
+    from ..quotas.sections import Layer
+
 SCHEMA = 1
-MAX_OVERRIDES = 500
 MAX_BYTES = 2**20
+_ROOM_BYTES = 2 * 2**20
+"""The free space below which a disk counts as full: what the longest store and its copy need."""
 
 
 class _File(msgspec.Struct, frozen=True):
@@ -41,8 +46,12 @@ _OVERRIDES = msgspec.json.Decoder(tuple[Override, ...])
 class Loaded(NamedTuple):
     overrides: tuple[Override, ...] = ()
     """The overrides in the order in which they were made."""
+    layers: Mapping[str, Layer] = {}
+    """Their layers, by id."""
     problem: str | None = None
-    """The problem of the newest generation, ready to print; `overrides` are then the generation before, or none."""
+    """The problem of the file, ready to print; `overrides` are then those of the copy, or none."""
+    found: bool = False
+    """True if there is a file, or a copy."""
 
 
 NOTHING_LOADED = Loaded()
@@ -53,47 +62,70 @@ def store_path(quotas_state: Path, broker_id: int) -> Path:
     return quotas_state.parent / f"overrides-{broker_id}.json"
 
 
-def before_path(path: Path) -> Path:
-    """Return the path of the generation before."""
-    return path.with_name(f"{path.name}.before")
+def copy_path(path: Path) -> Path:
+    """Return the path of the copy."""
+    return path.with_name(f"{path.name}.copy")
+
+
+def damaged_path(path: Path) -> Path:
+    """Return the path to which a start moves a file that it could not read."""
+    return path.with_name(f"{path.name}.damaged")
 
 
 def load(path: Path, broker_id: int) -> Loaded:
     """Read the overrides. Never raises for what is wrong with the file: a start that failed would end replication."""
-    try:
-        refuse_silent(path)
-        return Loaded(_read(path, broker_id))
-    except ConfigurationError as error:
-        problem = str(error)
-    try:
-        return Loaded(_read(before_path(path), broker_id), problem)
-    except ConfigurationError:
-        return Loaded((), problem)
+    problem = None
+    for each in (path, copy_path(path)):
+        try:
+            refuse_silent(each)
+            if os.path.lexists(each):
+                return Loaded(*_read(each, broker_id), problem, found=True)
+        except ConfigurationError as error:
+            problem = problem or str(error)
+    return Loaded(problem=problem, found=problem is not None)
 
 
-def edit(
-    path: Path, broker_id: int, change: Callable[[tuple[Override, ...]], tuple[Override, ...]]
-) -> tuple[tuple[Override, ...], tuple[Override, ...]]:
-    """Replace the overrides by what `change` makes of them; return those before and those after, which are on disk.
+def write(path: Path, overrides: Iterable[Override]) -> object:
+    """Replace the store and its copy; return what `stamp` says of the file from here on.
 
-    Raises ConfigurationError, and whatever `change` raises: then nothing has been written.
+    Raises OSError; ConfigurationError if there are too many bytes.
     """
+    body = msgspec.json.encode(tuple(overrides))
+    content = msgspec.json.encode(_File(SCHEMA, hashlib.sha256(body).hexdigest(), msgspec.Raw(body))) + b"\n"
+    if len(content) > MAX_BYTES:
+        raise ConfigurationError(f"{path}: expected at most {MAX_BYTES} bytes of overrides, found {len(content)}")
+    _replace(path, content)
+    with suppress(OSError):  # the file itself is whole
+        _replace(copy_path(path), content)
+    return stamp(path)
+
+
+def stamp(path: Path) -> object:
+    """Return what tells this file from another one of its name; None if there is none. Raises OSError."""
     try:
-        lock = path.with_name(f"{path.name}.lock")
-        with locked(lock, not_done="no override is changed", takes="a change takes milliseconds"):
-            before = _read(path, broker_id)
-            after = change(before)
-            if after != before:
-                _write(path, after)
-    except OSError as error:
-        raise ConfigurationError(f"{path}: overrides cannot be stored: {error.strerror or error}") from error
-    return before, after
+        found = path.lstat()
+    except FileNotFoundError:
+        return None
+    return found.st_ino, found.st_size, found.st_mtime_ns
 
 
-def _read(path: Path, broker_id: int) -> tuple[Override, ...]:
-    """Read a store. Raises ConfigurationError for anything but a whole store or no store."""
-    if not os.path.lexists(path):
-        return ()
+def set_aside(path: Path) -> None:
+    """Move a file that cannot be read out of the way, for the operator to look at. Raises OSError."""
+    with suppress(FileNotFoundError):
+        path.rename(damaged_path(path))
+
+
+def want_of_room(path: Path) -> str | None:
+    """Return why nothing can be written there, as far as the file system tells. Raises OSError."""
+    found = os.statvfs(path.parent)
+    if found.f_flag & os.ST_RDONLY:
+        return "read-only file system"
+    free = (found.f_bfree if os.geteuid() == 0 else found.f_bavail) * found.f_frsize
+    return None if free >= _ROOM_BYTES else f"disk full: {free // 1024} KiB left"
+
+
+def _read(path: Path, broker_id: int) -> tuple[tuple[Override, ...], Mapping[str, Layer]]:
+    """Read one file. Raises ConfigurationError for anything but a whole store."""
     content = read_bytes(path, most_bytes=2 * MAX_BYTES)
     try:
         found = _FILE.decode(content)
@@ -104,38 +136,28 @@ def _read(path: Path, broker_id: int) -> tuple[Override, ...]:
         overrides = _OVERRIDES.decode(bytes(found.overrides))
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
         raise ConfigurationError(f"{path}: expected overrides as a sidecar stores them: {error}") from error
-    for override in overrides:
-        layer_of(override, broker_id)
-    return overrides
+    return overrides, {each.id: layer_of(each, broker_id) for each in overrides}
 
 
-def _write(path: Path, overrides: tuple[Override, ...]) -> None:
-    """Replace the store. Raises OSError; ConfigurationError if there are too many."""
-    if len(overrides) > MAX_OVERRIDES:
-        raise ConfigurationError(
-            f"{path}: expected at most {MAX_OVERRIDES} overrides, found {len(overrides)}: undo some"
-        )
-    body = msgspec.json.encode(overrides)
-    content = msgspec.json.encode(_File(SCHEMA, hashlib.sha256(body).hexdigest(), msgspec.Raw(body))) + b"\n"
-    if len(content) > MAX_BYTES:
-        raise ConfigurationError(f"{path}: expected at most {MAX_BYTES} bytes of overrides, found {len(content)}")
-    fresh = path.with_name(f"{path.name}.new")
-    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    with os.fdopen(descriptor, "wb") as stream:
-        stream.write(content)
-        stream.flush()
-        os.fsync(stream.fileno())
-    if path.exists():
-        before = before_path(path)
-        before.unlink(missing_ok=True)
-        os.link(path, before)
-    fresh.rename(path)
-    _sync(path.parent)
-
-
-def _sync(directory: Path) -> None:
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+def _replace(path: Path, content: bytes) -> None:
+    """Replace one file as a whole. Raises OSError."""
+    fresh, owner = path.with_name(f"{path.name}.new"), path.parent.stat()
+    fresh.unlink(missing_ok=True)  # what a crash left may be another user's
+    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
-        os.fsync(descriptor)
+        with os.fdopen(descriptor, "wb") as stream:
+            if os.geteuid() == 0:
+                os.fchown(descriptor, owner.st_uid, owner.st_gid)
+            stream.write(content)
+            stream.flush()
+            os.fsync(descriptor)
+        fresh.rename(path)
+    except OSError:
+        with suppress(OSError):
+            fresh.unlink(missing_ok=True)  # what is half written would keep a full disk full
+        raise
+    directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(directory)
     finally:
-        os.close(descriptor)
+        os.close(directory)

@@ -23,7 +23,8 @@ from ..errors import ConfigurationError
 from ..files.reading import answers
 from ..files.watching import follow, is_mounted_alone
 from ..quotas import Change, QuotaFile, Quotas, RateStarts, effective
-from ..quotas.override import layer_values, layers_of
+from ..quotas.layer_values import LayerIndex
+from ..quotas.override import active, in_order
 from ..threads import in_thread
 from .effective_quotas import Source, WorkedOut, log_fields, start_with, upcoming_of, work_out
 from .override_store import NOTHING_LOADED, Loaded, load
@@ -34,7 +35,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ..logs.log import Log
-    from ..quotas.override import LayerValue, Override, PlacedValue
+    from ..quotas.layer_values import LayerValue
+    from ..quotas.override import Override, Overrides, PlacedValue
+    from ..quotas.sections import Layer
 
 _MAX_SLEEP_SECONDS = 30.0
 """An `until` is of the wall clock, which may be set while the task sleeps, so it wakes at least this often."""
@@ -103,14 +106,16 @@ class QuotaWatch:
         self._path = path
         self.never_changes = False
         """True if the file is mounted alone: edits outside do not reach us."""
+        self.loaded = overrides
+        """The overrides as the start found them."""
         self.overrides = overrides.overrides
         """The overrides in the order in which they were made."""
-        self.overrides_problem = overrides.problem
-        """The reason why the stored overrides, or the newest generation of them, could not be read; None if they
-        could."""
-        self._override_layers = layers_of(self.overrides, broker_id)
-        quota_file = replace(quota_file, overrides=self._override_layers)
+        self.layers = overrides.layers
+        """The layers of the overrides, by id."""
+        quota_file = replace(quota_file, overrides=in_order(self.overrides, self.layers))
         self._file = quota_file
+        self.index = LayerIndex(quota_file, broker_id)
+        """The layers' words on single keys."""
         self._broker_id = broker_id
         self._log = log
         self._clock = clock
@@ -147,8 +152,6 @@ class QuotaWatch:
         start = start_with(path, state)
         loaded = NOTHING_LOADED if overrides is None else load(overrides, broker_id)
         watch = cls(path, start.quota_file, broker_id=broker_id, log=log, starts=start.starts, overrides=loaded)
-        if loaded.problem is not None:
-            log.error("overrides_unreadable", error=loaded.problem, overrides_in_force=len(loaded.overrides))
         watch.source, watch._written = start.source, start.content
         if start.error is not None:
             watch.statistics.outcomes[ReloadResult.FAILED] += 1
@@ -179,35 +182,26 @@ class QuotaWatch:
         await trio.lowlevel.checkpoint_if_cancelled()
         return self._current
 
-    def layer_values(self, place: str, key: str) -> list[LayerValue]:
-        """Return what the layers say of a key now, the effective value first (`proxy.quotas.override`)."""
-        return layer_values(self._file, self._broker_id, self._clock(), place, key)
-
     def overridden(self) -> Iterator[tuple[Override, list[tuple[PlacedValue, LayerValue, LayerValue]]]]:
         """Yield each override in force with those of its first changes that are effective: the change, its word, and
         what it hides."""
-        now = self._clock()
-        for override in self.overrides:
-            if override.is_active(now):
-                found = (
-                    (each, self.layer_values(each.place, each.key)) for each in override.changes[:MAX_CHANGES_SHOWN]
-                )
-                own = f"override {override.id}:"
-                yield (
-                    override,
-                    [(each, layers[0], layers[1]) for each, layers in found if layers[0].layer.startswith(own)],
-                )
+        now, index = self._clock(), self.index
+        for override in active(self.overrides, now):
+            found = (
+                (each, *index.of_override(override.id, each.place, each.key, now))
+                for each in override.changes[:MAX_CHANGES_SHOWN]
+            )
+            yield override, [(each, own, hidden) for each, is_effective, own, hidden in found if is_effective]
 
-    async def put_overrides(self, overrides: Sequence[Override]) -> None:
-        """Put these overrides in force in place of the present ones, before the next checkpoint.
+    async def put_overrides(self, overrides: Overrides, layers: Mapping[str, Layer]) -> None:
+        """Put these overrides in force in place of the present ones.
 
-        They are in the order in which they were made, and each has been found valid.
+        They are in the order in which they were made, and each has been found valid. `layers`: theirs, by id.
         """
         async with self._applying:
-            layers = layers_of(overrides, self._broker_id)
-            changed = replace(self._file, overrides=layers)
-            worked = await self._worked_out(changed, len(self._written or b""))
-            self.overrides, self._override_layers = tuple(overrides), layers
+            changed = replace(self._file, overrides=in_order(overrides, layers))
+            worked = await self._worked_out(changed, 0, overrides)
+            self.overrides, self.layers = overrides, layers
             self._swap(changed, worked, "override")
 
     async def wait_good(self, seen: bytes | None) -> bytes:
@@ -278,7 +272,7 @@ class QuotaWatch:
 
     async def _succeed(self, content: bytes, quota_file: QuotaFile, reason: str) -> ReloadOutcome:
         await self._warn_of_hidden(quota_file)
-        quota_file = replace(quota_file, overrides=self._override_layers)
+        quota_file = replace(quota_file, overrides=self._file.overrides)
         came_back = not self.statistics.last_reload_successful
         outcome = self._swap(quota_file, await self._worked_out(quota_file, len(content)), reason, came_back=came_back)
         self.statistics.outcomes[outcome.result] += 1
@@ -303,13 +297,14 @@ class QuotaWatch:
             told = {"override": override.id, "label": override.label, "until": override.until}
             self._log.warning("quota_change_hidden", key=str(change), file_before=was, file=is_now, **told)
 
-    async def _worked_out(self, quota_file: QuotaFile, size: int) -> WorkedOut:
+    async def _worked_out(self, quota_file: QuotaFile, size: int, overrides: Overrides = ()) -> WorkedOut:
         """Resolve the quotas, in a thread if that is long; again, if other quotas have come into force meanwhile."""
         work = partial(work_out, quota_file, self._broker_id)
         size = max(size, len(self._written or b""))  # what differs from a long one takes long, too
+        changes = sum(len(each.changes) for each in (*self.overrides, *overrides))
         while True:
             before, now = self._current, self._clock()
-            if size <= SHORT_BYTES:
+            if size <= SHORT_BYTES and changes <= FEW_CHANGES:
                 return work(before, now)
             found = await in_thread(work, before, now, limiter=WORKING_THREADS)
             if self._current is before:
@@ -319,7 +314,7 @@ class QuotaWatch:
         self._worked_out_at = worked.at
         if worked.changes or came_back:
             self._log.info("quotas_reloaded", path=str(self._path), reason=reason, **log_fields(worked))
-        self._file = quota_file
+        self._file, self.index = quota_file, worked.layer_index
         self.starts.follow(worked.start_keys, worked.at)
         if worked.quotas is not worked.before:
             self._current, self._upcoming = worked.quotas, worked.upcoming
@@ -341,12 +336,10 @@ def _hidden(
     overrides: Sequence[Override], before: QuotaFile, after: QuotaFile, broker_id: int, now: datetime
 ) -> list[tuple[Override, PlacedValue, str, str]]:
     """Return the changes of overrides to keys that differ between two files, with the value in each of the files."""
-    found = []
+    found, files = [], [LayerIndex(each, broker_id) for each in (before, after)]
     for override in overrides:
         for change in override.changes:
-            was, is_now = (
-                layer_values(each, broker_id, now, change.place, change.key)[0].value for each in (before, after)
-            )
+            was, is_now = (next(each.values(change.place, change.key, now)).value for each in files)
             if was != is_now:
                 found.append((override, change, was, is_now))
     return found

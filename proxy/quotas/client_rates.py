@@ -155,18 +155,10 @@ def _traffic_rates(traffic: ClientTraffic, layers: Iterable[Layer], now: datetim
 
 def first_of(key: QuotaKey[Any], layers: Iterable[Layer], now: datetime) -> dict[ClientEntity, Section]:
     """Return the section that says a key for each entity, in the order in which they count."""
-    found: dict[ClientEntity, Section] = {}
-    for entity, section in in_order(key, layers, now):
-        found.setdefault(entity, section)
-    return found
-
-
-def in_order(key: QuotaKey[Any], layers: Iterable[Layer], now: datetime) -> list[tuple[ClientEntity, Section]]:
-    """Return the sections that say a key now, in the order in which they count."""
-    found = [
-        (entity.level, number, entity.specificity, entity, section)
-        for number, layer in enumerate(layers)
-        for entity, section in layer.clients.items()
-        if key in section.values and section.holds(now)
-    ]
-    return [(entity, section) for *_, entity, section in sorted(found, key=lambda each: each[:3])]
+    first: dict[ClientEntity, tuple[int, Section]] = {}
+    for number, layer in enumerate(layers):
+        for entity, section in layer.clients.items():
+            if entity not in first and key in section.values and section.holds(now):
+                first[entity] = number, section
+    in_order = sorted(first, key=lambda entity: (entity.level, first[entity][0], entity.specificity))
+    return {entity: first[entity][1] for entity in in_order}

@@ -11,10 +11,8 @@ A place is written like a section of quotas.toml:
     listener          everything that leaves through the ingress, with the key `rate`
     mode              with the key `enforce`
 
-`layer_values` finds the layer of an effective value, and the values that it hides. Pure; time is an argument.
-Invariants: the first that `layer_values` returns is what `rules.effective` makes of the same layers; an `Override` that
-`validated` returns is one that `layer_of` turns into sections; undoing an override leaves every other one as it is;
-overrides that have ended are dropped at each change.
+Pure; time is an argument. Invariants: an `Override` that `validated` returns is one that `layer_of` turns into
+sections; undoing an override leaves every other one as it is.
 """
 
 from __future__ import annotations
@@ -22,37 +20,35 @@ from __future__ import annotations
 import json
 import re
 import secrets
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, NamedTuple
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from ..errors import ConfigurationError
 from .client_entity import CLIENTS, USERS, parse_place
-from .client_rates import in_order
-from .keys import BY_KIND, OF_CLIENTS, RATES, REPLICAS, SectionKind
-from .names import DEFAULT, GLOB_WILDCARD, glob_of, specificity
-from .reading import parse_layer
-from .units import shown
+from .keys import RATES, SectionKind
+from .names import GLOB_WILDCARD
+from .reading import MAX_CLIENTS, MAX_GLOBS, MAX_RATES, parse_layer
+from .units import YEARS, shown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
-    from .keys import QuotaKey
-    from .sections import Layer, QuotaFile, Section
+    from .sections import Layer
 
 
 BROKER = "broker"
 """The place of the broker beside the sidecar."""
 _OF_SIDECAR = tuple(kind.value for kind in (SectionKind.MODE, SectionKind.LISTENER))
 _NAMED = tuple(kind.value for kind in (SectionKind.PEER, SectionKind.RACK, SectionKind.TOPIC))
-MAX_CHANGES = 10_000
+MAX_CHANGES, MAX_OVERRIDES = 10_000, 500
+MAX_ENDED, KEPT_AFTER_END = 50, timedelta(days=1)
+"""The most overrides that are kept after their end, and for how long."""
 MAX_LABEL_CHARACTERS, MAX_TEXT_CHARACTERS = 100, 500
 _ID = re.compile(r"[0-9a-f]{4,16}")
 _LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@/+-]*")
 Overrides = tuple["Override", ...]
-DEFAULT_LAYER = DEFAULT
-MAX_CHARACTERS = 200
 
 
 class PlacedValue(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -104,18 +100,21 @@ def new_id(taken: Iterable[str] = ()) -> str:
     return found
 
 
-def validated(override: Override, broker_id: int) -> Override:
-    """Return the override with its times in UTC. Raises ConfigurationError with every problem found."""
-    problems = list(_problems(override))
+def validated(override: Override, broker_id: int) -> tuple[Override, Layer]:
+    """Return the override with its times in UTC, and its sections. Raises ConfigurationError with every problem
+    found."""
+    problems, layer = list(_problems(override)), None
     if not problems:
+        until = None if override.until is None else override.until.astimezone(UTC)
+        override = msgspec.structs.replace(override, since=override.since.astimezone(UTC), until=until)
         try:
-            problems = list(_past_deadlines(layer_of(override, broker_id), override.since))
+            layer = layer_of(override, broker_id)
+            problems = list(_past_deadlines(layer, override.since))
         except ConfigurationError as error:
             problems = [each.removeprefix(f"override {override.id}: ") for each in error.problems]
-    if problems:
+    if problems or layer is None:
         raise ConfigurationError(problems)
-    until = None if override.until is None else override.until.astimezone(UTC)
-    return msgspec.structs.replace(override, since=override.since.astimezone(UTC), until=until)
+    return override, layer
 
 
 def _problems(override: Override) -> Iterable[str]:
@@ -130,7 +129,7 @@ def _problems(override: Override) -> Iterable[str]:
     if not 0 < len(override.changes) <= MAX_CHANGES:
         yield f"changes: expected 1 to {MAX_CHANGES}, found {len(override.changes)}"
     for name, moment in (("since", override.since), ("until", override.until)):
-        if moment is not None and moment.tzinfo is None:
+        if moment is not None and (moment.tzinfo is None or moment.year not in YEARS):
             yield f"{name}: expected a time with an offset, like 2026-12-01T06:00:00Z, found {moment.isoformat()}"
     seen = set[tuple[str, str]]()
     for change in override.changes:
@@ -159,9 +158,9 @@ def layer_of(override: Override, broker_id: int) -> Layer:
     return parse_layer(document, source=source, override=override.id, until=override.until, since=override.since)
 
 
-def layers_of(overrides: Sequence[Override], broker_id: int) -> tuple[Layer, ...]:
-    """Return the layers of overrides that are in the order in which they were made: the newest first."""
-    return tuple(layer_of(override, broker_id) for override in reversed(overrides))
+def in_order(overrides: Sequence[Override], layers: Mapping[str, Layer]) -> tuple[Layer, ...]:
+    """Return the layers, by id, of overrides that are in the order in which they were made: the newest first."""
+    return tuple(layers[override.id] for override in reversed(overrides))
 
 
 def _table_of(place: str, broker_id: int, document: dict[str, Any]) -> dict[str, Any]:
@@ -182,6 +181,11 @@ def _table_of(place: str, broker_id: int, document: dict[str, Any]) -> dict[str,
         raise ConfigurationError(f"place: {expected}, found {shown(place)}")
     section: dict[str, Any] = document.setdefault(kind, {}).setdefault(name, {})
     return section
+
+
+def kind_of(place: str) -> SectionKind:
+    """Return the kind of section of a place, as `parse_layer` has understood it."""
+    return SectionKind.BROKER if place == BROKER else SectionKind(place.partition(".")[0])
 
 
 class Selector(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -225,14 +229,23 @@ def active(overrides: Overrides, now: datetime) -> Overrides:
     return tuple(each for each in overrides if each.is_active(now))
 
 
+def _kept(overrides: Overrides, now: datetime) -> Overrides:
+    """Return those that have not ended, and the last that have: the clock may be wrong at the moment."""
+    ended = [each for each in overrides if each.until is not None and each.until <= now]
+    kept = {each.id for each in ended[-MAX_ENDED:] if each.until is not None and now - each.until < KEPT_AFTER_END}
+    return tuple(each for each in overrides if each.is_active(now) or each.id in kept)
+
+
 def added(overrides: Overrides, new: Override, now: datetime) -> Overrides:
     """Return the overrides with `new` as the newest. The same one again, as after an answer that was lost, changes
-    nothing. Raises ConfigurationError if another one has its id, or if it ends before it begins to count."""
+    nothing. Raises ConfigurationError if another one has its id, if it ends before it begins to count, or if they are
+    too many."""
     if not new.is_active(now):
         raise ConfigurationError(f"until: expected a time in the future, found {new.until:%Y-%m-%dT%H:%M:%SZ}")
-    left = active(overrides, now)
+    left = _kept(overrides, now)
     known = next((each for each in left if each.id == new.id), None)
     if known is None:
+        _refuse_too_many((*active(left, now), new))
         return (*left, new)
     if (known.changes, known.label, known.until) != (new.changes, new.label, new.until):
         raise ConfigurationError(
@@ -241,79 +254,32 @@ def added(overrides: Overrides, new: Override, now: datetime) -> Overrides:
     return overrides
 
 
+def _refuse_too_many(overrides: Overrides) -> None:
+    """Raise ConfigurationError if there are more than traffic and memory allow, whoever made how many of them."""
+    changes = [change for each in overrides for change in each.changes]
+    placed = {(change.place.partition(".")[0], change.place, change.key) for change in changes}
+    places = {(kind, place) for kind, place, _ in placed}
+    globs = sum(kind == "topics" and GLOB_WILDCARD.search(place) is not None for kind, place in places)
+    found = {
+        "overrides": (len(overrides), MAX_OVERRIDES),
+        "changes": (len(changes), MAX_CHANGES),
+        "globs": (globs, MAX_GLOBS),
+        "clients and users": (sum(kind in (CLIENTS, USERS) for kind, _ in places), MAX_CLIENTS),
+    }
+    rate_keys = {key.name for key in RATES.values()}
+    for kind in _NAMED:
+        rates = len({place for each, place, key in placed if each == kind and key in rate_keys})
+        found[f"{kind} with a rate"] = rates, MAX_RATES
+    problems = [
+        f"expected at most {most} {what} in all overrides, found {number}: undo some, or move them into quotas.toml"
+        for what, (number, most) in found.items()
+        if number > most
+    ]
+    if problems:
+        raise ConfigurationError(problems)
+
+
 def undone(overrides: Overrides, selector: Selector, now: datetime) -> Overrides:
     """Return the overrides without those that are selected. Raises NothingSelectedError."""
-    left = active(overrides, now)
-    gone = {each.id for each in selector.chosen(left)}
-    return tuple(each for each in left if each.id not in gone)
-
-
-class LayerValue(NamedTuple):
-    """The value of a key at a place in one layer."""
-
-    value: str
-    """The value as people read it: ``10.00 MiB/s (10485760 B/s)``, or the listed partitions."""
-    layer: str
-    """The override, or the section of the file; ``default`` if neither says anything."""
-    until: datetime | None = None
-
-
-def kind_of(place: str) -> SectionKind:
-    """Return the kind of section of a place, as `parse_layer` has understood it."""
-    return SectionKind.BROKER if place == BROKER else SectionKind(place.partition(".")[0])
-
-
-def layer_values(quota_file: QuotaFile, broker_id: int, now: datetime, place: str, key: str) -> list[LayerValue]:
-    """Return the values of `key` at `place` in all layers that have one, the effective value first. It hides those
-    after it; the last one is the default."""
-    kind = kind_of(place)
-    declared = BY_KIND[kind][key]
-    sought = declared.beside or declared
-    if declared in OF_CLIENTS:
-        entity = parse_place(place)
-        found = in_order(sought, quota_file.layers, now)
-        sections = [section for each, section in found if entity is not None and each.counts_for(entity)]
-    else:
-        of_layers = (_section(layer, broker_id, now, place, sought) for layer in quota_file.layers)
-        sections = [section for section in of_layers if section is not None]
-    told = [LayerValue(_in_words(each, declared, broker_id), each.path, each.until) for each in sections]
-    return [*told, LayerValue(declared.default_in_words(kind, broker_id), DEFAULT_LAYER)]
-
-
-def _section(layer: Layer, broker_id: int, now: datetime, place: str, key: QuotaKey[Any]) -> Section | None:
-    """Return the section of one layer that says it."""
-    found = _sections(layer, broker_id, place, key)
-    return next((each for each in found if each.holds(now) and key in each.values), None)
-
-
-def _sections(layer: Layer, broker_id: int, place: str, key: QuotaKey[Any]) -> Iterator[Section]:
-    """Yield the sections of one layer that may say it, in the order in which they count."""
-    kind, _, name = place.partition(".")
-    own = {
-        "mode": lambda: layer.mode,
-        "listener": lambda: layer.listener,
-        "peers": lambda: layer.peers.get(int(name)),
-        "racks": lambda: layer.racks.get(name),
-        "topics": lambda: layer.topics.get(name),
-    }
-    if kind in own and (section := own[kind]()) is not None:
-        yield section
-    if kind == "topics":
-        yield from _matching(layer.globs, name)
-    if kind == "broker" or (kind == "topics" and key in REPLICAS.values()):
-        yield from (each for each in (layer.brokers.get(broker_id), layer.broker_default) if each is not None)
-
-
-def _in_words(section: Section, key: QuotaKey[Any], broker_id: int) -> str:
-    words = key.in_words(section.values.get(key, key.default), broker_id)
-    return words if len(words) <= MAX_CHARACTERS else f"{words[:MAX_CHARACTERS]}…"
-
-
-def _matching(globs: Mapping[str, Section], name: str) -> Iterator[Section]:
-    if GLOB_WILDCARD.search(name):
-        if name in globs:
-            yield globs[name]
-        return
-    for glob in sorted(globs, key=specificity):
-        if glob_of(glob).matches(name):
-            yield globs[glob]
+    gone = {each.id for each in selector.chosen(active(overrides, now))}
+    return tuple(each for each in _kept(overrides, now) if each.id not in gone)

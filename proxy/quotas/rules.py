@@ -10,8 +10,9 @@ are those that traffic meets: the end of a section that hides nothing is not one
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from ..roles import Role
 from .client_rates import NO_CLIENT_RATES, ClientRates, client_rates
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 
     from .keys import QuotaKey, Rate
     from .rate_source import RateSource
-    from .replicas import ReplicaList
     from .sections import Layer, QuotaFile, Section
 
 
@@ -40,6 +40,8 @@ METADATA_TOPIC = "__cluster_metadata"
 """The KRaft metadata log: throttling it would stop the controller, not a catch-up."""
 METADATA_TOPIC_ID = bytes(15) + b"\x01"
 """The id of that topic (Kafka's Uuid.METADATA_TOPIC_ID)."""
+MAX_REMEMBERED = 8
+"""The most moments of one layer that are remembered."""
 _Name = TypeVar("_Name", int, str)
 
 
@@ -183,10 +185,12 @@ class Quotas:
 
 def effective(quota_file: QuotaFile, broker_id: int, now: datetime) -> Quotas:
     """Return the quotas of one broker; `now` carries an offset."""
-    found = {role: _Sought(quota_file, role, broker_id, now) for role in Role}
+    layers = [_resolved(layer, broker_id, now) for layer in quota_file.layers]
+    found = {role: _laid(layer.roles[role] for layer in reversed(layers)) for role in Role}
     mode = governing_mode(quota_file, now)
     listener = _first_saying(LISTENER_RATE, (layer.listener for layer in quota_file.layers), now)
-    ends = {role: _first_end([*([mode] if mode else []), *sought.ending()]) for role, sought in found.items()}
+    ends = {role: _first_end(said.ends(), None if mode is None else mode.until) for role, said in found.items()}
+    changes = (layer.next_change for layer in layers if layer.next_change is not None)
     return Quotas(
         leader=found[Role.LEADER].quota(),
         follower=found[Role.FOLLOWER].quota(),
@@ -195,7 +199,7 @@ def effective(quota_file: QuotaFile, broker_id: int, now: datetime) -> Quotas:
         priorities=quota_file.priorities,
         clients=client_rates(quota_file.layers, now),
         listener_bytes_per_second=LISTENER_RATE.default if listener is None else listener.values[LISTENER_RATE],
-        next_change=min(_changes(quota_file, broker_id, now), default=None),
+        next_change=min(changes, default=None),
         until={role: end for role, end in ends.items() if end is not None},
     )
 
@@ -209,103 +213,162 @@ def _first_saying(key: QuotaKey[Any], sections: Iterable[Section | None], now: d
     return next((each for each in sections if each is not None and key in each.values and each.holds(now)), None)
 
 
-def _changes(quota_file: QuotaFile, broker_id: int, now: datetime) -> Iterator[datetime]:
-    for layer in quota_file.layers:
-        for section in layer.sections_for(broker_id):
-            if section.until is not None and section.until > now:
-                yield section.until
+class _Rated(NamedTuple):
+    rate: Rate
+    until: datetime | None
 
 
-def _first_end(sections: Iterable[Section]) -> datetime | None:
-    return min((section.until for section in sections if section.until is not None), default=None)
+class _Listed(NamedTuple):
+    partitions: Partitions
+    until: datetime | None
+    """The end of the section; None as well where it lists nothing on this broker."""
 
 
-class _Sought:
-    """One role's quota while the sections that make it up are looked for."""
+_Value = TypeVar("_Value", _Rated, _Listed)
 
-    def __init__(self, quota_file: QuotaFile, role: Role, broker_id: int, now: datetime) -> None:
-        self._broker_id = broker_id
-        self._rate_key, self._list_key = rate, replicas = RATES[role], REPLICAS[role]
-        layers = quota_file.layers
-        own = [layer.brokers.get(broker_id) for layer in layers] + [layer.broker_default for layer in layers]
-        self._rate = _first_saying(rate, own, now)
-        self._otherwise = _first_saying(replicas, own, now)
-        self._peer_rates = _first_named(rate, (layer.peers for layer in layers), now)
-        self._rack_rates = _first_named(rate, (layer.racks for layer in layers), now)
-        self._topic_rates, self._glob_rates = _by_topic(rate, layers, now)
-        for number, override in enumerate(quota_file.overrides):
-            section = override.brokers.get(broker_id)
-            if section is not None and section is self._otherwise:
-                # What an override says of the whole broker hides every list below it.
-                layers = layers[: number + 1]
-                break
-        self._topics, self._globs = _by_topic(replicas, layers, now)
 
-    def ending(self) -> Iterator[Section]:
-        """Yield the sections that something of this quota is from, and that end."""
-        if self._rate is not None:
-            yield self._rate
-        for named in (self._rack_rates, self._peer_rates, self._topic_rates, self._glob_rates):
-            yield from named.values()
-        lists = (self._otherwise, *self._topics.values(), *self._globs.values())
-        # Lists are long, and most sections have no end: whether this broker is listed is asked last.
-        ending = (section for section in lists if section is not None and section.until is not None)
-        yield from (section for section in ending if self._listed(section))
+@dataclass(slots=True)
+class _ByTopic(Generic[_Value]):
+    """Values by exact name, and by glob in the order in which globs count."""
+
+    topics: dict[str, _Value] = field(default_factory=dict)
+    globs: dict[str, _Value] = field(default_factory=dict)
+
+    def lay(self, newer: _ByTopic[_Value]) -> None:
+        """Put another layer's values above these: its globs hide topics as well."""
+        if newer.globs:
+            above = [glob_of(glob) for glob in newer.globs]
+            self.topics = {
+                name: value for name, value in self.topics.items() if not any(glob.matches(name) for glob in above)
+            }
+            self.globs = newer.globs | {glob: value for glob, value in self.globs.items() if glob not in newer.globs}
+        self.topics.update(newer.topics)
+
+    def values(self) -> Iterator[_Value]:
+        yield from self.topics.values()
+        yield from self.globs.values()
+
+
+@dataclass(slots=True)
+class _OfRole:
+    """All that one layer says of a role at one moment, or several layers together."""
+
+    rate: _Rated | None = None
+    otherwise: _Listed | None = None
+    hides_lists: bool = False
+    """True for an override's list of the whole broker: it hides every list below it."""
+    peers: dict[int, _Rated] = field(default_factory=dict)
+    racks: dict[str, _Rated] = field(default_factory=dict)
+    rates: _ByTopic[_Rated] = field(default_factory=_ByTopic)
+    lists: _ByTopic[_Listed] = field(default_factory=_ByTopic)
+
+    def lay(self, newer: _OfRole) -> None:
+        """Put what a newer layer says above this. The work is mostly that of updating dictionaries."""
+        self.rate = newer.rate or self.rate
+        self.otherwise = newer.otherwise or self.otherwise
+        self.peers.update(newer.peers)
+        self.racks.update(newer.racks)
+        self.rates.lay(newer.rates)
+        if newer.hides_lists:
+            self.lists = _ByTopic()
+        self.lists.lay(newer.lists)
+
+    def ends(self) -> Iterator[datetime | None]:
+        """Yield the ends of what the quota is made of."""
+        for value in (self.rate, self.otherwise):
+            if value is not None:
+                yield value.until
+        for values in (self.peers.values(), self.racks.values(), self.rates.values(), self.lists.values()):
+            yield from (value.until for value in values)
 
     def quota(self) -> RoleQuota:
-        rate: Rate = self._rate_key.default if self._rate is None else self._rate.values[self._rate_key]
         return RoleQuota(
-            bytes_per_second=rate.bytes_per_second,
-            topics={name: self._listed(section) for name, section in self._topics.items()},
-            globs=tuple((name, self._listed(section)) for name, section in self._globs.items()),
-            otherwise=NO_PARTITION if self._otherwise is None else self._listed(self._otherwise),
-            source=rate.source,
+            bytes_per_second=math.inf if self.rate is None else self.rate.rate.bytes_per_second,
+            topics={name: each.partitions for name, each in self.lists.topics.items()},
+            globs=tuple((name, each.partitions) for name, each in self.lists.globs.items()),
+            otherwise=NO_PARTITION if self.otherwise is None else self.otherwise.partitions,
+            source=None if self.rate is None else self.rate.rate.source,
             finer=self._finer(),
         )
 
     def _finer(self) -> FinerRates:
-        if not (self._rack_rates or self._peer_rates or self._topic_rates or self._glob_rates):
+        topics, globs = self.rates.topics, self.rates.globs
+        if not (self.racks or self.peers or topics or globs):
             return NO_FINER_RATES
         return FinerRates(
-            peers=self._rates_of(self._peer_rates),
-            topics=self._rates_of(self._topic_rates),
-            globs=tuple(self._rates_of(self._glob_rates).items()),
-            racks=self._rates_of(self._rack_rates),
+            peers={broker_id: each.rate.bytes_per_second for broker_id, each in self.peers.items()},
+            topics={name: each.rate.bytes_per_second for name, each in topics.items()},
+            globs=tuple((name, each.rate.bytes_per_second) for name, each in globs.items()),
+            racks={name: each.rate.bytes_per_second for name, each in self.racks.items()},
         ).meant()
 
-    def _rates_of(self, named: Mapping[_Name, Section]) -> dict[_Name, float]:
-        return {name: section.values[self._rate_key].bytes_per_second for name, section in named.items()}
 
-    def _listed(self, section: Section) -> Partitions:
-        replicas: ReplicaList = section.values[self._list_key]
-        return replicas.partitions_on(self._broker_id)
+@dataclass(frozen=True, slots=True)
+class _Resolved:
+    """One layer at one moment, for one broker."""
 
-
-def _first_named(key: QuotaKey[Any], layers: Iterable[Mapping[_Name, Section]], now: datetime) -> dict[_Name, Section]:
-    """Return the section of each name that goes first for a key."""
-    first: dict[_Name, Section] = {}
-    for named in layers:
-        for name, section in named.items():
-            if key in section.values and section.holds(now):
-                first.setdefault(name, section)
-    return first
+    roles: Mapping[Role, _OfRole]
+    next_change: datetime | None
 
 
-def _by_topic(
-    key: QuotaKey[Any], layers: Iterable[Layer], now: datetime
-) -> tuple[dict[str, Section], dict[str, Section]]:
-    """Return the sections that count by exact topic name, and by glob in the order in which globs count."""
-    topics: dict[str, Section] = {}
-    globs: dict[str, Section] = {}
+def _resolved(layer: Layer, broker_id: int, now: datetime) -> _Resolved:
+    """Resolve one layer: once between two of its ends, so that a change of one override costs nothing in the others."""
+    ends: list[datetime] | None = layer.memo.get((broker_id, None))
+    if ends is None:
+        found = {section.until for section in layer.sections_for(broker_id) if section.until is not None}
+        ends = layer.memo[broker_id, None] = sorted(found)
+    ended = bisect_right(ends, now)
+    known: _Resolved | None = layer.memo.get((broker_id, ended))
+    if known is None:
+        roles = {role: _of_role(layer, role, broker_id, now) for role in Role}
+        known = layer.memo[broker_id, ended] = _Resolved(roles, ends[ended] if ended < len(ends) else None)
+        if len(layer.memo) > MAX_REMEMBERED:
+            layer.memo.clear()
+    return known
+
+
+def _of_role(layer: Layer, role: Role, broker_id: int, now: datetime) -> _OfRole:
+    own, rate, replicas = layer.brokers.get(broker_id), RATES[role], REPLICAS[role]
+    brokers = [each for each in (own, layer.broker_default) if each is not None and each.holds(now)]
+
+    def rates(sections: Mapping[_Name, Section]) -> dict[_Name, _Rated]:
+        return {
+            name: _Rated(each.values[rate], each.until)
+            for name, each in sections.items()
+            if rate in each.values and each.holds(now)
+        }
+
+    def lists(sections: Mapping[_Name, Section]) -> dict[_Name, _Listed]:
+        found: dict[_Name, _Listed] = {}
+        for name, each in sections.items():
+            if replicas in each.values and each.holds(now):
+                partitions = each.values[replicas].partitions_on(broker_id)
+                found[name] = _Listed(partitions, each.until if partitions else None)
+        return found
+
+    globs = {glob: layer.globs[glob] for glob in sorted(layer.globs, key=specificity)}
+    otherwise = next(iter(lists(dict(enumerate(brokers))).values()), None)
+    return _OfRole(
+        rate=next(iter(rates(dict(enumerate(brokers))).values()), None),
+        otherwise=otherwise,
+        hides_lists=otherwise is not None and bool(layer.override),
+        peers=rates(layer.peers),
+        racks=rates(layer.racks),
+        rates=_ByTopic(rates(layer.topics), rates(globs)),
+        lists=_ByTopic(lists(layer.topics), lists(globs)),
+    )
+
+
+def _laid(layers: Iterable[_OfRole]) -> _OfRole:
+    """Lay them one above the other, the oldest first."""
+    found = _OfRole()
     for layer in layers:
-        above = [glob_of(glob) for glob in globs]
-        for name, section in _first_named(key, [layer.topics], now).items():
-            if name not in topics and not any(glob.matches(name) for glob in above):
-                topics[name] = section
-        found = _first_named(key, [layer.globs], now)
-        for name in sorted(found, key=specificity):
-            globs.setdefault(name, found[name])
-    return topics, globs
+        found.lay(layer)
+    return found
+
+
+def _first_end(ends: Iterable[datetime | None], other: datetime | None) -> datetime | None:
+    return min((end for end in (*ends, other) if end is not None), default=None)
 
 
 MAX_MOMENTS = 100

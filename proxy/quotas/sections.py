@@ -73,6 +73,8 @@ class Layer:
     listener: Section | None = None
     override: str = ""
     """The id of the override; empty for the file."""
+    memo: dict[tuple[int, int | None], Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+    """The layer as `rules` has resolved it, by broker and moment."""
 
     def sections(self) -> Iterator[Section]:
         yield from self.brokers.values()

@@ -14,7 +14,7 @@ import pytest
 from lab.brokers.authority import Authority
 from proxy.config.settings import load_settings
 from proxy.files import reading
-from proxy.quota_files.override_store import edit, store_path
+from proxy.quota_files.override_store import load, store_path, write
 from proxy.quotas.override import Override, PlacedValue, added
 
 from ...proxy.hanging_disk import hanging_disk
@@ -80,7 +80,7 @@ def test_an_override_is_shown_with_its_end_and_what_it_hides(config: Path, sidec
         PlacedValue("mode", "enforce", value=False),
     )
     override = Override(id="7f3a12", by="ops", since=since, until=until, changes=changes)
-    edit(store_path(config.parent / ".quotas.toml.last-good", 101), 101, lambda _: (override,))
+    write(store_path(config.parent / ".quotas.toml.last-good", 101), [override])
     output = sidecar("check", "--config", config).output
     ends = r"\(override 7f3a12, until 2100-01-01 00:00:00 UTC, in \w+; hides "
     for shown in (
@@ -103,9 +103,9 @@ def test_overrides_that_the_sidecar_has_stored_here_count_and_a_torn_store_is_to
     made = datetime.now(UTC)
     value = PlacedValue("broker", "leader.replication.throttled.rate", "3MB/s")
     new = Override(id="aaaa", by="ana", since=made, until=made + timedelta(hours=1), changes=(value,))
-    edit(store, 101, lambda found: added(found, new, made))
+    write(store, added(load(store, 101).overrides, new, made))
     second = Override(id="bbbb", by="bob", since=made, changes=(PlacedValue("mode", "enforce", False),))
-    edit(store, 101, lambda found: added(found, second, made))
+    write(store, added(load(store, 101).overrides, second, made))
     lines = sidecar("check", "--config", config).output.splitlines()
     assert "broker 101, policy strict, observing only  (override bbbb; hides true, default)" in lines
     assert f"override aaaa of ana, until {new.until:%Y-%m-%d %H:%M:%S} UTC: {value.key} = 3MB/s" in lines

@@ -179,6 +179,28 @@ def test_differences_between_members_are_shown(sidecars: dict[int, OneSidecar], 
     assert "at   brokers 101-102; not at broker 103" in call("overrides", "--fleet", fleet).output
 
 
+def test_of_one_override_each_member_is_said_what_holds_there(sidecars: dict[int, OneSidecar], fleet: Path) -> None:
+    """The first member's view was printed as everybody's: hidden at 101 only, it was said to be so at 102 as well."""
+    call("set", RATE, 1, "--fleet", fleet)
+    call("set", RATE, 2, "--fleet", fleet, "--at", 101)
+    lines = call("overrides", "--fleet", fleet).output.splitlines()
+    first, second = lines.index("  broker 101:"), lines.index("  brokers 102-103:")
+    assert (lines[first + 1].endswith("NOT EFFECTIVE: hidden by a newer override"), second) == (True, first + 2), lines
+    assert lines[second + 1].endswith("(hides 50.00 MiB/s (52428800 B/s), brokers.default)")
+    assert lines[second + 2] == "  at   brokers 101-103"
+
+
+def test_an_undo_that_cannot_be_stored_is_done_and_says_so(sidecars: dict[int, OneSidecar]) -> None:
+    one = sidecars[101]
+    call("set", RATE, 1, "--url", one.url)
+    one.keeper._path = one.keeper._path.parent / "gone" / "overrides-101.json"
+    refused = call("set", RATE, 2, "--url", one.url)
+    assert (refused.exit_code, "not stored, so nothing has changed" in refused.output) == (1, True), refused.output
+    undone = call("undo", "--last", "--url", one.url)
+    assert (undone.exit_code, one.rate) == (1, 50 * MIB), undone.output
+    assert "broker 101: in force, but a restart would revert it until it is stored: " in undone.output
+
+
 def test_the_newest_wins_and_the_one_below_is_said_to_be_hidden(sidecars: dict[int, OneSidecar]) -> None:
     url = sidecars[101].url
     call("set", RATE, 1, "--url", url)

@@ -13,7 +13,7 @@ import trio
 from operating.commands import plan as plan_command
 from operating.moves.cluster import Cluster
 from proxy.quotas import effective, parse_quotas
-from proxy.quotas.override import layers_of
+from proxy.quotas.override import layer_of
 from tests.operating.fleet.sidecars import fleet_file, running
 from tests.operating.moves.fake_client import FakeClient
 
@@ -257,7 +257,8 @@ def test_the_lists_of_a_move_last_as_long_as_its_newest_rate(
     """At a lower rate it takes longer than the override that began it lasts."""
     applied(sidecar, generated, applying, "--for", "1h")
     applied(sidecar, generated, applying, "--rate", "1MB/s", "--for", "9h")
-    layers, later = layers_of(applying.overrides[101], 101), datetime.now(UTC) + timedelta(hours=5)
+    layers = tuple(layer_of(each, 101) for each in reversed(applying.overrides[101]))
+    later = datetime.now(UTC) + timedelta(hours=5)
     leader = effective(replace(parse_quotas(b""), overrides=layers), 101, later).leader
     assert (leader.bytes_per_second, leader.selects("orders", 0)) == (MB, True)
 

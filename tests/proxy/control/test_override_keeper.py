@@ -2,30 +2,36 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import threading
+import time
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
 import trio
 
+from proxy.control import override_keeper
 from proxy.control.override_keeper import OverrideKeeper
 from proxy.control.override_routes import override_routes
 from proxy.errors import ConfigurationError
 from proxy.http.routing import Request, Routes
 from proxy.quota_files import reload
-from proxy.quota_files.override_store import load, store_path
+from proxy.quota_files.override_store import damaged_path, load, store_path, write
 from proxy.quota_files.reload import FEW_CHANGES, QuotaWatch
-from proxy.quotas.override import LayerValue, Override, PlacedValue, Selector, layer_values
+from proxy.quotas.layer_values import LayerIndex
+from proxy.quotas.override import MAX_CHANGES, MAX_OVERRIDES, Override, PlacedValue, Selector, added
 from tests.proxy.recorded_log import RecordedLog
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable
     from pathlib import Path
-    from types import ModuleType
 
 RATE, LIST = "leader.replication.throttled.rate", "leader.replication.throttled.replicas"
+OTHER_RATE = "follower.replication.throttled.rate"
 FILE = f"""
 [brokers.default]
 {RATE} = "20MiB/s"
@@ -113,11 +119,12 @@ async def test_a_long_override_is_compared_with_a_changed_file_in_a_thread(
     await stage.keeper.add(Override(id="aaaa", by="op", since=START, changes=changes))
     threads = []
 
-    def counted(*arguments: Any) -> list[LayerValue]:
-        threads.append(threading.current_thread())
-        return layer_values(*arguments)
+    class Counted(LayerIndex):
+        def values(self, *arguments: Any) -> Any:
+            threads.append(threading.current_thread())
+            return super().values(*arguments)
 
-    monkeypatch.setattr(reload, "layer_values", counted)
+    monkeypatch.setattr(reload, "LayerIndex", Counted)
     stage.file.write_text(f"# nothing else is new\n{FILE}")
     await stage.watch.reload("test")
     assert threads == []
@@ -157,44 +164,246 @@ async def test_a_process_that_takes_over_reads_what_was_stored_after_it_began(st
         nursery.cancel_scope.cancel()
 
 
-async def test_an_unreadable_store_is_said_and_changes_nothing(stage: Stage, tmp_path: Path) -> None:
-    stage.store.write_bytes(b"{")
-    other = Stage(tmp_path)
-    assert ("overrides_unreadable" in other.log.events, other.rate) == (True, 20 * 2**20)
-    with pytest.raises(ConfigurationError, match="no override can be changed until this file is moved away"):
-        await other.keeper.add(override("aaaa", 1))
-    assert stage.store.read_bytes() == b"{"
-    stage.store.rename(tmp_path / "moved-away")
-    await other.keeper.add(override("aaaa", "5MiB/s"))
-    assert (other.rate, other.keeper.problem) == (5 * 2**20, None)
+async def until(is_so: Callable[[], bool]) -> None:
+    """Wait for something that has no event."""
+    with trio.fail_after(60):
+        while not is_so():  # noqa: ASYNC110
+            await trio.sleep(0.01)
 
 
-@pytest.mark.parametrize(("module", "work"), [(os, "fsync"), (reload, "work_out")], ids=["disk", "core"])
-async def test_a_change_that_was_given_up_meanwhile_is_in_force_once_it_is_stored(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch, module: ModuleType, work: str
-) -> None:
-    answers, quick = threading.Event(), getattr(module, work)
-
-    def slow(*arguments: object) -> object:
-        answers.wait(10)
-        return quick(*arguments)
-
-    stage.file.write_text(FILE + "#" * reload.SHORT_BYTES)  # worked out in a thread
-    await stage.watch.reload("test")
+@pytest.fixture
+async def kept(stage: Stage) -> AsyncIterator[Stage]:
+    """A stage whose store is looked at all the time."""
     async with trio.open_nursery() as nursery:
         nursery.start_soon(stage.keeper.run)
-        await stage.keeper.add(override("bbbb", "6MiB/s"))
-        monkeypatch.setattr(module, work, slow)
-        with trio.move_on_after(0.1) as asked:  # as the pages give up a request that takes too long
-            await stage.keeper.add(override("aaaa", "5MiB/s"))
-        assert (asked.cancelled_caught, stage.rate) == (True, 6 * 2**20)
-        answers.set()
-        with trio.fail_after(10):
-            while (stage.told[-1], stage.rate) != (("aaaa", "set"), 5 * 2**20):  # noqa: ASYNC110 - what is tested has no event
-                await trio.sleep(0.01)
-        await stage.keeper.undo(Selector(id="aaaa"))
-        assert (stage.told[-1], stage.rate) == (("aaaa", "undone"), 6 * 2**20)
+        yield stage
         nursery.cancel_scope.cancel()
+
+
+@pytest.fixture(autouse=True)
+def _looks_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(override_keeper, "CHECK_SECONDS", 0.02)
+
+
+class Disk:
+    """A disk that refuses to write while it is `full`."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.full = False
+        quick = os.fsync
+
+        def fsync(descriptor: int) -> None:
+            if self.full:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            quick(descriptor)
+
+        monkeypatch.setattr(os, "fsync", fsync)
+
+
+@pytest.fixture
+def disk(monkeypatch: pytest.MonkeyPatch) -> Disk:
+    return Disk(monkeypatch)
+
+
+async def test_on_a_full_disk_set_is_refused_and_undo_takes_effect_and_is_stored_later(kept: Stage, disk: Disk) -> None:
+    await kept.keeper.add(override("aaaa", "5MiB/s"))
+    disk.full = True
+    with pytest.raises(ConfigurationError, match=r"nothing has changed: .*No space left on device"):
+        await kept.keeper.add(override("bbbb", "6MiB/s"))
+    assert (kept.rate, [each.id for each in kept.keeper.current]) == (5 * 2**20, ["aaaa"])
+    applied = await kept.keeper.undo(Selector(id="aaaa"))
+    assert (kept.rate, applied.in_force) == (20 * 2**20, True)
+    assert "No space left on device" in str(applied.not_stored)
+    assert "No space left on device" in str(kept.keeper.problem)
+    assert [each.id for each in load(kept.store, 101).overrides] == ["aaaa"]
+    disk.full = False
+    await until(lambda: kept.keeper.problem is None)
+    assert load(kept.store, 101).overrides == ()
+    assert kept.log.events.count("overrides_not_stored") == 1
+
+
+@pytest.mark.parametrize("what", ["lost", "damaged", "foreign"])
+async def test_a_store_that_is_lost_damaged_or_foreign_changes_nothing_and_is_written_again(
+    kept: Stage, tmp_path: Path, what: str
+) -> None:
+    await kept.keeper.add(override("aaaa", "5MiB/s"))
+    if what == "lost":
+        kept.store.unlink()
+    elif what == "damaged":
+        kept.store.write_bytes(kept.store.read_bytes()[:50])
+    else:
+        write(kept.store, [override("ffff", 1)])
+    await kept.keeper.add(override("bbbb", "6MiB/s", key=OTHER_RATE))
+    assert kept.rate == 5 * 2**20
+    await until(lambda: [each.id for each in load(kept.store, 101).overrides] == ["aaaa", "bbbb"])
+    await until(lambda: kept.keeper.problem is None)
+    assert [each.id for each in Stage(tmp_path).watch.overrides] == ["aaaa", "bbbb"]
+
+
+async def test_a_store_that_is_lost_is_written_again_with_a_line_in_the_log(kept: Stage) -> None:
+    await kept.keeper.add(override("aaaa", "5MiB/s"))
+    kept.store.unlink()
+    await until(lambda: kept.store.exists())
+    assert (kept.log.events.count("overrides_restored"), kept.rate) == (1, 5 * 2**20)
+
+
+async def test_after_a_damaged_store_the_copy_holds_and_stays_in_force_whatever_is_set(
+    stage: Stage, tmp_path: Path
+) -> None:
+    await stage.keeper.add(override("aaaa", "5MiB/s"))
+    stage.store.write_bytes(stage.store.read_bytes()[:50])
+    other = Stage(tmp_path)
+    assert ("overrides_unreadable" in other.log.events, other.rate) == (True, 5 * 2**20)
+    assert str(stage.store) in str(other.keeper.problem)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(other.keeper.run)
+        await other.keeper.add(override("bbbb", "6MiB/s", key=OTHER_RATE))
+        await until(lambda: damaged_path(stage.store).exists())
+        assert (other.rate, len(damaged_path(stage.store).read_bytes())) == (5 * 2**20, 50)
+        await until(lambda: load(stage.store, 101).problem is None)
+        assert other.keeper.damaged is not None
+        third = Stage(tmp_path)
+        assert third.rate == 5 * 2**20
+        damaged_path(stage.store).unlink()
+        await until(lambda: other.keeper.problem is None)
+        nursery.cancel_scope.cancel()
+
+
+async def test_what_ended_while_the_clock_was_wrong_for_a_moment_is_back_when_it_is_right(
+    stage: Stage, tmp_path: Path
+) -> None:
+    right = stage.watch._clock
+    now = right()
+    ends = now + timedelta(hours=1)
+    await stage.keeper.add(override("aaaa", "5MiB/s", until=ends))
+    stage.watch._clock = lambda: now + timedelta(hours=3)
+    await stage.keeper.add(override("bbbb", "6MiB/s", key=OTHER_RATE))
+    assert (stage.rate, [each.id for each in stage.keeper.current]) == (20 * 2**20, ["bbbb"])
+    stage.watch._clock = right
+    assert [each.id for each in stage.keeper.current] == ["aaaa", "bbbb"]
+    await stage.keeper.undo(Selector(id="bbbb"))
+    assert (stage.rate, Stage(tmp_path).rate) == (5 * 2**20, 5 * 2**20)
+
+
+@pytest.mark.parametrize("given_up", ["add", "undo"])
+async def test_a_change_is_made_to_its_end_whoever_still_waits_for_the_answer(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, given_up: str
+) -> None:
+    await stage.keeper.add(override("aaaa", "5MiB/s"))
+    answers, quick = threading.Event(), os.fsync
+    monkeypatch.setattr(os, "fsync", lambda descriptor: (answers.wait(10), quick(descriptor)))
+    made = {
+        "add": partial(stage.keeper.add, override("bbbb", "6MiB/s")),
+        "undo": partial(stage.keeper.undo, Selector(id="aaaa")),
+    }
+    async with trio.open_nursery() as nursery:
+
+        async def ask() -> None:
+            await made[given_up]()
+
+        nursery.start_soon(ask)
+        await trio.sleep(0.1)
+        nursery.cancel_scope.cancel()
+        answers.set()
+    assert stage.rate == (6 if given_up == "add" else 20) * 2**20
+    assert load(stage.store, 101).overrides == stage.watch.overrides
+
+
+async def test_a_disk_that_hangs_refuses_set_and_not_undo(kept: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    await kept.keeper.add(override("aaaa", "5MiB/s"))
+    answers, quick = threading.Event(), os.fsync
+    with monkeypatch.context() as patched:
+        patched.setattr(override_keeper, "STORE_SECONDS", 0.1)
+        patched.setattr(os, "fsync", lambda descriptor: (answers.wait(10), quick(descriptor)))
+        with pytest.raises(ConfigurationError, match=r"nothing has changed: .*no answer within 0\.1 s"):
+            await kept.keeper.add(override("bbbb", "6MiB/s"))
+        applied = await kept.keeper.undo(Selector(id="aaaa"))
+        assert (kept.rate, "no answer" in str(applied.not_stored)) == (20 * 2**20, True)
+        answers.set()
+    await until(lambda: kept.keeper.problem is None and load(kept.store, 101).overrides == ())
+    assert kept.rate == 20 * 2**20
+
+
+def many(overrides: int, changes: int) -> list[Override]:
+    return [
+        Override(
+            id=f"{number:06x}",
+            by="op",
+            since=START,
+            changes=tuple(PlacedValue(f"topics.t{number}-{each}", LIST, "0:101,1:101") for each in range(changes)),
+        )
+        for number in range(overrides)
+    ]
+
+
+async def test_ten_thousand_changes_cost_the_loop_little(stage: Stage, tmp_path: Path) -> None:
+    write(stage.store, many(MAX_OVERRIDES - 1, MAX_CHANGES // MAX_OVERRIDES))
+    stage = Stage(tmp_path)
+    new = many(MAX_OVERRIDES, MAX_CHANGES // MAX_OVERRIDES)[-1]
+    await stage.keeper.add(new)  # what is resolved first is resolved once
+    await stage.keeper.undo(Selector(id=new.id))
+    for work in (
+        partial(stage.keeper.add, new),
+        partial(stage.ask, "GET", "/overrides"),
+        partial(stage.keeper.undo, Selector(last=True)),
+    ):
+        assert await loop_time(work) < 0.02
+
+
+class _Pieces(trio.abc.Instrument):
+    """The time on a core that each step of this thread's tasks takes."""
+
+    def __init__(self) -> None:
+        self.began, self.pieces = 0.0, list[float]()
+
+    def before_task_step(self, _: trio.lowlevel.Task) -> None:
+        self.began = time.thread_time()
+
+    def after_task_step(self, _: trio.lowlevel.Task) -> None:
+        self.pieces.append(time.thread_time() - self.began)
+
+
+async def loop_time(work: Callable[[], Awaitable[object]]) -> float:
+    """Return the seconds on a core that the loop's thread needs for `work`."""
+    pieces = _Pieces()
+    trio.lowlevel.add_instrument(pieces)
+    try:
+        await trio.lowlevel.checkpoint()
+        pieces.pieces.clear()
+        await work()
+    finally:
+        trio.lowlevel.remove_instrument(pieces)
+    return sum(pieces.pieces)
+
+
+@pytest.mark.parametrize(
+    ("made", "said"),
+    [
+        (lambda: many(MAX_OVERRIDES + 1, 1), f"at most {MAX_OVERRIDES} overrides in all overrides, found 501"),
+        (lambda: many(3, MAX_CHANGES // 2), f"at most {MAX_CHANGES} changes in all overrides, found 15000"),
+        (
+            lambda: [override(f"{n:04x}", "0:101", key=LIST, place=f"topics.t{n}-*") for n in range(501)],
+            "at most 500 globs in all overrides, found 501",
+        ),
+        (
+            lambda: [
+                override(f"{n:04x}", "1MiB/s", key="producer_byte_rate", place=f"clients.c{n}") for n in range(501)
+            ],
+            "at most 500 clients and users in all",
+        ),
+        (
+            lambda: [override(f"{n:04x}", "1MiB/s", place=f"topics.t{n}") for n in range(101)],
+            "at most 100 topics with a rate",
+        ),
+    ],
+)
+def test_bounds_hold_for_all_overrides_together(made: Callable[[], list[Override]], said: str) -> None:
+    found: tuple[Override, ...] = ()
+    *first, last = made()
+    for each in first[-1:]:
+        found = added(tuple(first[:-1]), each, START)
+    with pytest.raises(ConfigurationError, match=said):
+        added(found, last, START)
 
 
 REFUSED = [
@@ -219,6 +428,8 @@ REFUSED = [
         "a time in the future",
     ),
     ({"changes": [{"place": "broker", "key": RATE, "value": 1}], "until": "2030-01-01T00:00:00"}, "with an offset"),
+    ({"changes": [{"place": "broker", "key": RATE, "value": 1}], "until": "0001-01-01T00:00:00+01:00"}, "until: exp"),
+    ({"changes": [{"place": "broker", "key": RATE, "value": 1}], "until": "9999-12-31T23:59:59-01:00"}, "until: exp"),
     ({"changes": [{"place": "broker", "key": RATE, "value": 1}], "untl": 1}, "untl"),
     ({"changes": [{"place": f"topics.t{n}", "key": RATE, "value": "?"} for n in range(100)]}, "may be more problems"),
 ]

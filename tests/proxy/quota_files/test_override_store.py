@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import random
 import signal
@@ -9,13 +10,25 @@ import subprocess
 import sys
 import time
 from datetime import UTC, datetime
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
 
 from proxy.errors import ConfigurationError
-from proxy.quota_files.override_store import MAX_BYTES, MAX_OVERRIDES, before_path, edit, load, store_path
-from proxy.quotas.override import Override, PlacedValue
+from proxy.quota_files.override_store import (
+    MAX_BYTES,
+    Loaded,
+    copy_path,
+    damaged_path,
+    load,
+    set_aside,
+    stamp,
+    store_path,
+    want_of_room,
+    write,
+)
+from proxy.quotas.override import Override, PlacedValue, layer_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,12 +38,12 @@ NOW = datetime(2026, 12, 1, tzinfo=UTC)
 WRITER = """
 import sys
 from pathlib import Path
-from proxy.quota_files.override_store import edit
+from proxy.quota_files.override_store import write
 from tests.proxy.quota_files.test_override_store import made
 
 path, first = Path(sys.argv[1]), int(sys.argv[2])
 for number in range(first, first + 1000):
-    edit(path, 101, lambda overrides: (*overrides[-20:], made(number)))
+    write(path, [made(each) for each in range(max(number - 20, 1), number + 1)])
     print(number, flush=True)
 """
 
@@ -46,61 +59,107 @@ def path(tmp_path: Path) -> Path:
 
 
 def test_without_a_file_there_are_none(path: Path) -> None:
-    assert load(path, 101) == ((), None)
+    assert load(path, 101) == Loaded()
 
 
-def test_what_is_stored_is_read_again(path: Path) -> None:
-    edit(path, 101, lambda _: (made(1), made(2)))
-    assert load(path, 101) == ((made(1), made(2)), None)
+def test_what_is_stored_is_read_again_with_its_layers(path: Path) -> None:
+    write(path, [made(1), made(2)])
+    loaded = load(path, 101)
+    assert (loaded.overrides, loaded.problem, loaded.found) == ((made(1), made(2)), None, True)
+    assert loaded.layers == {each.id: layer_of(each, 101) for each in (made(1), made(2))}
     assert path.stat().st_mode & 0o777 == 0o600
 
 
-def test_a_change_begins_with_what_is_there(path: Path) -> None:
-    edit(path, 101, lambda _: (made(1),))
-    assert edit(path, 101, lambda before: (*before, made(2))) == ((made(1),), (made(1), made(2)))
-
-
-def test_what_a_change_refuses_writes_nothing(path: Path) -> None:
-    edit(path, 101, lambda _: (made(1),))
-
-    def refuse(_: object) -> tuple[Override, ...]:
-        raise ConfigurationError("no")
-
-    with pytest.raises(ConfigurationError, match="no"):
-        edit(path, 101, refuse)
-    assert load(path, 101).overrides == (made(1),)
-
-
-@pytest.mark.parametrize("damage", [b"", b"{", b'{"schema":2,"sha256":"","overrides":[]}', b"\xff" * 100])
-def test_a_damaged_store_leaves_the_generation_before_in_force_and_refuses_changes(path: Path, damage: bytes) -> None:
-    edit(path, 101, lambda _: (made(1),))
-    edit(path, 101, lambda _: (made(2),))
-    path.write_bytes(damage)
+@pytest.mark.parametrize("damage", [None, b"", b"{", b'{"schema":2,"sha256":"","overrides":[]}', b"\xff" * 100])
+def test_of_a_lost_or_damaged_file_the_copy_counts_and_nothing_is_lost(path: Path, damage: bytes | None) -> None:
+    write(path, [made(1)])
+    write(path, [made(1), made(2)])
+    path.unlink()
+    if damage is not None:
+        path.write_bytes(damage)
     loaded = load(path, 101)
-    assert loaded.overrides == (made(1),)
-    assert loaded.problem is not None
-    assert str(path) in loaded.problem
-    with pytest.raises(ConfigurationError):
-        edit(path, 101, lambda before: before)
+    assert (loaded.overrides, loaded.found) == ((made(1), made(2)), True)
+    assert (loaded.problem is None) == (damage is None)
+    assert damage is None or str(path) in str(loaded.problem)
+
+
+def test_a_damaged_file_without_a_copy_is_set_aside(path: Path) -> None:
+    write(path, [made(1)])
+    copy_path(path).unlink()
+    path.write_bytes(path.read_bytes()[:40])
+    loaded = load(path, 101)
+    assert (loaded.overrides, loaded.found, str(path) in str(loaded.problem)) == ((), True, True)
+    set_aside(path)
+    assert (path.exists(), len(damaged_path(path).read_bytes())) == (False, 40)
+    set_aside(path)
 
 
 def test_one_byte_flipped_is_noticed(path: Path) -> None:
-    edit(path, 101, lambda _: (made(7),))
+    write(path, [made(7)])
     path.write_bytes(path.read_bytes().replace(b'"value":7', b'"value":8'))
     assert "sha256" in str(load(path, 101).problem)
 
 
-def test_too_many_and_too_large_are_refused(path: Path) -> None:
-    with pytest.raises(ConfigurationError, match=f"expected at most {MAX_OVERRIDES} overrides, found 501"):
-        edit(path, 101, lambda _: tuple(made(number) for number in range(MAX_OVERRIDES + 1)))
+def test_too_large_is_refused(path: Path) -> None:
     with pytest.raises(ConfigurationError, match=f"expected at most {MAX_BYTES} bytes"):
-        edit(path, 101, lambda _: (made(1, reason="x" * MAX_BYTES),))
-    assert load(path, 101) == ((), None)
+        write(path, [made(1, reason="x" * MAX_BYTES)])
+    assert load(path, 101) == Loaded()
 
 
-def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match="overrides cannot be stored: No such file"):
-        edit(tmp_path / "missing" / "overrides-101.json", 101, lambda _: (made(1),))
+def test_a_place_that_cannot_be_written_is_an_error_of_the_system(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        write(tmp_path / "missing" / "overrides-101.json", [made(1)])
+
+
+def test_links_are_not_needed(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError(errno.EPERM, "no links here")
+
+    monkeypatch.setattr(os, "link", refuse)
+    for number in range(3):
+        write(path, [made(number)])
+    assert load(path, 101).overrides == (made(2),)
+
+
+def test_a_write_that_fails_leaves_the_store_and_no_litter(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(path, [made(1)])
+
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space left"):
+        write(path, [made(2)])
+    assert load(path, 101).overrides == (made(1),)
+    assert {each.name for each in path.parent.iterdir()} == {path.name, copy_path(path).name}
+
+
+def test_what_root_writes_belongs_to_the_owner_of_the_directory(path: Path) -> None:
+    os.chown(path.parent, 12345, 23456)
+    path.with_name(f"{path.name}.new").write_bytes(b"of a crash")
+    write(path, [made(1)])
+    for each in (path, copy_path(path)):
+        status = each.stat()
+        assert (status.st_uid, status.st_gid, status.st_mode & 0o777) == (12345, 23456, 0o600)
+
+
+def test_a_stamp_tells_another_file_of_the_same_name(path: Path) -> None:
+    assert stamp(path) is None
+    known = write(path, [made(1)])
+    assert stamp(path) == known
+    assert write(path, [made(1)]) != known
+
+
+def test_a_full_disk_and_one_that_is_read_only_are_told(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert want_of_room(path) is None
+    found = os.statvfs(path.parent)
+    values = {name: getattr(found, name) for name in ("f_flag", "f_bfree", "f_bavail", "f_frsize")}
+    monkeypatch.setattr(
+        os, "statvfs", lambda _: SimpleNamespace(**(values | {"f_bfree": 5, "f_bavail": 5, "f_frsize": 4096}))
+    )
+    assert want_of_room(path) == "disk full: 20 KiB left"
+    monkeypatch.setattr(os, "statvfs", lambda _: SimpleNamespace(**(values | {"f_flag": os.ST_RDONLY})))
+    assert want_of_room(path) == "read-only file system"
 
 
 @pytest.mark.parametrize("seed", range(15))
@@ -124,5 +183,5 @@ def killed_at_a_random_moment(path: Path, draw: random.Random) -> int:
     assert ids[-1] in (acknowledged[-1], acknowledged[-1] + 1)
     assert ids == list(range(max(ids[0], 1), ids[-1] + 1))
     assert all(made(number) == each for number, each in zip(ids, loaded.overrides, strict=True))
-    assert not before_path(path).exists() or load(before_path(path), 101).problem is None
+    assert not copy_path(path).exists() or load(copy_path(path), 101).problem is None
     return acknowledged[-1] - last

@@ -10,7 +10,8 @@ import pytest
 
 from proxy.errors import ConfigurationError
 from proxy.quotas.keys import ClientTraffic
-from proxy.quotas.override import Override, PlacedValue, layer_of, layer_values, validated
+from proxy.quotas.layer_values import LayerIndex
+from proxy.quotas.override import Override, PlacedValue, validated
 from proxy.quotas.reading import MAX_CLIENTS, parse_quotas
 from proxy.quotas.rules import effective
 
@@ -41,7 +42,7 @@ def rates(now: datetime = NOW, text: str = FILE, *changes: tuple[str, str, Any])
     quota_file = parse_quotas(text.encode())
     if changes:
         override = Override(id="abcd", by="me", since=NOW, changes=tuple(PlacedValue(*change) for change in changes))
-        quota_file = replace(quota_file, overrides=(layer_of(validated(override, 101), 101),))
+        quota_file = replace(quota_file, overrides=(validated(override, 101)[1],))
     return effective(quota_file, 101, now).clients
 
 
@@ -114,7 +115,7 @@ def test_overrides_go_before_the_file(change: tuple[str, str, Any], client_id: s
     ],
 )
 def test_the_layer_of_each_value_is_told(place: str, key: str, layers: list[str]) -> None:
-    told = layer_values(parse_quotas(FILE.encode()), 101, NOW, place, key)
+    told = [*LayerIndex(parse_quotas(FILE.encode()), 101).values(place, key, NOW)]
     assert [each.layer for each in told] == layers
     assert told[-1].value == "unlimited"
 

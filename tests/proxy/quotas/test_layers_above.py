@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from fnmatch import fnmatchcase
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from proxy.quotas import effective, parse_quotas
+from proxy.quotas import QuotaFile, effective, parse_quotas, parse_replicas
+from proxy.quotas.layer_values import LayerIndex
 from proxy.quotas.override import PlacedValue
 from proxy.quotas.reading import parse_layer
 from proxy.roles import Role
@@ -127,3 +131,46 @@ def test_within_counts_from_when_the_override_was_made() -> None:
 )
 def test_a_change_is_shown_as_it_is_typed(place: str, key: str, value: bool | str | dict[str, Any], text: str) -> None:
     assert PlacedValue(place, key, value).text == text
+
+
+NAMES = st.sampled_from(["exact", "exempt-1", "other", "e*", "exempt-*", "*"])
+LISTS = st.sampled_from(["*", "", "0:101", "1:101,2:7"])
+DOCUMENTS = st.builds(
+    lambda broker, topics: {
+        **({} if broker is None else {"brokers": {"101": {LIST: broker}}}),
+        **({"topics": {name: {LIST: value} for name, value in topics.items()}} if topics else {}),
+    },
+    st.none() | st.sampled_from(["*", ""]),
+    st.dictionaries(NAMES, LISTS, max_size=3),
+)
+
+
+def naive(documents: list[dict[str, Any]], topic: str) -> str:
+    """What holds of a topic, by the definition: layer by layer an exact name, the longest glob, the broker."""
+    for number, document in enumerate(documents):
+        topics = document.get("topics", {})
+        globs = sorted((each for each in topics if "*" in each), key=lambda each: (-len(each), each))
+        names = [topic] if topic in topics else [each for each in globs if fnmatchcase(topic, each)]
+        if names:
+            return str(parse_replicas(topics[names[0]][LIST]).partitions_on(101))
+        own = document.get("brokers", {}).get("101")
+        if own is not None and number < len(documents) - 1:
+            return str(parse_replicas(own[LIST]).partitions_on(101))
+    own = documents[-1].get("brokers", {}).get("101")
+    return "" if own is None else str(parse_replicas(own[LIST]).partitions_on(101))
+
+
+@given(st.lists(DOCUMENTS, max_size=4), DOCUMENTS)
+def test_however_layers_lie_the_definition_holds_and_the_index_says_the_same(
+    overrides: list[dict[str, Any]], file: dict[str, Any]
+) -> None:
+    made = [
+        parse_layer(each, source=f"override {number}", override=f"{number}", until=None, since=NOW)
+        for number, each in enumerate([*overrides, file])
+    ]
+    quota_file = QuotaFile(replace(made[-1], override=""), "", overrides=tuple(made[:-1]))
+    leader, index = effective(quota_file, 101, NOW).leader, LayerIndex(quota_file, 101)
+    for topic in TOPICS:
+        expected = naive([*overrides, file], topic)
+        assert str(leader.partitions_of(topic)) == expected
+        assert next(index.values(f"topics.{topic}", LIST, NOW)).value == (expected or "none")

@@ -13,7 +13,8 @@ from operating.commands.set import changes
 from operating.quota_words import differences
 from proxy.errors import ConfigurationError, InvalidValueError
 from proxy.quotas.advice import advise
-from proxy.quotas.override import LayerValue, Override, PlacedValue, layer_of, layer_values, validated
+from proxy.quotas.layer_values import LayerIndex, LayerValue
+from proxy.quotas.override import Override, PlacedValue, validated
 from proxy.quotas.reading import parse_quotas
 from proxy.quotas.rules import changes_ahead, effective
 from proxy.roles import Role
@@ -27,7 +28,7 @@ MIB = 2**20
 
 
 def file(text: str, *overrides: Override) -> QuotaFile:
-    layers = tuple(layer_of(validated(each, 101), 101) for each in overrides)
+    layers = tuple(validated(each, 101)[1] for each in overrides)
     return replace(parse_quotas(text.encode()), overrides=layers)
 
 
@@ -59,7 +60,7 @@ def test_the_rate_that_holds(quota_file: QuotaFile, now: datetime, rate: float) 
 
 def test_the_layers_that_say_it_and_the_change_ahead() -> None:
     quota_file = file('[listener]\nrate = "80MiB/s"', override("5MiB/s", LATER))
-    assert layer_values(quota_file, 101, NOW, "listener", "rate") == [
+    assert [*LayerIndex(quota_file, 101).values("listener", "rate", NOW)] == [
         LayerValue("5.00 MiB/s (5242880 B/s)", "override abcd: listener", LATER),
         LayerValue("80.00 MiB/s (83886080 B/s)", "listener"),
         LayerValue("unlimited", "default"),

@@ -14,7 +14,8 @@ from proxy.errors import ConfigurationError
 from proxy.quotas.client_entity import ClientEntity, parse_place
 from proxy.quotas.client_rates import TrafficRates, client_rates
 from proxy.quotas.keys import CLIENT_RATES, ClientTraffic
-from proxy.quotas.override import Override, PlacedValue, layer_of, layer_values, validated
+from proxy.quotas.layer_values import LayerIndex
+from proxy.quotas.override import Override, PlacedValue, validated
 from proxy.quotas.reading import parse_quotas
 from proxy.quotas.rules import effective
 from proxy.quotas.sections import Layer, Section
@@ -150,7 +151,7 @@ def test_each_entity_has_one_place(entity: ClientEntity) -> None:
 
 def override(place: str, rate: object) -> Layer:
     made = Override(id="abcd", by="me", since=NOW, changes=(PlacedValue(place, "producer_byte_rate", rate),))
-    return layer_of(validated(made, 101), 101)
+    return validated(made, 101)[1]
 
 
 @pytest.mark.parametrize("place", ["users.alice", "users.new.clients.etl", 'users."a.clients.b"', "users.default"])
@@ -159,13 +160,13 @@ def test_the_layer_of_an_override_is_told(place: str) -> None:
     entity = parse_place(place)
     assert entity is not None
     assert effective(quota_file, 101, NOW).clients.producer.sections[entity] == 7
-    told = layer_values(quota_file, 101, NOW, place, "producer_byte_rate")
+    told = [*LayerIndex(quota_file, 101).values(place, "producer_byte_rate", NOW)]
     assert (told[0].value, told[0].layer.startswith("override abcd: users.")) == ("7 B/s", True)
 
 
 def test_a_default_in_an_override_hides_no_section_of_a_name() -> None:
     quota_file = replace(parse_quotas(FILE.encode()), overrides=(override("users.default.clients.default", 7),))
-    told = layer_values(quota_file, 101, NOW, "users.alice.clients.etl", "producer_byte_rate")
+    told = [*LayerIndex(quota_file, 101).values("users.alice.clients.etl", "producer_byte_rate", NOW)]
     assert [each.layer for each in told[:3]] == [
         "users.alice.clients.etl",
         "users.alice",
