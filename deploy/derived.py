@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from .injection_policy import with_addition
 from .quota_reference import with_keys, with_patterns
 from .settings_schema import with_settings
 
@@ -39,7 +40,10 @@ def derived() -> dict[Path, str]:
     schema = HERE / "helm" / "values.schema.json"
     template = HERE / "helm" / "templates" / "_quotas.tpl"
     page = HERE.parent / "docs" / "quotas.md"
+    policies = HERE / "kubernetes" / "policies"
+    mutating, kyvernos = policies / "kubernetes" / "mutating.yaml", policies / "kyverno" / "cluster-policy.yaml"
     return {
+        mutating: with_addition(mutating.read_text("utf-8"), kyvernos.read_text("utf-8")),
         schema: with_settings(schema.read_text("utf-8")),
         template: with_patterns(template.read_text("utf-8")),
         page: with_keys(page.read_text("utf-8")),

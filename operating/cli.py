@@ -36,7 +36,6 @@ _BUILT_IN = {
     "verify": "operating.commands.verify",
     "fleet": "operating.commands.fleet",
     "guard": "operating.commands.guard",
-    "webhook": "operating.commands.webhook",
     "completion": "operating.cli:completion",
 }
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})

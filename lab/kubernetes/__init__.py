@@ -1,4 +1,4 @@
-"""A real Kubernetes cluster on this machine: what manifests, charts and webhooks meet, and a node if pods are to run.
+"""A real Kubernetes cluster on this machine: what manifests, charts and policies meet, and a node if pods are to run.
 
 The nouns: *programs* (`programs`) are etcd, kube-apiserver, kubelet, containerd and the like, compiled once from Go
 modules into the cache; *clients* (`clients`) are kubectl and helm, which come as a locked package; a `ControlPlane`

@@ -41,9 +41,6 @@ def strimzi() -> dict[str, Any]:
     values: dict[str, Any] = next(each for each in map(yaml.safe_load, blocks) if "brokers" in each)
     (first,) = values["brokers"]
     second = {key: each.replace("broker-0", "broker-1") for key, each in first.items() if key != "id"}
-    # Its certificate would be another one in each rendering.
-    values["webhook"]["secretName"] = "webhook-certificate"
-    values["webhook"]["annotations"] = {"cert-manager.io/inject-ca-from": "kafka/webhook-certificate"}
     return {**values, "brokers": [first, {"id": 1, **second}]}
 
 
@@ -54,17 +51,13 @@ CASES = {
     "follower": Case(
         {"brokers": brokers(2), "ingress": {"enabled": False}, "egress": {"port": 9091, "mode": "transparent"}}
     ),
-    # What Strimzi's pods need: the follower role, and a webhook, whose certificate comes from elsewhere.
-    "webhook": Case(
+    "kyverno": Case(
         {
             "brokers": brokers(2),
             "ingress": {"enabled": False},
             "egress": {"port": 9091, "mode": "transparent"},
-            "webhook": {
-                "create": True,
-                "secretName": "webhook-certificate",
-                "annotations": {"cert-manager.io/inject-ca-from": "kafka/webhook-certificate"},
-            },
+            "http": {"port": 9405},
+            "injection": {"engine": "kyverno"},
         }
     ),
     "strimzi": Case(strimzi()),

@@ -74,10 +74,19 @@ def test_quotas_that_a_sidecar_takes_are_rendered(number: int) -> None:
         ({"egress": {"prot": 1}}, "prot"),
         ({"egress": {"enabled": False}, "ingress": {"enabled": False}}, "expected one of them at least"),
         ({"ingress": {"enabled": False}}, "egress.mode: expected transparent without ingress.enabled"),
+        ({"webhook": {"create": False}}, "webhook: the admission webhook is gone; injection.engine adds the sidecar"),
+        ({"injection": {"engine": "webhook"}}, "/injection/engine"),
         (
-            {"webhook": {"create": True, "secretName": "mine"}},
-            "webhook.secretName: expected webhook.authority or webhook.annotations beside it",
+            {"http": {"port": 9092}},
+            "http.port: expected another port than ingress.port, which is listened on in the same",
         ),
+        ({"ingress": {"brokerPort": 9092}}, "ingress.brokerPort: expected another port than ingress.port"),
+        ({"http": {"port": 19092}}, "http.port: expected another port than ingress.brokerPort"),
+        (
+            {"egress": {"mode": "transparent", "redirectPort": 9092}},
+            "egress.redirectPort: expected another port than ingress.port",
+        ),
+        ({"http": {"port": 9095}, "egress": {"port": 9095}}, "http.port: expected another port than egress.port"),
         (
             {"settings": {"ingress.tls.listen.ssl.keystore.password": "secret"}},
             "settings.ingress.tls.listen.ssl.keystore.password: expected the password by a mounted file",

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[2] / "deploy" / "kubernetes"
 RENDERED = ("base", "overlays/peers", "overlays/transparent", "overlays/mtls")
 MONITORING = "components/prometheus-operator"
-KUBERNETES_VERSION = "1.34"
+KUBERNETES_VERSION = "1.36"
 OPERATORS = {
     kind: json.loads(Path(__file__).with_name(f"{kind.lower()}.schema.json").read_text())
     for kind in ("PodMonitor", "PrometheusRule", "Certificate")

@@ -31,7 +31,7 @@ def test_every_event_is_there_and_no_other() -> None:
 
 
 def table() -> dict[str, tuple[str, set[str]]]:
-    """Return the level and the keys of each event of the sidecar and the webhook, as the page has them."""
+    """Return the level and the keys of each event of the sidecar, as the page has them."""
     rows = {}
     for line in (DOCS / "logging.md").read_text("utf-8").splitlines():
         cells = [cell.strip() for cell in line.strip("|").split(" | ")]

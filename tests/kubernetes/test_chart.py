@@ -9,7 +9,6 @@ import pytest
 import yaml
 
 from lab.errors import LabError
-from operating.injection.addition import SIDECAR
 from tests.deploy.helm_cases import CASES, CHART, brokers
 
 from .waiting import wait
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.kubernetes, pytest.mark.timeout(180)]
 
+SIDECAR = "throttle-sidecar"
 HELMS = ("helm 4", "helm 3")
 QUOTAS = '[brokers.default]\nleader.replication.throttled.rate = "7MiB/s"\n'
 OWN = """

@@ -80,8 +80,34 @@ policies at ports and files that the sidecar no longer has. */}}
 }
 {{- end }}
 
+{{/* Two listeners of a pod on one port: the broker or the sidecar would not start, or the sidecar would dial itself. */}}
+{{- define "throttle.check-ports" -}}
+{{- $ports := dict "http.port" .Values.http.port }}
+{{- if .Values.ingress.enabled }}
+{{- $_ := set $ports "ingress.port" .Values.ingress.port }}
+{{- $_ = set $ports "ingress.brokerPort" .Values.ingress.brokerPort }}
+{{- end }}
+{{- if and .Values.egress.enabled (eq .Values.egress.mode "transparent") }}
+{{- $_ := set $ports "egress.redirectPort" .Values.egress.redirectPort }}
+{{- end }}
+{{- range $key, $port := $ports }}
+{{- range $other, $taken := $ports }}
+{{- if and (lt $key $other) (eq (int $port) (int $taken)) }}
+{{- fail (printf "%s: expected another port than %s, which is listened on in the same pod; found %d" $key $other (int $port)) }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- if and .Values.egress.enabled (eq .Values.egress.mode "peers") (eq (int .Values.http.port) (int .Values.egress.port)) }}
+{{- fail (printf "http.port: expected another port than egress.port, at which the sidecar listens for the other brokers; found %d" (int .Values.http.port)) }}
+{{- end }}
+{{- end }}
+
 {{/* What has to be true of the list of brokers that its schema cannot say. */}}
 {{- define "throttle.check" -}}
+{{- if hasKey .Values "webhook" }}
+{{- fail "webhook: the admission webhook is gone; injection.engine adds the sidecar instead (kubernetes: from Kubernetes 1.36 on; kyverno). Remove webhook.* from the values, and if the release was rendered by another tool than Helm, delete its MutatingWebhookConfiguration first, which with failurePolicy Fail would block every labelled pod: docs/kubernetes.md, \"From the webhook\"" }}
+{{- end }}
+{{- include "throttle.check-ports" . }}
 {{- range $key := list "id" "pod" "name" }}
 {{- $seen := dict }}
 {{- range $place, $broker := $.Values.brokers }}
@@ -108,9 +134,6 @@ policies at ports and files that the sidecar no longer has. */}}
 {{- end }}
 {{- if and .Values.guard.create .Values.ingress.enabled (eq .Values.ipFamily "IPv6") }}
 {{- fail "guard.create: expected ipFamily IPv4 with ingress.enabled, since no kernel leads from an IPv6 address of the pod to 127.0.0.1; found IPv6" }}
-{{- end }}
-{{- if and .Values.webhook.create .Values.webhook.secretName (not .Values.webhook.authority) (not .Values.webhook.annotations) }}
-{{- fail "webhook.secretName: expected webhook.authority or webhook.annotations beside it, since the API server would trust nobody's certificate, and refuse every pod that asks" }}
 {{- end }}
 {{- range $key, $_ := .Values.settings }}
 {{- if or (hasSuffix ".password" $key) (hasSuffix "jaas.config" $key) }}

@@ -1,1 +1,0 @@
-"""Of the webhook that gives pods their sidecar."""
