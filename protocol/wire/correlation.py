@@ -65,7 +65,7 @@ class Correlator(Generic[T]):
     The oldest is given up when more than ``maximum`` are unanswered.
     """
 
-    __slots__ = ("_maximum", "pending", "state")
+    __slots__ = ("_maximum", "has_unanswerable", "pending", "state")
 
     def __init__(self, *, maximum: int = MAX_IN_FLIGHT) -> None:
         self._maximum = maximum
@@ -74,6 +74,8 @@ class Correlator(Generic[T]):
         attached. Plain tuples, since one is made for each request. Read from outside, changed by this class
         alone."""
         self.state = State.START
+        self.has_unanswerable = False
+        """True if a request went to the broker that it does not answer."""
 
     @property
     def in_flight(self) -> int:
@@ -103,6 +105,8 @@ class Correlator(Generic[T]):
         self.state = State.TOKENS if starts_tokens else State.KAFKA
         if expects_response:
             self._append((head.correlation_id, payload))
+        else:
+            self.has_unanswerable = True
 
     def await_answer(self, correlation_id: int, payload: T) -> None:
         """Note, as ``sent`` does, a Kafka request that is answered and is no SaslHandshake."""

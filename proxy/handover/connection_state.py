@@ -26,12 +26,9 @@ MAX_REQUEST_BYTES = 16 * 2**20
 the old process, as in a drain."""
 
 
-def can_be_given(connection: Connection, *, keeps_tls: bool) -> bool:
-    """Return True if another process could go on with the connection. `keeps_tls`: this process can keep its TLS
-    sockets, and give one end of a pair in place of each."""
-    return connection.exchange.cause is None and (
-        keeps_tls or not any(isinstance(end, TlsSocket) for end in connection.ends)
-    )
+def needs_this_process(connection: Connection) -> bool:
+    """Return True if no other process can go on with the connection: the keys of its TLS are in this one."""
+    return any(isinstance(end, TlsSocket) for end in connection.ends)
 
 
 def come_to_rest(connection: Connection) -> None:
@@ -62,7 +59,6 @@ def take(connection: Connection, now: float) -> ConnectionState:
     connection.request_direction.wants = connection.response_direction.wants = END
     link = exchange.link
     upstream = link.translator.leader
-    follower, _ = connection.ends
     return ConnectionState(
         role=link.throttle.role.value,
         upstream=upstream if isinstance(upstream, tuple) else ("", 0),
@@ -75,14 +71,12 @@ def take(connection: Connection, now: float) -> ConnectionState:
         replica_fetches=exchange.replica_fetches,
         link=link_message(link, now),
         clients=None if exchange.attached_clients is None else ClientMessage(*exchange.attached_clients.state(now)),
-        source=follower.source() if isinstance(follower, TlsSocket) else connection.source,
     )
 
 
 def restore(connection: Connection, state: ConnectionState, now: float) -> None:
     """Give a new connection, which does not run yet, the state that it had in the other process."""
     exchange = connection.exchange
-    connection.source = state.source
     exchange.correlator.state = State(state.speaks)
     if state.is_opaque:
         # It passes unthrottled here as well, and this process counts from 0.

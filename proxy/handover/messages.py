@@ -119,8 +119,8 @@ class ClientMessage(msgspec.Struct, frozen=True, array_like=True):
 
 
 class ConnectionState(msgspec.Struct, frozen=True, tag="connection"):
-    """Two sockets come beside it: the follower's, then the leader's. In place of a TLS socket, one end of a pair
-    comes."""
+    """Two sockets come beside it: the follower's, then the leader's. In place of a TLS socket, which it keeps, version
+    0.1.0 gives one end of a pair."""
 
     role: str
     upstream: tuple[str, int]

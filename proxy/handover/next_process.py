@@ -29,7 +29,7 @@ def start_next_process(log: Log, *, has_taken_over: Callable[[int], bool]) -> No
     environ = os.environ.copy()
     # It names this process. The next one would take systemd's watchdog for another's, and be killed by it.
     environ.pop("WATCHDOG_PID", None)
-    # Not a task of the server: the process may stay for TLS sockets alone, and its child must not become a zombie.
+    # Not a task of the server: it may be over before the child is, which must not become a zombie.
     trio.lowlevel.spawn_system_task(_run, command, environ, log, has_taken_over)
 
 

@@ -8,22 +8,22 @@
                   ◀─ Confirmed, after PROVING_SECONDS more: until then the old process keeps its listeners
                      the end of the stream: the old process is gone
  If the new process ends or hangs before it is confirmed, the old one accepts again and keeps the connections that it
-has not given. Knows what a server is only by `Server`. A TLS socket stays here, and one end of a pair goes over in its
-place (`kept_tls_sockets`). Invariants: while no process is confirmed, this one serves or will again. A connection that
-cannot be handed over ends here as in a drain, and its follower dials the new process."""
+has not given. Knows what a server is only by `Server`. Invariants: while no process is confirmed, this one serves or
+will again. A connection that cannot be handed over, as one with TLS (`ending_turns`), ends here as in a drain, and its
+follower dials the new process."""
 
 from __future__ import annotations
 
 import socket
-from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import trio
 
 from ..control.directory import short_path
 from ..relay.connection import Given
-from ..relay.tls_socket import TlsSocket
 from .channel import ANSWER_SECONDS, Channel, ChannelError, MessageTooLongError, close_all
-from .connection_state import can_be_given, come_to_rest, is_at_rest, take
+from .connection_state import come_to_rest, is_at_rest, needs_this_process, take
+from .ending_turns import EndingTurns
 from .messages import SCHEMA, Alive, Begin, Confirmed, HandOverRefusal, Hello, Listening, Offer, Ready
 
 if TYPE_CHECKING:
@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from ..config.settings import Address
     from ..logs.log import Log
     from ..relay.connection import Connection
-    from ..relay.transport import Transport
-    from .kept_tls_sockets import KeptTlsSockets
 
 LOOK_SECONDS, MAX_LOOK_SECONDS = 0.02, 0.32
 """The first and the longest pause between two looks at a connection that is not at rest; each is twice as long as the
@@ -56,10 +54,6 @@ SILENCE_SECONDS = 5.0
 """A process that sends no `Alive` for so long hangs."""
 MAX_REST_SECONDS = 5.0
 """How long a connection may have something in flight; the longest a fetch waits by default is half a second."""
-
-
-Pairs: TypeAlias = "dict[Transport, tuple[socket.socket, socket.socket]]"
-"""A pair of sockets for each TLS socket of a connection: this process' end, and the other one's."""
 
 
 class Listener(NamedTuple):
@@ -101,8 +95,8 @@ class OldProcess:
         self._channel: Channel | None = None
         """The channel to the process that takes over; None: there is none."""
         self._turn = trio.Lock()
-        self.kept: KeptTlsSockets | None = None
-        """The keeper of TLS sockets whose connections go over; None: such connections end here."""
+        self._endings = EndingTurns(log)
+        """The turns of the connections that end here during the present hand-over."""
         self.given = 0
         """Connections that went over to the process that takes over now."""
         self.successor: int | None = None
@@ -124,6 +118,7 @@ class OldProcess:
                     if self.successor is None:
                         channel.close()
         try:
+            await self._endings.report()
             await trio.sleep_forever()
         finally:
             channel.close()
@@ -205,6 +200,7 @@ class OldProcess:
         await self._prove(channel)
         await channel.send(Begin(dict(self._server.available_bytes()), self._server.client_debts()))
         self._channel = channel
+        self._endings = EndingTurns(self._log)
         self._log.info("handover_started", pid=process)
         self._server.hand_over(self)
         await self._prove(channel)
@@ -227,8 +223,11 @@ class OldProcess:
 
     async def give(self, connection: Connection) -> Given:
         """Hand `connection` over in its turn, once nothing of it is in flight."""
-        if not can_be_given(connection, keeps_tls=self.kept is not None):
+        if connection.exchange.cause is not None:
             return Given.ENDS
+        if needs_this_process(connection):
+            given = await self._endings.give(connection)
+            return Given.STAYS if self._channel is None else given
         async with self._turn:
             if self._channel is None:
                 return Given.STAYS
@@ -255,15 +254,9 @@ class OldProcess:
         channel = self._channel
         if channel is None:
             return Given.STAYS
-        try:
-            pairs = _pairs(connection)
-        except OSError as error:  # no descriptor is left
-            self._log.warning("handover_failed", error=str(error), peer=connection.exchange.link.peer)
-            return Given.ENDS
         state = take(connection, trio.current_time())
-        theirs = [pairs[end][1].fileno() if end in pairs else end.fileno() for end in connection.ends]
         try:
-            await channel.send(state, theirs)
+            await channel.send(state, [end.fileno() for end in connection.ends])
         except MessageTooLongError as error:
             self._log.warning("handover_failed", error=str(error), peer=state.link.peer)
             return Given.ENDS
@@ -272,36 +265,5 @@ class OldProcess:
                 return Given.ENDS
             self._give_up()
             return Given.STAYS
-        else:
-            self._keep(connection, pairs)
-        finally:
-            _close(pairs)
         self.given += 1
         return Given.TAKEN
-
-    def _keep(self, connection: Connection, pairs: Pairs) -> None:
-        """Keep its TLS sockets here; takes what is theirs out of `pairs`."""
-        if self.kept is not None:
-            for end in list(pairs):
-                self.kept.keep(end, pairs[end][0])
-                connection.leave(end)
-                pairs.pop(end)[1].close()
-
-
-def _pairs(connection: Connection) -> Pairs:
-    """Make a pair of sockets for each TLS socket. Raises OSError."""
-    pairs: Pairs = {}
-    try:
-        for end in connection.ends:
-            if isinstance(end, TlsSocket):
-                pairs[end] = socket.socketpair()
-    except OSError:
-        _close(pairs)
-        raise
-    return pairs
-
-
-def _close(pairs: Pairs) -> None:
-    for pair in pairs.values():
-        for sock in pair:
-            sock.close()

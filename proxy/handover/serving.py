@@ -6,6 +6,8 @@ offers itself to no other process before the other one gives."""
 
 from __future__ import annotations
 
+import math
+import socket
 from contextlib import aclosing
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
@@ -18,17 +20,17 @@ from ..clients.uplink import LISTENER
 from ..config.settings_values import Address
 from ..control.directory import handover_path
 from ..process.supervision import Task
-from ..relay.connection import relay
+from ..relay.connection import Draining, relay
 from ..relay.transport import PlainSocket
 from ..roles import Role
 from .connection_state import restore
+from .ending_turns import SPREAD_SECONDS, EndingTurns
 from .messages import Begin, Confirmed, ConnectionState
 from .new_process import Inherited, inherit
 from .next_process import start_next_process
 from .old_process import Listener, OldProcess
 
 if TYPE_CHECKING:
-    import socket
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from admission.turns import BudgetNode
@@ -38,13 +40,11 @@ if TYPE_CHECKING:
     from ..logs.log import Log
     from ..process.supervision import Supervisor
     from ..process.systemd import ServiceManager
-    from ..relay.connection import Draining
     from ..relay.transport import Transport
     from ..throttle.role_throttle import RoleThrottle
-    from .kept_tls_sockets import KeptTlsSockets
 
     Hold: TypeAlias = Callable[[str, Callable[[], Awaitable[None]], Callable[[], object]], None]
-    GoOn: TypeAlias = Callable[[ConnectionState, PlainSocket, PlainSocket], Awaitable[None]]
+    GoOn: TypeAlias = Callable[..., Awaitable[None]]
 
 
 ALONE = frozenset({Task.HTTP, Task.CONTROL, Task.OVERRIDES})
@@ -89,6 +89,9 @@ class HandOver:
         self._listeners: Mapping[str, tuple[Address, socket.socket | trio.socket.SocketType]] = {}
         self._inheritance: Inherited | None = None
         self._giving = OldProcess(self._path, self, log)
+        self._kept = Draining()
+        """The end of the connections whose TLS a process of version 0.1.0 keeps for this one."""
+        self._kept.give = EndingTurns(log).give
 
     async def ask(self) -> Inherited | None:
         """Ask the process before this one for its listeners. Raises ConfigurationError."""
@@ -165,6 +168,7 @@ class HandOver:
             self._log.info("taken_over", connections=self.taken)
             self._serves.set()
             self._is_successor.set()
+            self._kept.begun.set()
         finally:
             inheritance.close()
 
@@ -196,19 +200,14 @@ class HandOver:
         follower, leader = socks
         source = _source(follower) if state.source is None else state.source
         ends = PlainSocket(follower), PlainSocket(leader)
-        hold(source, partial(go_on, state, *ends), partial(_close, ends))
-
-    def keep_tls(self, kept: KeptTlsSockets | None) -> None:
-        """Keep the TLS sockets of connections that are handed over in `kept`; None: such connections end."""
-        self._giving.kept = kept
+        is_kept = any(sock.family == socket.AF_UNIX for sock in socks)
+        run = partial(go_on, state, *ends, draining=self._kept if is_kept else self._draining)
+        hold(source, run, partial(_close, ends))
 
     def end_soon(self) -> None:
-        """End the process soon, before or after another one takes over: it takes nothing back, and closes its TLS
-        sockets after the grace."""
+        """End the process soon, before or after another one takes over: it takes nothing back."""
         self._is_told_to_end = True
         self._decided.set()
-        if self._giving.kept is not None:
-            self._giving.kept.end_soon()
 
     # What `old_process` calls on a server:
 
@@ -240,6 +239,12 @@ class HandOver:
         self._serves = trio.Event()
         for scope in self._serving:
             scope.cancel()
+        now = trio.current_time()
+        for throttle in self._throttles.values():
+            # The other process has what was left. Connections that wait for their end here are granted nothing on top.
+            budget = throttle.budget
+            if math.isfinite(budget.bytes_per_second):
+                budget.restore(-budget.bytes_per_second * SPREAD_SECONDS, now)
         if not self._is_told_to_end:
             self._decided = trio.Event()
         self._draining.give = giving.give
@@ -286,11 +291,12 @@ async def go_on(
     throttles: Mapping[Role, RoleThrottle],
     meet: Callable[[Address, str | None], object],
     relayed: Callable[..., Awaitable[None]] = relay,
+    draining: Draining,
 ) -> None:
     """Relay a connection that another process relayed before.
 
     `meet`: called with the leader of a follower's connection, which no setting may name. `relayed`: `relay`, with all
-    that every connection is given.
+    that every connection is given. `draining`: tells when it is to end.
     """
     upstream, role = Address(*state.upstream), Role(state.role)
     if role is Role.FOLLOWER:
@@ -306,5 +312,6 @@ async def go_on(
         peer=state.link.peer,
         throttle=throttles[role],
         dial=dial,
+        draining=draining,
         restore=lambda connection: restore(connection, state, trio.current_time()),
     )

@@ -23,7 +23,7 @@ from protocol.errors import ProtocolError
 from ..throttle.link import Link
 from .direction import Cause, Direction
 from .hold_waits import HoldWaits
-from .in_flight import DRAINING, OPEN, InFlightRequests
+from .in_flight import DRAINING, HANDING, OPEN, InFlightRequests
 from .poller import TURN_SECONDS, CpuAccount
 from .requests import REQUEST_WINDOW_BYTES, RequestReader
 from .responses import RESPONSE_WINDOW_BYTES, ResponseReader
@@ -44,6 +44,13 @@ if TYPE_CHECKING:
 
 CROSSED_SECONDS = 0.005
 """How often a TLS socket is tried that may wait for either event, where there is no epoll to wait for both."""
+
+
+UNREAD_SECONDS = 2.0
+"""How long a connection that is to end is served on while a request is unanswered, half read or unread. A busy producer
+may always have one: then no new request is read, and those that were read are answered."""
+LOOK_SECONDS = 0.02
+"""The pause between two looks at whether that is so. No event announces it."""
 
 
 class Dial(Protocol):
@@ -110,7 +117,7 @@ async def relay(
     throttle.statistics.connections += 1
     began = trio.current_time()
     detach = None if clients is None else clients(exchange, began)
-    ends, connection = [follower], None
+    ends = [follower]
     try:
         try:
             leader = await dial(upstream, timeout_seconds=limits.connect_timeout_seconds)
@@ -126,8 +133,7 @@ async def relay(
         exchange.end(Cause.INTERNAL, "".join(traceback.format_exception(errors)))
     finally:
         for end in ends:
-            if connection is None or end not in connection.left:
-                end.close()
+            end.close()
         if detach is not None:
             detach(trio.current_time())
         exchange.close(trio.current_time())
@@ -156,10 +162,6 @@ class Connection:
         self._turn_clock = turn_clock
         self.exchange = exchange
         self.ends = follower, leader
-        self.source: str | None = None
-        """The follower's address, where the process before this one keeps its socket; None: the socket tells."""
-        self.left: list[Transport] = []
-        """The ends that another part of the process closes."""
         self._poller = poller
         self._scope = trio.CancelScope()
         # Each of the calls between trio.current_time and this one costs a twentieth of a microsecond for each fetch.
@@ -194,12 +196,6 @@ class Connection:
     def is_held(self) -> bool:
         """True if a request of the follower waits in this process."""
         return self.request_reader.decision.held is not None
-
-    def leave(self, end: Transport) -> None:
-        """Detach this end, which another part closes. Of a connection that moves no more."""
-        if self._poller is not None:
-            self._poller.detach(end)
-        self.left.append(end)
 
     async def run(self, draining: Draining, reaper: Reaper | None = None) -> None:
         """Relay until the connection ends; `exchange.cause` says why it did."""
@@ -270,6 +266,8 @@ class Connection:
                 self._end(direction.ends)
         if self._hold_waits.for_answers and direction is self.response_direction:
             self._hold_waits.look()
+        if self.exchange.service is DRAINING:
+            self._end_if_at_rest()
 
     def _end(self, cause: Cause, error: str | None = None) -> None:
         self.exchange.end(cause, error)
@@ -291,8 +289,8 @@ class Connection:
             self._poller.owes_trio = True
 
     async def _drain(self, draining: Draining) -> None:
-        """Close as soon as nothing is owed in either direction, once a drain begins."""
-        exchange, given = self.exchange, Given.STAYS
+        """Hand the connection over, or end it at rest, once a drain begins."""
+        given = Given.STAYS
         while given is Given.STAYS:
             await draining.begun.wait()
             given = Given.ENDS if draining.give is None else await draining.give(self)
@@ -301,11 +299,49 @@ class Connection:
         if given is Given.TAKEN:
             self._end(Cause.HANDED_OVER)
             return
+        await self._end_at_rest()
+
+    async def _end_at_rest(self) -> None:
+        """End as soon as no request is unanswered or half read.
+
+        A follower sends its next fetch as soon as it has an answer. So the connection ends in the turn in which the
+        answer goes (`_react`), and the follower, which has read the end before it asks again, reconnects at once. One
+        that finds the end in answer to its request waits for `replica.fetch.backoff.ms` first, a second by default.
+        """
+        exchange, (follower, _) = self.exchange, self.ends
         exchange.service = DRAINING
+        self._hold_waits.for_answers = True
         exchange.changes.notify()
-        while not exchange.is_idle:
-            await exchange.settled.wait()
+        with trio.move_on_after(UNREAD_SECONDS):
+            await self._wait_until(lambda: self._is_at_rest)
+            if exchange.correlator.has_unanswerable:
+                # No answer tells it of records that are lost. So it is told the end, and what it still sends goes on.
+                exchange.end(Cause.DRAINED)
+                self.response_direction.wants = END
+                follower.finish_sending()
+                await self._wait_until(lambda: self.request_direction.wants is END)
+            self._end(Cause.DRAINED)
+        exchange.service = HANDING
+        await self._wait_until(lambda: exchange.is_idle and not self.request_direction.transfer.owes)
         self._end(Cause.DRAINED)
+
+    async def _wait_until(self, is_so: Callable[[], bool]) -> None:
+        while not is_so():
+            with trio.move_on_after(LOOK_SECONDS):
+                await self.exchange.settled.wait()
+
+    @property
+    def _is_at_rest(self) -> bool:
+        """True if no request is unanswered, half read or unread."""
+        asks, tells = self.request_direction.transfer, self.response_direction.transfer
+        has_all = not asks.window.size and (not asks.source.readable or self.request_direction.wants is END)
+        return has_all and self.exchange.is_idle and not (asks.owes or tells.owes)
+
+    def _end_if_at_rest(self) -> None:
+        self._hold_waits.for_answers = True  # so that every step of a direction is looked at
+        if self._is_at_rest and not self.exchange.correlator.has_unanswerable:
+            self.ends[0].finish_sending()
+            self._end(Cause.DRAINED)
 
     def _resume(self) -> None:
         """Begin new requests again."""

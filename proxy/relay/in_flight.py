@@ -160,7 +160,7 @@ class Service(enum.Enum):
     """The service that a connection still gets."""
 
     OPEN = "it serves"
-    HANDING = "it is handed over once nothing is in flight: no new request is read, and none is held"
+    HANDING = "it is handed over or ends once nothing is in flight: no new request is read, and none is held"
     DRAINING = "it ends once nothing is in flight: no request is held"
 
 

@@ -69,13 +69,6 @@ class TlsSocket:
     def fileno(self) -> int:
         return self._sock.fileno()
 
-    def source(self) -> str:
-        """Return the peer's address without its port; nothing if it has gone."""
-        try:
-            return str(self._sock.getpeername()[0])
-        except OSError:
-            return ""
-
     def receive_into(self, view: memoryview) -> int:
         """Decrypt as many records as have come and fit."""
         if self._failure is not None:

@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from ..handover.kept_tls_sockets import open_kept_tls_sockets
 from ..journal.recorder import prepare
 from ..network.connection_setup import NameLookups
 from ..observing.site import load_lazily
-from ..process.resources import collect_now_and_then, collected_by_hand
+from ..process.resources import collected_by_hand
 from ..process.signals import receive_signals
 from ..process.supervision import log_unraisable
 from ..process.systemd import ServiceManager
@@ -82,12 +81,7 @@ async def serve(
             manager.ready()
             task_status.started({HTTP: pages.public.address, **bound})
 
-        grace_seconds, told = settings.limits.drain_seconds, sidecar.connections.poller_failed
-        async with open_kept_tls_sockets(log, grace_seconds=grace_seconds, poller_failed=told) as kept:
-            sidecar.handover.keep_tls(kept)
-            await _until_drained(sidecar, pages, listeners, received, started, loads=not take_over)
-            if kept is not None:
-                await kept.outlast(received, (sidecar.heartbeat.run, collect_now_and_then))
+        await _until_drained(sidecar, pages, listeners, received, started, loads=not take_over)
     log.info("stopped", broker=settings.broker.id)
 
 

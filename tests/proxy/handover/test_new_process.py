@@ -50,8 +50,10 @@ from ..recorded_log import RecordedLog
 from .old_server import BROKER, OldServer, socket_path
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
+    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
     from pathlib import Path
+
+    from proxy.throttle.role_throttle import RoleThrottle
 
 LIMIT_SECONDS = 20
 PRODUCER, _ = ClientTraffic
@@ -84,7 +86,9 @@ async def never(*_: object) -> None:
 class New:
     """A process that asks at `path`."""
 
-    def __init__(self, manager: ServiceManager | None = None) -> None:
+    def __init__(
+        self, manager: ServiceManager | None = None, throttles: Mapping[Role, RoleThrottle] | None = None
+    ) -> None:
         self.log, self.draining = RecordedLog(), Draining()
         settings = SimpleNamespace(broker=SimpleNamespace(id=BROKER), control=SimpleNamespace(directory=socket_path()))
         manager = manager or ServiceManager({})
@@ -95,7 +99,7 @@ class New:
             RoleStatistics(),
         )
         self.handover = HandOver(
-            cast("Any", settings), {}, self.draining, clients=self.clients, manager=manager, log=self.log
+            cast("Any", settings), throttles or {}, self.draining, clients=self.clients, manager=manager, log=self.log
         )
         path = self.handover._path
         assert path is not None
@@ -409,8 +413,17 @@ async def test_the_leaders_of_what_is_taken_over_can_be_asked_about_the_cluster(
         state = msgspec.structs.replace(STATE, role=role, upstream=(leader, 9092))
         ends = cast("Any", None), cast("Any", None)
         throttles = cast("Any", dict.fromkeys(Role))
-        await go_on(state, *ends, throttles=throttles, relayed=relayed, meet=lambda leader, _: met.append(leader))
+        await go_on(
+            state, *ends, throttles=throttles, relayed=relayed, meet=lambda leader, _: met.append(leader),
+            draining=Draining(),
+        )  # fmt: skip
     assert met == [Address("10.0.0.102", 9092)]
+
+
+def tcp_pair() -> tuple[socket.socket, socket.socket]:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        dialled = socket.create_connection(listener.getsockname())
+        return dialled, listener.accept()[0]
 
 
 async def test_why_no_more_connections_came_is_said(nursery: trio.Nursery) -> None:
@@ -419,9 +432,7 @@ async def test_why_no_more_connections_came_is_said(nursery: trio.Nursery) -> No
 
     async def old() -> None:
         async with old_process(new.path) as channel:
-            with socket.create_server(("127.0.0.1", 0)) as listener:
-                dialled = socket.create_connection(listener.getsockname())
-                ends = dialled, listener.accept()[0]
+            ends = tcp_pair()
             await channel.send(STATE, [end.fileno() for end in ends])
             await channel._sock.send(b"\0\0")  # the beginning of a message
             channel.close()

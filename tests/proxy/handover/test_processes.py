@@ -134,8 +134,10 @@ async def served(
 
 
 @asynccontextmanager
-async def catching_up(folder: Path, secured: Secured | None = None) -> AsyncIterator[tuple[Sidecar, EmbeddedFollower]]:
-    """A follower behind a sidecar that throttles it; left when it has caught up, without a second connection."""
+async def catching_up(
+    folder: Path, secured: Secured | None = None, *, reconnects: int = 0
+) -> AsyncIterator[tuple[Sidecar, EmbeddedFollower]]:
+    """A follower behind a sidecar that throttles it; left when it has caught up, after so many further connections."""
     dials = unsecured if secured is None else secured.dials
     leader = EmbeddedLeader()
     for key in KEYS:
@@ -160,7 +162,7 @@ async def catching_up(folder: Path, secured: Secured | None = None) -> AsyncIter
                 await process.wait_exit()  # by itself, now that nothing goes through it
     finally:
         await sidecar.end()
-    assert follower.reconnects == 0
+    assert follower.reconnects == reconnects
     for key in KEYS:
         assert follower.logs[key].digest() == leader.log(*key).digest()
     assert moved <= QUOTA_BYTES_PER_SECOND * (1.05 * seconds + 0.5)
@@ -193,62 +195,19 @@ async def test_it_is_taken_over_again_and_again_and_by_a_signal(tmp_path: Path) 
     assert [line["connections"] for line in sidecar.events("taken_over")] == [1, 1]
 
 
-async def test_what_is_encrypted_goes_on_by_way_of_the_process_that_encrypts_it(tmp_path: Path) -> None:
-    """Connections with keys came back at every upgrade. After two of them it is still the first process that encrypts,
-    and the second one is not needed any more."""
-    async with catching_up(tmp_path, Secured(tmp_path)) as (sidecar, follower):
+async def test_a_follower_with_tls_comes_back_between_two_fetches(tmp_path: Path) -> None:
+    async with catching_up(tmp_path, Secured(tmp_path), reconnects=2) as (sidecar, follower):
         for number in (1, 2):
+            old = sidecar.processes[-1]
             await sidecar.start("--take-over")
-            await sidecar.logged("taken_over", times=number)
-        first, second, third = sidecar.processes
-        await second.wait_exit()
+            await old.wait_exit()
+            assert follower.reconnects == number
         behind = min(log.log_end_offset for log in follower.logs.values())
         assert behind < MESSAGES
-        assert first.running
-    assert [line["connections"] for line in sidecar.events("taken_over")] == [1, 1]
-    assert [line["ends"] for line in sidecar.events("tls_sockets_kept")] == [2]
-    assert [line["cause"] for line in sidecar.events("connection_closed")][:2] == ["handed_over", "handed_over"]
-    assert [process.exit_status for process in (first, second, third)] == [0, 0, 0]
-
-
-@asynccontextmanager
-async def only_encrypting(folder: Path) -> AsyncIterator[tuple[Sidecar, EmbeddedFollower]]:
-    """Two processes: the first encrypts for the second."""
-    secured = Secured(folder)
-    sidecar, leader = Sidecar(folder), EmbeddedLeader()
-    leader.produce(*KEYS[0], MESSAGES)
-    follower = EmbeddedFollower(KEYS[:1], settings=FetcherSettings(backoff_seconds=0.05))
-    try:
-        with trio.fail_after(LIMIT_SECONDS):
-            async with served(leader, sidecar, secured, drain_seconds=2), trio.open_nursery() as nursery:
-                nursery.start_soon(follower.run, "127.0.0.1", sidecar.port(), secured.dials)
-                await follower.progress.wait()
-                await sidecar.start("--take-over")
-                await sidecar.logged("tls_sockets_kept")
-                yield sidecar, follower
-                nursery.cancel_scope.cancel()
-    finally:
-        await sidecar.end()
-
-
-async def test_a_process_that_only_encrypts_ends_when_it_is_told_to(tmp_path: Path) -> None:
-    async with only_encrypting(tmp_path) as (sidecar, follower):
-        old, new = sidecar.processes
-        old.signal(signal.SIGHUP)  # what the new process reads
-        old.signal(signal.SIGTERM)
-        await old.wait_exit()
-        await sidecar.lift_quota()
-        await follower.wait_caught_up({KEYS[0]: MESSAGES})
-    assert [process.exit_status for process in (old, new)] == [0, 0]
-    assert follower.reconnects == 1
-
-
-async def test_a_process_that_only_encrypts_does_not_outlive_the_one_it_encrypts_for(tmp_path: Path) -> None:
-    async with only_encrypting(tmp_path) as (sidecar, _):
-        old, new = sidecar.processes
-        await new.kill()
-        await old.wait_exit()
-    assert old.exit_status == 0
+    assert [line["connections"] for line in sidecar.events("taken_over")] == [0, 0]
+    assert [line["left"] for line in sidecar.events("tls_connections_ending")][::2] == [1, 1]
+    assert [line["cause"] for line in sidecar.events("connection_closed")][:2] == ["drained", "drained"]
+    assert [process.exit_status for process in sidecar.processes] == [0, 0, 0]
 
 
 @pytest.mark.parametrize("wrong", ["[broker]", 'x = "y"'])
