@@ -85,8 +85,8 @@ def _remove_stale(path: str, directory: Path) -> None:
             Path(path).unlink()
             return
         raise ConfigurationError(
-            f"{KEY}: {directory}: {peer_process(probe)} serves there: expected one sidecar of a broker on this host "
-            "(--take-over replaces a running one)"
+            f"{KEY}: {directory}: {peer_process(probe)} serves there: --take-over replaces it; a sidecar of another "
+            f"cluster's broker needs a [control] directory of its own"
         )
 
 

@@ -5,21 +5,24 @@ and are not wanted are closed."""
 from __future__ import annotations
 
 import contextlib
+import os
 import socket
 from typing import TYPE_CHECKING
 
 import trio
 
+from ..config.settings_values import Address
 from ..errors import ConfigurationError
 from .channel import ANSWER_SECONDS, Channel, ChannelError, GoneError, close_all
 from .messages import SCHEMA, Alive, Confirmed, ConnectionState, HandOverRefusal, Hello, Offer, Ready
+from .refusals import is_same_listener, refuse_listeners, refuse_process
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Sequence
     from pathlib import Path
 
-    from ..config.settings import Address
     from .messages import Message
+    from .refusals import Listener
 
 SOCKETS_OF_A_CONNECTION = 2
 ALIVE_SECONDS = 0.5
@@ -37,7 +40,7 @@ class Inherited:
     def __init__(
         self,
         channel: Channel,
-        listening: dict[tuple[str, str, int], socket.socket],
+        listening: dict[Listener, socket.socket],
         fetch_versions: Sequence[int],
         *,
         path: Path,
@@ -53,10 +56,9 @@ class Inherited:
         self._reporting = trio.CancelScope()
 
     def take_listener(self, key: str, address: Address) -> socket.socket | None:
-        """Return the socket that listens at this address; None if the old process had none. The setting's key tells
-        apart addresses without a port alone: it is another one where a peer before this one has gone."""
-        same = (each for each in self._listening if each[1:] == address and (address.port or each[0] == key))
-        found = next(same, None)
+        """Return the socket that listens at this address; None if the old process had none."""
+        wanted = key, address
+        found = next((each for each in self._listening if is_same_listener(each, wanted)), None)
         return None if found is None else self._listening.pop(found)
 
     async def ready(self) -> None:
@@ -112,8 +114,8 @@ class Inherited:
         self._channel.close()
 
 
-async def inherit(path: Path, broker: int) -> Inherited | None:
-    """Ask the process at `path` for what it has; None if there is no process.
+async def inherit(path: Path, broker: int, serves: Sequence[Listener] = ()) -> Inherited | None:
+    """Ask the process at `path` for what it has; None if there is no process. `serves`: the listeners of this one.
 
     One that ends before it answers was at its end, or has handed over to another: then the process that is there now is
     asked. Raises ConfigurationError if there is one and it does not hand over.
@@ -122,7 +124,7 @@ async def inherit(path: Path, broker: int) -> Inherited | None:
         channel = Channel(trio.socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
         try:
             with trio.fail_after(ANSWER_SECONDS):
-                return await _asked(channel, path, broker)
+                return await _asked(channel, path, broker, serves)
         except (ConnectionRefusedError, FileNotFoundError):
             channel.close()
             return None
@@ -135,24 +137,36 @@ async def inherit(path: Path, broker: int) -> Inherited | None:
             channel.close()
             raise
         await trio.sleep(END_SECONDS)
-    raise ConfigurationError(f"--take-over: the running sidecar does not hand over: {told}")
+    raise ConfigurationError(f"--take-over: the running sidecar is not replaced: {told}")
 
 
-async def _asked(channel: Channel, path: Path, broker: int) -> Inherited:
+async def _asked(channel: Channel, path: Path, broker: int, serves: Sequence[Listener]) -> Inherited:
     """Ask the old process for everything. Raises OSError, ValueError, EOFError."""
     process = await channel.connect(path)
+    _require(refuse_process(process, os.getpid()))  # version 0.1.0 does not ask itself
     await channel.send(Hello(SCHEMA, broker))
     offer, descriptors = _offered(*await channel.receive())
     listening = _listening(offer, descriptors)
+    try:
+        _require(refuse_listeners(listening, serves))
+    except ChannelError:
+        for sock in listening.values():
+            sock.close()
+        raise
     return Inherited(channel, listening, offer.fetch_versions, path=path, process=process)
 
 
-def _listening(offer: Offer, descriptors: list[int]) -> dict[tuple[str, str, int], socket.socket]:
+def _require(refusal: str | None) -> None:
+    if refusal is not None:
+        raise ChannelError(refusal)
+
+
+def _listening(offer: Offer, descriptors: list[int]) -> dict[Listener, socket.socket]:
     """Return each listening socket by its setting and address. Raises OSError or ValueError, with all of them closed,
     if they are not what the offer says."""
     socks = _sockets(descriptors)
     try:
-        return dict(zip(((each.key, each.host, each.port) for each in offer.listening), socks, strict=True))
+        return dict(zip(((each.key, Address(each.host, each.port)) for each in offer.listening), socks, strict=True))
     except ValueError:
         for sock in socks:
             sock.close()

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 
 import trio
 
+from .refusals import refuse_process
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -22,8 +24,8 @@ OPTION = "--take-over"
 
 def start_next_process(log: Log, *, has_taken_over: Callable[[int], bool]) -> None:
     """Start the program anew, as it is installed now, to take over from this process. Never raises."""
-    if os.getpid() == 1:
-        log.warning("handover_refused", error="the first process of a container ends it: start another beside it")
+    if (reason := refuse_process(os.getpid(), None)) is not None:
+        log.warning("handover_refused", error=reason)
         return
     command = [*sys.orig_argv, *([] if OPTION in sys.orig_argv else [OPTION])]
     environ = os.environ.copy()

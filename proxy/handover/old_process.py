@@ -14,6 +14,7 @@ follower dials the new process."""
 
 from __future__ import annotations
 
+import os
 import socket
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -24,7 +25,8 @@ from ..relay.connection import Given
 from .channel import ANSWER_SECONDS, Channel, ChannelError, MessageTooLongError, close_all
 from .connection_state import come_to_rest, is_at_rest, needs_this_process, take
 from .ending_turns import EndingTurns
-from .messages import SCHEMA, Alive, Begin, Confirmed, HandOverRefusal, Hello, Listening, Offer, Ready
+from .messages import Alive, Begin, Confirmed, HandOverRefusal, Listening, Offer, Ready
+from .refusals import refuse_hello, refuse_process
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -179,9 +181,8 @@ class OldProcess:
         except EOFError:
             return False
         close_all(unwanted)
-        if not isinstance(hello, Hello) or (hello.schema, hello.broker) != (SCHEMA, self._server.broker):
-            found = f"{hello.schema} and {hello.broker}" if isinstance(hello, Hello) else type(hello).__name__
-            reason = f"expected schema {SCHEMA} and broker {self._server.broker}, found {found}"
+        reason = refuse_process(os.getpid(), process) or refuse_hello(hello, broker=self._server.broker)
+        if reason is not None:
             await channel.send(HandOverRefusal(reason))
             raise ChannelError(reason)
         listeners = self._server.listening()

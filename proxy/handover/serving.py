@@ -93,9 +93,10 @@ class HandOver:
         """The end of the connections whose TLS a process of version 0.1.0 keeps for this one."""
         self._kept.give = EndingTurns(log).give
 
-    async def ask(self) -> Inherited | None:
-        """Ask the process before this one for its listeners. Raises ConfigurationError."""
-        self._inheritance = None if self._path is None else await inherit(self._path, self.broker)
+    async def ask(self, serves: Sequence[tuple[str, Address]] = ()) -> Inherited | None:
+        """Ask the process before this one for its listeners; `serves`: those of this one, each by its setting. Raises
+        ConfigurationError."""
+        self._inheritance = None if self._path is None else await inherit(self._path, self.broker, serves)
         if self._inheritance is None:
             self._log.info("nothing_to_take_over")
             return None

@@ -8,11 +8,13 @@ Invariant: after `serve` returns no socket is open and every connection has logg
 from __future__ import annotations
 
 import math
-from contextlib import closing, nullcontext
+from contextlib import closing, contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
 import trio
 
+from ..errors import ConfigurationError
+from ..handover.refusals import NONE_FOUND
 from ..journal.recorder import prepare
 from ..network.connection_setup import NameLookups
 from ..observing.site import load_lazily
@@ -24,7 +26,7 @@ from .listeners import HTTP, PageServers, bound_to, listen, routes
 from .sidecar import Sidecar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from ..config.settings import Address, Settings
     from ..logs.log import Log
@@ -61,14 +63,17 @@ async def serve(
     if take_over:
         # While the process before this one serves: loaded after, it would take the interpreter from its connections.
         await load_lazily()
-    inherited = await sidecar.handover.ask() if take_over else None
+    found = routes(settings)
+    serves = [(route.key, route.listen) for route in found]
+    inherited = await sidecar.handover.ask(serves) if take_over else None
     if take_over and inherited is None and settings.journal is not None:
         prepare(settings.journal, broker=settings.broker.id)  # no process writes there: an open file is a crash's
-    pages = PageServers.bind(settings, statistics=sidecar.http, inherited=inherited, log=log)
+    with _explained(found_none=take_over and inherited is None):
+        pages = PageServers.bind(settings, statistics=sidecar.http, inherited=inherited, log=log)
     receiving = receive_signals() if signals else nullcontext()
     with closing(pages), collected_by_hand(), log_unraisable(log), receiving as received:
-        found = routes(settings)
-        listeners = list(zip(found, await listen(found, settings, inherited), strict=True))
+        with _explained(found_none=take_over and inherited is None):
+            listeners = list(zip(found, await listen(found, settings, inherited), strict=True))
 
         def started() -> None:
             configured = {route.key: (route.listen, listener.socket) for route, listener in listeners}
@@ -83,6 +88,17 @@ async def serve(
 
         await _until_drained(sidecar, pages, listeners, received, started, loads=not take_over)
     log.info("stopped", broker=settings.broker.id)
+
+
+@contextmanager
+def _explained(*, found_none: bool) -> Iterator[None]:
+    """Add to an address in use that no process was there to take it from, if so."""
+    try:
+        yield
+    except ConfigurationError as error:
+        if found_none:
+            raise ConfigurationError(f"{error}; {NONE_FOUND}") from error
+        raise
 
 
 async def _until_drained(

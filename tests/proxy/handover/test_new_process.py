@@ -396,7 +396,7 @@ async def test_a_listener_is_taken_by_its_address_when_settings_before_its_own_h
     """Without broker 102 in egress.peers, broker 103's is at another index: its address was found in use."""
     path, address = socket_path(), Address("127.0.103.1", 9092)
     with trio.socket.socket(socket.AF_UNIX) as ours, socket.socket() as listener:
-        listening = {("egress.peers[1].listen", *address): listener}
+        listening = {("egress.peers[1].listen", address): listener}
         inherited = Inherited(Channel(ours), listening, [], path=path, process=1)
         assert inherited.take_listener("egress.peers[0].listen", address) is listener
 

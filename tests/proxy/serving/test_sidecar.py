@@ -149,8 +149,18 @@ async def hold(sidecar: Running, leader: trio.SocketListener, folder: Path) -> t
     return follower, ours
 
 
-@pytest.mark.parametrize("taken", ["http", "peer"])
-async def test_a_port_in_use_is_an_error_at_start_and_leaves_nothing_open(taken: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("taken", "take_over", "told"),
+    [
+        ("http", False, "$"),
+        ("peer", False, "$"),
+        ("http", True, "; --take-over found no sidecar to replace: one of an older release"),
+        ("peer", True, "; --take-over found no sidecar to replace: one of an older release"),
+    ],
+)
+async def test_a_port_in_use_is_an_error_at_start_and_leaves_nothing_open(
+    taken: str, told: str, tmp_path: Path, *, take_over: bool
+) -> None:
     write_quotas(tmp_path, "0")
     with socket.create_server(("127.0.0.1", 0)) as other, warnings.catch_warnings():
         warnings.simplefilter("ignore", ResourceWarning)
@@ -160,8 +170,8 @@ async def test_a_port_in_use_is_an_error_at_start_and_leaves_nothing_open(taken:
         in_use = other.getsockname()[1]
         of = settings(tmp_path, upstream=9, **{taken: in_use})
         watch = QuotaWatch.open(of.quotas.file, broker_id=101, log=RecordedLog())
-        with pytest.raises(ConfigurationError, match=f"127.0.0.1:{in_use}: Address already in use"):
-            await serve(of, watch, statistics=Statistics(), log=RecordedLog(), signals=False)
+        with pytest.raises(ConfigurationError, match=f"127.0.0.1:{in_use}: Address already in use{told}"):
+            await serve(of, watch, statistics=Statistics(), log=RecordedLog(), signals=False, take_over=take_over)
         left_open = open_files() - before
         gc.collect()
     assert left_open == set()
