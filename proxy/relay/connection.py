@@ -305,8 +305,8 @@ class Connection:
         """End as soon as no request is unanswered or half read.
 
         A follower sends its next fetch as soon as it has an answer. So the connection ends in the turn in which the
-        answer goes (`_react`), and the follower, which has read the end before it asks again, reconnects at once. One
-        that finds the end in answer to its request waits for `replica.fetch.backoff.ms` first, a second by default.
+        answer goes (`_react`): a follower that has read the end before it asks again may reconnect at once. One that
+        finds the end in answer to its request waits for `replica.fetch.backoff.ms` first, a second by default.
         """
         exchange, (follower, _) = self.exchange, self.ends
         exchange.service = DRAINING
