@@ -22,6 +22,11 @@ if TYPE_CHECKING:
 _LIFE = dt.timedelta(days=30)
 _ALLOWED_SKEW = dt.timedelta(minutes=5)
 _PEM = serialization.Encoding.PEM
+_SIGNS = x509.KeyUsage(
+    key_cert_sign=True, crl_sign=True, digital_signature=False, content_commitment=False, key_encipherment=False,
+    data_encipherment=False, key_agreement=False, encipher_only=False, decipher_only=False,
+)  # fmt: skip
+"""What an authority's key is for, which strict peers read (RFC 5280, 4.2.1.3)."""
 
 
 class Authority:
@@ -35,6 +40,7 @@ class Authority:
         self.certificate = home / "ca.pem"
         own = _unsigned(self._name, self._name, self._key, expires=_now() + _LIFE)
         own = own.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        own = own.add_extension(_SIGNS, critical=True).add_extension(_identifier(self._key), critical=False)
         self._replace(self.certificate, own.sign(self._key, hashes.SHA256()).public_bytes(_PEM))
 
     def issue(
@@ -60,7 +66,10 @@ class Authority:
         ).add_extension(x509.SubjectAlternativeName([_general_name(name) for name in wanted]), critical=False)
         # A broker is both: it accepts followers and dials leaders with the same certificate.
         both = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
-        signed = builder.add_extension(x509.ExtendedKeyUsage(both), critical=False).sign(self._key, hashes.SHA256())
+        builder = builder.add_extension(x509.ExtendedKeyUsage(both), critical=False)
+        builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        signer = x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(_identifier(self._key))
+        signed = builder.add_extension(signer, critical=False).sign(self._key, hashes.SHA256())
         secret = key.private_bytes(_PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
         path = self._home / file
         self._replace(path, secret + signed.public_bytes(_PEM))
@@ -87,6 +96,11 @@ def _unsigned(
         .not_valid_before(begins)
         .not_valid_after(expires)
     )
+
+
+def _identifier(key: ec.EllipticCurvePrivateKey) -> x509.SubjectKeyIdentifier:
+    """Return the identifier by which strict peers tell the authority's key (RFC 5280, 4.2.1.1)."""
+    return x509.SubjectKeyIdentifier.from_public_key(key.public_key())
 
 
 def _named(common_name: str) -> x509.Name:

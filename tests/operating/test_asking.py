@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import contextlib
 import http.server
+import ipaddress
 import itertools
 import socketserver
+import ssl
 import time
 from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
+from cryptography import x509
 
 from lab.brokers.authority import Authority
 from operating.asking import CERTIFICATE_FILE, TOKEN_FILE, DistrustError, RefusedError, ask, send
 from operating.fleet.members import members
 from proxy.errors import ConfigurationError, UnreachableError
+from tests.proxy.tls.stage import Keys
 from tests.serving import encrypt, serving
 
 if TYPE_CHECKING:
@@ -176,6 +180,29 @@ def test_of_what_speaks_tls_the_same_holds(tmp_path: Path, monkeypatch: pytest.M
     encrypt(server, authority)
     with serving(server) as url, pytest.raises(UnreachableError, match="the answer does not end"):
         ask(url.replace("http:", "https:"), "/throttle", timeout_seconds=PATIENT_SECONDS)
+
+
+def test_a_certificate_that_is_not_strictly_by_the_book_is_taken_by_every_python(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From Python 3.13 on the default is to refuse one without the identifier of its authority's key, as many a company
+    has it; commands refused certificates that they had taken on 3.11."""
+    keys = Keys(tmp_path / "tls")
+    keys.issue_with("server.pem", [x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))])])
+    usual = ssl.create_default_context
+
+    def strict(**options: str | None) -> ssl.SSLContext:
+        context = usual(**options)
+        context.verify_flags |= ssl.VERIFY_X509_STRICT
+        return context
+
+    monkeypatch.setattr(ssl, "create_default_context", strict)
+    monkeypatch.setenv("SSL_CERT_FILE", str(keys.authority.certificate))
+    server = socketserver.ThreadingTCPServer(("127.0.0.1", 0), answering(OK + b"Content-Length: 2\r\n\r\n{}", b""))
+    context = keys.server(presents=keys.home / "server.pem")
+    server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
+    with serving(server) as url:
+        assert ask(url.replace("http:", "https:"), "/throttle", timeout_seconds=PATIENT_SECONDS) == b"{}"
 
 
 def test_a_server_that_refuses_a_certificate_is_heard_also_where_the_request_fails_first(

@@ -41,7 +41,7 @@ AFTERWARDS_SECONDS = 1.0
 MORE_MILLISECONDS = 50.0
 """What an upgrade may add to the worst that producers wait, and to what one record in a hundred waits."""
 MORE_WITH_TLS_MILLISECONDS = 1500.0
-"""The same with TLS: a follower whose connection has ended waits for `replica.fetch.backoff.ms` (1 s) and a handshake."""
+"""The same with TLS: a follower whose connection ended waits for `replica.fetch.backoff.ms` (1 s), and shakes hands."""
 BUSY_MACHINE_SECONDS, LIFTED_SECONDS = 5.0, 30.0
 """What a record may take at worst, and once the quota is lifted: the rest of the move then takes what brokers have."""
 ABREAST_SECONDS, ABREAST_WITHIN_SECONDS = 0.2, 60.0

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import ipaddress
+import ssl
 import stat
 from typing import TYPE_CHECKING
 
@@ -44,6 +46,24 @@ def test_what_is_issued_again_has_another_key_and_takes_the_files_place(tmp_path
     assert read(path).serial_number != before.serial_number
     assert read(path).public_key() != before.public_key()
     assert path.stat().st_ino != inode
+
+
+def test_strict_peers_take_what_is_issued(tmp_path: Path) -> None:
+    """Python is strict from 3.13 on (RFC 5280): it wants identifiers of keys, and an authority whose key may sign."""
+    authority = Authority(tmp_path / "tls")
+    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    server.load_cert_chain(authority.issue("broker.pem", ["kafka-101"]))
+    client = ssl.create_default_context(cafile=authority.certificate)
+    client.verify_flags |= ssl.VERIFY_X509_STRICT
+    to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
+    ends = [
+        client.wrap_bio(to_client, to_server, server_hostname="kafka-101"),
+        server.wrap_bio(to_server, to_client, server_side=True),
+    ]
+    for end in ends * 2:
+        with contextlib.suppress(ssl.SSLWantReadError):
+            end.do_handshake()
+    assert ends[0].getpeercert()
 
 
 def test_a_certificate_may_have_expired_already(tmp_path: Path) -> None:

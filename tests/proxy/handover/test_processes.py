@@ -196,18 +196,16 @@ async def test_it_is_taken_over_again_and_again_and_by_a_signal(tmp_path: Path) 
 
 
 async def test_a_follower_with_tls_comes_back_between_two_fetches(tmp_path: Path) -> None:
-    async with catching_up(tmp_path, Secured(tmp_path), reconnects=2) as (sidecar, follower):
-        for number in (1, 2):
-            old = sidecar.processes[-1]
-            await sidecar.start("--take-over")
-            await old.wait_exit()
-            assert follower.reconnects == number
+    async with catching_up(tmp_path, Secured(tmp_path), reconnects=1) as (sidecar, follower):
+        old, _ = *sidecar.processes, await sidecar.start("--take-over")
+        await old.wait_exit()
+        assert follower.reconnects == 1
         behind = min(log.log_end_offset for log in follower.logs.values())
         assert behind < MESSAGES
-    assert [line["connections"] for line in sidecar.events("taken_over")] == [0, 0]
-    assert [line["left"] for line in sidecar.events("tls_connections_ending")][::2] == [1, 1]
-    assert [line["cause"] for line in sidecar.events("connection_closed")][:2] == ["drained", "drained"]
-    assert [process.exit_status for process in sidecar.processes] == [0, 0, 0]
+    assert [line["connections"] for line in sidecar.events("taken_over")] == [0]
+    assert [line["left"] for line in sidecar.events("tls_connections_ending")][::2] == [1]
+    assert sidecar.events("connection_closed")[0]["cause"] == "drained"
+    assert [process.exit_status for process in sidecar.processes] == [0, 0]
 
 
 @pytest.mark.parametrize("wrong", ["[broker]", 'x = "y"'])
