@@ -20,7 +20,7 @@ from proxy.files.toml_reading import did_you_mean
 from proxy.quota_files.override_store import load, store_path, write
 from proxy.quotas import parse_span, shown
 from proxy.quotas.client_entity import ClientEntity, parse_place
-from proxy.quotas.keys import BY_KIND, OF_CLIENTS, OF_OVERRIDES, Position
+from proxy.quotas.keys import BY_KIND, LEFT_TO_BROKERS, OF_CLIENTS, OF_OVERRIDES, Position
 from proxy.quotas.override import BROKER, Override, PlacedValue, added, kind_of, new_id, validated
 
 from ..configuration import state_of
@@ -142,6 +142,10 @@ def command(
 
 def _warnings(asked: Sequence[PlacedValue]) -> Iterator[str]:
     """Yield a warning for each value that is hardly meant, as of a rate whose unit was forgotten."""
+    for place in dict.fromkeys(each.place for each in asked):
+        entity = parse_place(place)
+        if entity is not None and entity.doubt is not None:
+            yield f"warning: {place}: {entity.doubt}"
     for each in asked:
         kind = kind_of(each.place)
         key = BY_KIND[kind].get(each.key)
@@ -211,6 +215,8 @@ def changes(
 
 def _change(name: str, text: str, place: str) -> PlacedValue:
     key = KEYS.get(name)
+    if name in LEFT_TO_BROKERS:
+        raise InvalidValueError(f"{name}: {LEFT_TO_BROKERS[name].meaning}")
     if key is None:
         raise InvalidValueError(f"{name}: unknown key; expected one of {', '.join(KEYS)}{did_you_mean(name, KEYS)}")
     if key in OF_CLIENTS and parse_place(place) is None:

@@ -14,6 +14,7 @@ import msgspec
 from msgspec.structs import replace
 
 from proxy.errors import ConfigurationError, UnreachableError
+from proxy.logs.terminal_text import printable_answer
 from proxy.observing.throttle_page import Page
 
 from ..asking import ask
@@ -249,6 +250,8 @@ def _ask_one(asked: Member) -> Sidecar:
 def decode(url: str, content: bytes) -> Page:
     """Return the page. Raises UnreachableError for an answer that is not a sidecar's."""
     try:
+        if not content.isascii() or b"\\" in content:
+            content = msgspec.json.encode(printable_answer(msgspec.json.decode(content)))
         return _PAGE.decode(content)
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
         raise UnreachableError(f"{url}: the answer is not a sidecar's: {error}") from error

@@ -15,6 +15,7 @@ was none.
 from __future__ import annotations
 
 import re
+from typing import Any
 
 MAX_CHARACTERS = 8192
 """The most characters of one text; Kafka's longest topic name has 249."""
@@ -38,6 +39,16 @@ def printable(text: str, *, keep: str = "", most: int = MAX_CHARACTERS) -> str:
 def printable_lines(text: str) -> str:
     """Return a message of ours that contains names, escaped, with its line breaks and in full length."""
     return printable(text, keep=LAYOUT, most=len(text))
+
+
+def printable_answer(answer: Any) -> Any:
+    """Return an answer, decoded from JSON, with its texts as they are to be shown. In a line of ours a name cannot
+    begin another one: its line breaks are escaped as well."""
+    if isinstance(answer, str):
+        return printable(answer)
+    if isinstance(answer, dict):
+        return {printable(key): printable_answer(value) for key, value in answer.items()}
+    return [printable_answer(each) for each in answer] if isinstance(answer, list) else answer
 
 
 def _escape(character: str) -> str:

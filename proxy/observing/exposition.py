@@ -21,6 +21,7 @@ from prometheus_client.exposition import generate_latest
 from prometheus_client.platform_collector import PlatformCollector
 from prometheus_client.registry import Collector
 
+from ..logs.terminal_text import printable
 from ..statistics.counters import HOLD_BUCKETS_SECONDS, Histogram
 from .client_metrics import CLIENT_METRICS
 from .own_metrics import OVERLOAD_METRICS, OWN_METRICS, TLS_METRICS
@@ -112,13 +113,13 @@ def _family(metric: Metric, samples: Iterable[Sample]) -> Family:
         histogram = HistogramMetricFamily(metric.name, metric.help, labels=metric.labels)
         for values, value in samples:
             if isinstance(value, Histogram):
-                histogram.add_metric(values, _cumulative(value), value.sum)
+                histogram.add_metric(tuple(map(printable, values)), _cumulative(value), value.sum)
         return histogram
     family_type = CounterMetricFamily if metric.kind == "counter" else GaugeMetricFamily
     family = family_type(metric.name, metric.help, labels=metric.labels)
     for values, value in samples:
         if not isinstance(value, Histogram):
-            family.add_metric(values, value)
+            family.add_metric(tuple(map(printable, values)), value)
     return family
 
 

@@ -222,7 +222,7 @@ class StatusPage:
             hash=self._watch.current.hash,
             source=self._watch.source.value,
             last_reload_successful=reloads.last_reload_successful,
-            last_error=reloads.last_error,
+            last_error=reloads.last_error and reloads.last_error.replace("\n", "; "),
             last_success_timestamp_seconds=reloads.last_success_timestamp_seconds,
             next_change=next_change,
             overrides=overrides,

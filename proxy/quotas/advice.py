@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
     from datetime import datetime
 
+    from .client_entity import ClientEntity
     from .rules import Quotas
     from .sections import QuotaFile, Section
 
@@ -29,6 +30,8 @@ def advise(quota_file: QuotaFile, broker_id: int, now: datetime, *, roles: Colle
     warnings = [] if quotas.enforce else ["mode.enforce is false: quotas are observed, not enforced"]
     for section in quota_file.base.sections():
         warnings += _about_section(section, broker_id, now)
+    for entity, section in quota_file.base.clients.items():
+        warnings += _about_client(entity, section)
     if METADATA_TOPIC in quota_file.base.topics:
         warnings.append(f"{quota_file.base.topics[METADATA_TOPIC].path}: the metadata log is never throttled")
     if quotas.clients and Role.LEADER not in roles:
@@ -105,6 +108,15 @@ def _about_section(section: Section, broker_id: int, now: datetime) -> Iterator[
                 f"{section.path}.{key.name}: names broker {named}, "
                 f"not {broker_id}: selects nothing here (partition:broker, the broker that throttles)"
             )
+
+
+def _about_client(entity: ClientEntity, section: Section) -> Iterator[str]:
+    if entity.doubt is not None:
+        yield f"{section.path}: {entity.doubt}"
+    for key, value in section.values.items():
+        doubt = key.doubt(value)
+        if doubt is not None:
+            yield f"{section.path}.{key.name}: {doubt}"
 
 
 def _about_role(role: Role, quota: RoleQuota, broker_id: int, *, served: bool) -> Iterator[str]:

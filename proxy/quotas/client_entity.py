@@ -11,6 +11,7 @@ Invariant: `parse_place` reads what `str` writes, for every name that quotas.tom
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple
 
 from .names import DEFAULT, GLOB_WILDCARD, glob_of, specificity
@@ -19,6 +20,12 @@ ANONYMOUS = "ANONYMOUS"
 """The user of a connection without authentication (`KafkaPrincipal.ANONYMOUS`)."""
 USERS, CLIENTS = "users", "clients"
 _CLIENTS_OF = f".{CLIENTS}."
+_NO_USERS = {
+    re.compile(r"User:"): "the name without the type of the principal",
+    re.compile(r"/[A-Za-z.]+="): "the subject as RFC 2253 has it, the last part first (CN=etl,OU=data)",
+    re.compile(r"[A-Za-z0-9.]+=.*,\s"): "the subject of a certificate without blanks after its commas",
+}
+"""Names of users as they are often written by mistake, and what is expected instead."""
 
 
 class ClientEntity(NamedTuple):
@@ -45,6 +52,15 @@ class ClientEntity(NamedTuple):
     def is_named(self) -> bool:
         """A section of this entity has one budget; a ``default`` has one for each name that shows itself."""
         return DEFAULT not in self
+
+    @property
+    def doubt(self) -> str | None:
+        """A warning about a user's name as no broker has it; None: there is none."""
+        user = self.user or ""
+        for shape, instead in _NO_USERS.items():
+            if shape.match(user):
+                return f"no user has this name: expected {instead}, found {user}"
+        return None
 
     @property
     def level(self) -> tuple[int, int]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import enum
 import math
+import re
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
@@ -25,6 +26,11 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _LONGEST_WAIT = timedelta(hours=1)
+_MIN_CLIENT_RATE = 1024.0
+"""Bytes per second. With less a client waits for seconds after a batch of some records."""
+_FORGOTTEN_UNIT = "Was a unit forgotten? (50MiB/s; an integer is bytes per second)"
+_DESCRIBED = re.compile(r"[0-9]{1,20}\.0|[0-9]\.[0-9]{1,17}E[0-9]{1,2}", re.ASCII)
+"""The bytes per second of a client as kafka-configs --describe prints them, a Java double: 1024.0, 1.048576E7."""
 
 
 class SectionKind(enum.Enum):
@@ -132,8 +138,14 @@ def about_tiny_rate(bytes_per_second: float) -> str | None:
         return None
     return (
         f"the rate is {format_rate(bytes_per_second)}, less than the 64 KiB of one portion: catch-up almost stops. "
-        "Was a unit forgotten? (50MiB/s; an integer is bytes per second)"
+        f"{_FORGOTTEN_UNIT}"
     )
+
+
+def _about_tiny_client_rate(bytes_per_second: float) -> str | None:
+    if bytes_per_second >= _MIN_CLIENT_RATE:
+        return None
+    return f"the rate is {format_rate(bytes_per_second)}: clients wait seconds for each batch. {_FORGOTTEN_UNIT}"
 
 
 def parse_until(value: object) -> datetime:
@@ -164,6 +176,20 @@ def _parse_rate_above_0(value: object, _: Position) -> float:
     if rate <= 0:
         raise InvalidValueError(f"expected a rate above 0, found {shown(value)}")
     return rate
+
+
+def _parse_client_rate(value: object, at: Position) -> float:
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    elif isinstance(value, str) and _DESCRIBED.fullmatch(value) and float(value).is_integer():
+        value = int(float(value))
+    return _parse_rate_above_0(value, at)
+
+
+def _parse_number(value: object, _: Position) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise InvalidValueError(f"expected a number, found {shown(value)}")
+    return float(value)
 
 
 def _parse_wait(value: object, _: Position) -> timedelta:
@@ -247,9 +273,10 @@ CLIENT_RATES: Mapping[ClientTraffic, QuotaKey[float]] = {
         kinds=_OF_CLIENTS,
         values='a rate like "50MiB/s", above 0',
         meaning=f"What a client may {what}.",
-        parse=_parse_rate_above_0,
+        parse=_parse_client_rate,
         default=math.inf,
         in_words=_rate_in_words,
+        doubt=_about_tiny_client_rate,
     )
     for traffic, what in ((ClientTraffic.PRODUCER, "produce"), (ClientTraffic.CONSUMER, "fetch"))
 }
@@ -303,6 +330,20 @@ UNTIL = QuotaKey[datetime | None](
     default=None,
     in_words=lambda until, _: "none" if until is None else until.isoformat(),
 )
+LEFT_TO_BROKERS: Mapping[str, QuotaKey[float]] = {
+    name: QuotaKey(
+        name=name,
+        kinds=_OF_CLIENTS,
+        values="a number",
+        meaning="Enforced by brokers, with kafka-configs, and not here.",
+        parse=_parse_number,
+        default=math.inf,
+        in_words=lambda value, _: f"{value:g}",
+        doubt=lambda _: "brokers enforce it (kafka-configs sets it there), the sidecar does not",
+    )
+    for name in ("request_percentage", "controller_mutation_rate")
+}
+"""Kafka's other client quotas, which a file may have because it was written for both."""
 OF_OVERRIDES: tuple[QuotaKey[Any], ...] = (
     *RATES.values(),
     *REPLICAS.values(),
@@ -313,7 +354,7 @@ OF_OVERRIDES: tuple[QuotaKey[Any], ...] = (
     ENFORCE,
 )
 """The keys that an override may have, whose end is the override's."""
-ALL = (*OF_OVERRIDES, UNTIL)
+ALL = (*OF_OVERRIDES, *LEFT_TO_BROKERS.values(), UNTIL)
 OF_CLIENTS = tuple(key for key in OF_OVERRIDES if set(key.kinds) <= set(_OF_CLIENTS))
 BY_KIND: Mapping[SectionKind, Mapping[str, QuotaKey[Any]]] = {
     kind: {key.name: key for key in ALL if kind in key.kinds} for kind in SectionKind

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import InvalidValueError
 from ..files.toml_reading import did_you_mean
-from .keys import ALL, BY_KIND, RATES, UNTIL, Position, SectionKind, T
+from .keys import ALL, BY_KIND, OF_OVERRIDES, RATES, UNTIL, Position, SectionKind, T
 from .names import SET_TWICE
 from .priorities import DEFAULT_PRIORITIES, Priorities
 
@@ -161,6 +161,8 @@ class Draft:
         key = BY_KIND[self.kind].get(name)
         if key is None:
             raise InvalidValueError(self._unknown(name, value))
+        if self.since is not None and key not in OF_OVERRIDES:
+            raise InvalidValueError(f"is not for overrides: {key.meaning}")
         self.values[key] = key.parse(value, Position(self.kind, f"{self.path}.{name}", self.since))
 
     def missing(self) -> Iterator[tuple[str, str]]:

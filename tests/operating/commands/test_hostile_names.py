@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 CLIPBOARD = "\x1b]52;c;cm0gLXJmIC8=\x07"
 CLEAR = "\x9b2J"
 MARKUP = "[/red]:bomb:"
-NAMES = [CLIPBOARD, CLEAR, MARKUP, "back\u202eward"]
+NEW_LINE = "a\nbroker 101: all is well\t\0"
+NAMES = [CLIPBOARD, CLEAR, MARKUP, "back\u202eward", NEW_LINE]
 
 
 def page_of(name: str) -> bytes:
@@ -30,7 +31,9 @@ def page_of(name: str) -> bytes:
     partition: dict[str, Any] = {"topic": name, "partition": 7, "peer": name, "in_sync": False, "lag_messages": 345}
     role = {**ROLE, "partitions": [partition], "links": [link], "undecoded": {name: 3}}
     quotas = {"hash": name, "last_reload_successful": False, "last_error": f"quotas.toml: {name}"}
-    return json.dumps({**PAGE, "policy": name, "quotas": quotas, "roles": {"leader": role}}).encode()
+    clients = [{"kind": "producer", "entity": name, "quota_bytes_per_second": 1.0}]
+    page = {**PAGE, "policy": name, "quotas": quotas, "roles": {"leader": role}, "clients": clients}
+    return json.dumps(page).encode()
 
 
 def assert_only_text(output: str) -> None:
@@ -44,6 +47,7 @@ def test_status_shows_names_escaped(name: str, fake: FakeSidecar, sidecar: Sidec
     assert result.exit_code == 0, result.output
     assert_only_text(result.output)
     assert "345" in result.output
+    assert [line for line in result.output.splitlines() if line.startswith("broker 101: all is well")] == []
     assert (MARKUP in result.output) == (name == MARKUP)
 
 

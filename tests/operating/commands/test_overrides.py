@@ -292,6 +292,23 @@ def test_a_rate_without_its_unit_is_warned_of(sidecars: dict[int, OneSidecar]) -
         assert "warning" not in call("set", RATE, value, "--url", url).output
 
 
+@pytest.mark.parametrize(
+    ("typed", "warning"),
+    [
+        (("producer_byte_rate", "5", "--client", "x9"), "warning: clients.x9.producer_byte_rate: the rate is 5 B/s"),
+        (("producer_byte_rate=2048.0", "--client", "x9"), None),
+        (("listener.rate", "50"), "warning: listener.rate: the rate is 50 B/s"),
+        (("producer_byte_rate", "1MiB/s", "--user", "User:alice"), "warning: users.User:alice: no user has this name"),
+    ],
+)
+def test_what_is_hardly_meant_is_warned_of(
+    sidecars: dict[int, OneSidecar], typed: tuple[str, ...], warning: str | None
+) -> None:
+    done = call("set", *typed, "--url", sidecars[101].url)
+    assert done.exit_code == 0, done.output
+    assert (warning in done.output) if warning else "warning" not in done.output
+
+
 def test_a_rate_that_sets_itself(sidecars: dict[int, OneSidecar]) -> None:
     done = call("set", RATE, '{ auto = true, min = "1MiB/s", max = "9MiB/s" }', "--url", sidecars[101].url)
     assert "what does not hurt, from 1.00 MiB/s" in done.output

@@ -107,6 +107,15 @@ def client_of_1000_bytes_per_second() -> ClientThrottle:
     return clients
 
 
+def test_a_name_from_the_wire_is_escaped_in_labels() -> None:
+    name = "a\nb\x1b[2J\u202ec\0"
+    clients = client_of_1000_bytes_per_second()
+    clients.free_bytes[name] = 7
+    text = exposed(replace(sources(), clients=clients)).decode()
+    assert text.replace("\n", "").isprintable()
+    assert r'client_free_bytes_total{entity="a\\x0ab\\x1b[2J\\u202ec\\x00"} 7.0' in text
+
+
 BOUND = Kip73Budget(bytes_per_second=9.0, entity=Entity("peer", "102"))
 BOUND.passed_bytes = 77
 

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from proxy.errors import ConfigurationError
+from operating.commands.set import changes
+from proxy.errors import ConfigurationError, InvalidValueError
+from proxy.quotas.advice import advise
 from proxy.quotas.keys import ClientTraffic
 from proxy.quotas.layer_values import LayerIndex
 from proxy.quotas.override import Override, PlacedValue, validated
@@ -130,7 +132,11 @@ def test_the_layer_of_each_value_is_told(place: str, key: str, layers: list[str]
             "clients.a.catch_up_only: expected consumer_byte_rate in the same section, the rate that it is about",
         ),
         ("[topics.a]\ncatch_up_only = true", "unknown key"),
-        ("[clients.a]\nrequest_percentage = 5", "unknown key; expected one of producer_byte_rate, consumer_byte_rate"),
+        ("[clients.a]\nrequests = 5", "unknown key; expected one of producer_byte_rate, consumer_byte_rate"),
+        ("[clients.a]\nrequest_percentage = true", "clients.a.request_percentage: expected a number, found true"),
+        ("[clients.a]\nproducer_byte_rate = 5.5", "expected bytes per second"),
+        ("[clients.a]\nproducer_byte_rate = '5.5'", "a number with a point needs its unit"),
+        ("[clients.a]\nproducer_byte_rate = '1.5E0'", "expected bytes per second"),
         ("[clients.a]\nconsumer_byte_rate = { auto = true }", "expected a rate like"),
         ("[clients.web.1]\nconsumer_byte_rate = 1", 'a client name with dots needs quotes: [clients."web.1"]'),
         ("[clients.'a\"b']\nconsumer_byte_rate = 1", "expected a client id or glob without quotes and backslashes"),
@@ -180,9 +186,47 @@ def test_catch_up_only_goes_with_the_rate_of_its_section(
 
 def test_a_rate_of_an_override_is_for_all_bytes_unless_it_says_otherwise() -> None:
     rate = ("clients.default", "consumer_byte_rate", 1)
-    for changes, expected in (([rate], False), ([rate, ("clients.default", "catch_up_only", True)], True)):
-        quota = rates(NOW, CATCH_UP, *changes).consumer.of(None, "app")
+    for asked, expected in (([rate], False), ([rate, ("clients.default", "catch_up_only", True)], True)):
+        quota = rates(NOW, CATCH_UP, *asked).consumer.of(None, "app")
         assert quota is not None
         assert (quota.bytes_per_second, quota.catch_up_only) == (1, expected)
     with pytest.raises(ConfigurationError, match="expected consumer_byte_rate in the same section"):
         rates(NOW, CATCH_UP, ("clients.default", "catch_up_only", True))
+
+
+@pytest.mark.parametrize("written", ["1048576.0", '"1048576.0"', '"1.048576E6"', '"1MiB/s"', "1048576"])
+def test_a_rate_as_kafka_configs_describes_it(written: str) -> None:
+    """A double of Java's, in bytes per second."""
+    found_ = rates(NOW, f"[clients.a]\nproducer_byte_rate = {written}").producer.of(None, "a")
+    assert found(found_) == ("clients.a", 2.0**20)
+
+
+@pytest.mark.parametrize(
+    ("text", "warning"),
+    [
+        (
+            "[clients.a]\nproducer_byte_rate = 5",
+            "clients.a.producer_byte_rate: the rate is 5 B/s: clients wait",
+        ),
+        ("[clients.a]\nproducer_byte_rate = 1024", None),
+        ("[users.a]\nconsumer_byte_rate = 'unlimited'", None),
+        ("[clients.a]\nrequest_percentage = 50", "clients.a.request_percentage: brokers enforce it"),
+        ("[users.a]\ncontroller_mutation_rate = 10.5", "users.a.controller_mutation_rate: brokers enforce it"),
+        ("[users.'User:alice']\nproducer_byte_rate = 9999", 'users."User:alice": no user has this name'),
+        ("[users.'User:alice'.clients.a]\nproducer_byte_rate = 9999", '"User:alice".clients.a: no user has this name'),
+        ("[users.'CN=etl, OU=data']\nproducer_byte_rate = 9999", "without blanks after its commas, found CN=etl, OU"),
+        ("[users.'/O=x/CN=y']\nproducer_byte_rate = 9999", "the subject as RFC 2253 has it"),
+        ("[users.'CN=etl,OU=data of all']\nproducer_byte_rate = 9999", None),
+        ("[users.'alice, of sales']\nproducer_byte_rate = 9999", None),
+    ],
+)
+def test_what_is_hardly_meant_is_said(text: str, warning: str | None) -> None:
+    told = advise(parse_quotas(text.encode()), 101, NOW)
+    assert (warning in " ".join(told)) if warning else told == []
+
+
+def test_an_override_has_no_key_that_brokers_enforce() -> None:
+    with pytest.raises(ConfigurationError, match="request_percentage: is not for overrides: Enforced by brokers"):
+        rates(NOW, FILE, ("clients.etl", "request_percentage", 5))
+    with pytest.raises(InvalidValueError, match="request_percentage: Enforced by brokers, with kafka-configs"):
+        changes("request_percentage", "5", client="etl")

@@ -178,7 +178,7 @@ def test_a_default_in_an_override_hides_no_section_of_a_name() -> None:
     ("text", "problem"),
     [
         ("[users.a]\nproducer_byte_rate = 0", "users.a.producer_byte_rate: expected a rate above 0"),
-        ("[users.a]\nrequest_percentage = 5", "users.a.request_percentage: unknown key; expected one of producer_byte"),
+        ("[users.a]\nrequests = 5", "users.a.requests: unknown key; expected one of producer_byte"),
         ("[users.a.b]\nproducer_byte_rate = 1", 'a user name with dots needs quotes: [users."a.b"] (line 2)'),
         (
             "[users.a.clients.web.1]\nproducer_byte_rate = 1",
