@@ -87,7 +87,7 @@ kubernetes: needs.kubernetes setup  ## Manifests, chart and fleet on a real API 
 	$(RUN)python -m lab.kubernetes.programs
 	$(RUN)pytest -m kubernetes tests/kubernetes
 
-kubelet: needs.kubelet setup  ## Brokers in pods with their sidecars, a kubelet and containerd that are compiled once: moves under a ConfigMap's quota, the pipeline by spark-submit
+kubelet: needs.kubelet setup  ## A pod on a real kubelet and containerd, which are compiled once: the sidecar starts first, and a quota arrives by ConfigMap
 	$(TOOLS)/bin/uv sync --frozen --all-packages --all-extras --group kubernetes --quiet
 	$(RUN)python -m lab.kubernetes.programs control-plane node
 	$(RUN)pytest -rP -m kubelet tests/kubelet

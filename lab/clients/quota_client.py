@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from ..cluster.kafka_python import AlterClientQuotasRequest, AlterClientQuotasResponse
 from ..errors import LabError
 from ..host.addresses import KAFKA_PORT
-from ..wire.client_quotas import alter_client_quotas, refusals
 from .program import ClientProgram, servers
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ MEMBERS = ("first", "second")
 TRANSACTIONS = 3
 _HERE = Path(__file__).parent
 _TIMEOUT_SECONDS = 30.0
+_RATES = ("producer_byte_rate", "consumer_byte_rate")
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,10 +134,23 @@ def _flow(events: list[list[str]], metrics: list[str]) -> Flow:
 def set_client_quotas(address: str, quotas: Mapping[str | None, float | None]) -> None:
     """Set the broker's own quotas: of each client id its rate for either kind of traffic; None removes it. The client
     id None is `<default>`. Raises LabError."""
+    entry = AlterClientQuotasRequest.EntryData
+    entries = [
+        entry(
+            entity=[entry.EntityData(entity_type="client-id", entity_name=client_id)],
+            ops=[entry.OpData(key=key, value=rate or 0.0, remove=rate is None) for key in _RATES],
+        )
+        for client_id, rate in quotas.items()
+    ]
+    request = AlterClientQuotasRequest(entries=entries, validate_only=False, version=0)
+    request.with_header(correlation_id=1)
     with socket.create_connection((address, KAFKA_PORT), timeout=_TIMEOUT_SECONDS) as connection:
-        connection.sendall(alter_client_quotas(quotas))
+        connection.sendall(request.encode(header=True, framed=True))
         with connection.makefile("rb") as stream:
             (size,) = struct.unpack(">i", stream.read(4))
-            refused = refusals(stream.read(size))
+            answer = AlterClientQuotasResponse.decode(stream.read(size), version=0, header=True)
+    refused = [
+        f"{each.entity}: error {each.error_code}, {each.error_message}" for each in answer.entries if each.error_code
+    ]
     if refused:
         raise LabError(f"the broker refused: {refused}")

@@ -21,12 +21,14 @@ from operating.client.kafka_python import (
 with warnings.catch_warnings():
     warnings.filterwarnings("ignore", message="(read|open)_text is deprecated", category=DeprecationWarning)
     from kafka import TopicPartition
-    from kafka.protocol.admin import ElectionType
+    from kafka.protocol.admin import AlterClientQuotasRequest, AlterClientQuotasResponse, ElectionType
     from kafka.protocol.consumer import OffsetSpec
     from kafka.record.memory_records import MemoryRecords
 
 __all__ = [
     "AdminClient",
+    "AlterClientQuotasRequest",
+    "AlterClientQuotasResponse",
     "AlterConfigOp",
     "ConfigResource",
     "ConfigResourceType",

@@ -1,8 +1,8 @@
 """A node on this machine: a real kubelet with containerd, which run real pods, beside a `control_plane`.
 
 It has mounts, processes and a network of its own, so that kubelet and containerd find in /var/lib, /run and the like
-what is theirs alone, and everything ends when the first of its processes is killed. A scheduler and the cluster's
-names (CoreDNS) come with it. Needs root, runc and iproute2. Knows no Kafka.
+what is theirs alone, and everything ends when the first of its processes is killed. No scheduler and no names come
+with it: a pod names its node. Needs root, runc and iproute2. Knows no Kafka.
 
 Invariant: when the block ends, no process, mount, network or control group of the node is left.
 """
@@ -20,7 +20,7 @@ import trio
 
 from ..brokers.jars import required_command
 from ..errors import LabError
-from ..host.processes import Process, accepts_connections, kill_all, wait_until
+from ..host.processes import Process, kill_all, wait_until
 from .control_groups import ControlGroup
 from .control_plane import ControlPlane, control_plane
 from .network import node_network
@@ -30,58 +30,31 @@ from .programs import NODE, built
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_NAMES_PORT = 53
 _READY_SECONDS = 120.0
 _IMPORT_SECONDS = 300.0
 _NEEDED = {"runc": "runc", "catatonit": "catatonit", "unshare": "util-linux"}
 
 
 class Node:
-    """A kubelet with containerd while they run, their scheduler and their names."""
+    """A kubelet with containerd while they run."""
 
     def __init__(self, plan: NodePlan, servers: ControlPlane) -> None:
         self.name = plan.name
-        self.network = plan.network
         self._plan, self._servers = plan, servers
-        programs, home = plan.programs, plan.home
+        home = plan.home
         namespaces = ["unshare", "--mount", "--pid", "--uts", "--ipc", "--fork", "--kill-child", "--mount-proc"]
         first = ["catatonit", "-g", "--", "bash", str(home / "init.sh")]
         self.process = Process(
             f"node {plan.name}", [*plan.network.within(), *namespaces, "--", *first], output=home / "node.log"
         )
-        self._names = Process(
-            "coredns",
-            [*plan.network.within(), str(programs / "coredns"), "-conf", str(home / "Corefile")],
-            output=home / "coredns.log",
-        )
-        self._scheduler = Process(
-            "kube-scheduler",
-            [
-                str(programs / "kube-scheduler"), f"--kubeconfig={plan.kubeconfig}", "--leader-elect=false",
-                f"--bind-address={servers.address}",
-            ],
-            output=home / "scheduler.log",
-        )  # fmt: skip
-
-    @property
-    def files(self) -> Path:
-        """A folder that the node sees as /var/lib/lab, too, for volumes."""
-        found = self._plan.home / "lib" / "lab"
-        found.mkdir(exist_ok=True)
-        return found
 
     async def start(self) -> None:
         """Start the node and wait until the API server calls it ready.
 
         Raises LabError with the last lines of what would not start.
         """
-        for process in (self.process, self._names, self._scheduler):
-            process.start()
+        self.process.start()
         try:
-            await wait_until(
-                lambda: accepts_connections(self.network.node, _NAMES_PORT),
-                process=self._names, what="it listened", timeout_seconds=_READY_SECONDS,
-            )  # fmt: skip
             await wait_until(self._is_ready, process=self.process, what="it was ready", timeout_seconds=_READY_SECONDS)
         except LabError as error:
             for log in ("kubelet.log", "containerd.log"):
@@ -89,7 +62,7 @@ class Node:
             raise
 
     def close(self) -> None:
-        kill_all([self.process, self._names, self._scheduler])
+        kill_all([self.process])
 
     def import_image(self, archive: Path) -> None:
         """Let pods have the images of an archive (docker save). Blocking. Raises LabError."""

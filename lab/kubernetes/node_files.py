@@ -1,5 +1,5 @@
-"""The files that a node's programs read: configuration of kubelet, containerd, the pods' network and names, and
-scripts.
+"""The files that a node's programs read: configuration of kubelet, containerd and the pods' network, and a
+script.
 
 Pure but for `write_files`. Knows no Kafka.
 """
@@ -38,14 +38,6 @@ _CONTAINERD = """version = 3
     bin_dirs = ['{programs}']
     conf_dir = '{home}/cni'
     use_internal_loopback = true
-"""
-_COREFILE = """cluster.local {{
-  bind {address}
-  errors
-  kubernetes cluster.local {{
-    kubeconfig {kubeconfig} lab
-  }}
-}}
 """
 _INIT = """set -e
 export PATH={programs}:$PATH
@@ -96,8 +88,7 @@ def write_files(plan: NodePlan) -> None:
     (home / "containerd.toml").write_text(containerd)
     (home / "kubelet.json").write_text(json.dumps(_kubelet(plan)))
     (home / "cni" / "10-pods.conflist").write_text(json.dumps(_pods_network(network)))
-    (home / "Corefile").write_text(_COREFILE.format(address=network.node, kubeconfig=plan.kubeconfig))
-    (home / "resolv.conf").write_text(f"nameserver {network.node}\n")
+    (home / "resolv.conf").touch()
     init = _INIT.format(
         programs=plan.programs, home=home, shielded=" ".join(SHIELDED), kubeconfig=plan.kubeconfig,
         name=plan.name, address=network.node,
@@ -116,8 +107,6 @@ def _kubelet(plan: NodePlan) -> dict[str, Any]:
         "authentication": {"anonymous": {"enabled": True}, "webhook": {"enabled": False}},
         "authorization": {"mode": "AlwaysAllow"},
         "containerRuntimeEndpoint": "unix:///run/containerd/containerd.sock",
-        "clusterDNS": [plan.network.node],
-        "clusterDomain": "cluster.local",
         "resolvConf": str(plan.home / "resolv.conf"),
         "cgroupDriver": "cgroupfs",
         "cgroupRoot": plan.control_group,

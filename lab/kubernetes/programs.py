@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 SOURCE = Path(__file__).with_name("source")
 NODE_SOURCE = Path(__file__).with_name("node_source")
-"""A module of its own: containerd and CoreDNS want later versions of Kubernetes' libraries than Kubernetes' servers."""
+"""A module of its own: containerd wants later versions of Kubernetes' libraries than Kubernetes' servers."""
 VERSION = "1.36.3"
 
 
@@ -54,14 +54,12 @@ NODE = Programs(
     "make kubelet",
     {
         "kubelet": (SOURCE, "k8s.io/kubernetes/cmd/kubelet"),
-        "kube-scheduler": (SOURCE, "k8s.io/kubernetes/cmd/kube-scheduler"),
         "containerd": (NODE_SOURCE, "github.com/containerd/containerd/v2/cmd/containerd"),
         # By these names containerd looks for them.
         "containerd-shim-runc-v2": (NODE_SOURCE, "github.com/containerd/containerd/v2/cmd/containerd-shim-runc-v2"),
         "bridge": (NODE_SOURCE, "github.com/containernetworking/plugins/plugins/main/bridge"),
         "host-local": (NODE_SOURCE, "github.com/containernetworking/plugins/plugins/ipam/host-local"),
         "ctr": (NODE_SOURCE, "github.com/containerd/containerd/v2/cmd/ctr"),
-        "coredns": (NODE_SOURCE, "./coredns"),
     },
 )
 

@@ -1,1 +1,1 @@
-"""On nodes that run pods."""
+"""On a node that runs pods (`make kubelet`)."""
