@@ -40,6 +40,11 @@ def result_lines(replies: Sequence[Reply], now: datetime) -> list[str]:
         for group in alike(good, _effects_key)
         for line in (f"{whom(group)}:", *_effects(group[0].answer or {}, now))
     ]
+    warned: dict[str, list[Reply]] = {}
+    for reply in good:
+        for text in (reply.answer or {}).get("warnings", ()):
+            warned.setdefault(text, []).append(reply)
+    lines += [f"warning: {whom(group)}: {text}" for text, group in warned.items()]
     late = [reply for reply in good if not (reply.answer or {}).get("in_force", True)]
     if late:
         lines.append(f"{whom(late)}: stored, but not in force after 1 s")

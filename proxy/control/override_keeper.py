@@ -17,6 +17,7 @@ import trio
 from ..changes import Changes
 from ..errors import ConfigurationError
 from ..quota_files.override_store import damaged_path, load, set_aside, stamp, want_of_room, write
+from ..quotas.advice import about_itself
 from ..quotas.override import active, added, undone, validated
 from ..threads import NoThreadError, in_thread
 
@@ -70,6 +71,8 @@ class Applied(NamedTuple):
     """True if both roles go by the overrides already."""
     not_stored: str | None = None
     """The reason why this is not stored yet; None if it is."""
+    warnings: tuple[str, ...] = ()
+    """Rates and lists that bound nothing since this change, ready to print."""
 
 
 class OverrideKeeper:
@@ -151,7 +154,7 @@ class OverrideKeeper:
         raise AssertionError("a shield is not cancelled")
 
     async def _add(self, new: Override, layer: Layer) -> Applied:
-        known, before = self._watch.overrides, self._watch.index
+        known, before, inert = self._watch.overrides, self._watch.index, self._watch.without_effect
         overrides = await in_thread(added, known, new, self._watch.now(), limiter=_WORK)
         if overrides is not known:
             try:
@@ -160,7 +163,11 @@ class OverrideKeeper:
                 raise ConfigurationError(f"not stored, so nothing has changed: {error}") from error
             await self._watch.put_overrides(overrides, {**self._watch.layers, new.id: layer})
             self._tell([new], "set", new.by)
-        return await self._applied((new,), before)
+        found = (
+            text for role, texts in self._watch.without_effect.items() for text in texts if text not in inert[role]
+        )
+        warnings = (*about_itself(layer, self._broker_id), *found)
+        return (await self._applied((new,), before))._replace(warnings=warnings)
 
     async def _undo(self, selector: Selector) -> Applied:
         gone, before = selector.chosen(self.current), self._watch.index

@@ -115,6 +115,7 @@ def _answer(applied: Applied, broker_id: int) -> dict[str, Any]:
         "ids": [each.id for each in applied.overrides],
         "in_force": applied.in_force,
         "not_stored": applied.not_stored,
+        "warnings": applied.warnings,
         "effects": [effect._asdict() for effect in applied.effects],
     }
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ..errors import ConfigurationError
 from ..files.reading import answers, no_answer, refuse_silent
 from ..quotas import Change, Layer, QuotaFile, Quotas, changes_ahead, effective
+from ..quotas.advice import without_effect
 from ..quotas.keys import OF_CLIENTS
 from ..quotas.layer_values import LayerIndex
 from ..roles import Role
@@ -49,15 +50,17 @@ class WorkedOut(NamedTuple):
     """The next change that the clock alone will make. It is also None where `quotas` is `before`: then it was worked
     out before."""
     layer_index: LayerIndex
+    without_effect: Mapping[Role, Sequence[str]]
+    """Rates and lists that bound nothing, because no list selects anything for them."""
 
 
 def work_out(quota_file: QuotaFile, broker_id: int, before: Quotas, now: datetime) -> WorkedOut:
     keys, found = quota_file.start_keys(now), effective(quota_file, broker_id, now)
-    index = LayerIndex(quota_file, broker_id)
+    index, inert = LayerIndex(quota_file, broker_id), without_effect(quota_file, found, broker_id, now)
     if found == before:
-        return WorkedOut(before, before, now, {}, keys, None, index)
+        return WorkedOut(before, before, now, {}, keys, None, index, inert)
     found, upcoming = _prepared(found, before), upcoming_of(quota_file, broker_id, now)
-    return WorkedOut(before, found, now, _differences(before, found), keys, upcoming, index)
+    return WorkedOut(before, found, now, _differences(before, found), keys, upcoming, index, inert)
 
 
 def _prepared(found: Quotas, before: Quotas) -> Quotas:

@@ -23,6 +23,7 @@ from ..errors import ConfigurationError
 from ..files.reading import answers
 from ..files.watching import follow, is_mounted_alone
 from ..quotas import Change, QuotaFile, Quotas, RateStarts, effective
+from ..quotas.advice import without_effect
 from ..quotas.layer_values import LayerIndex
 from ..quotas.override import active, in_order
 from ..threads import in_thread
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from ..quotas.layer_values import LayerValue
     from ..quotas.override import Override, Overrides, PlacedValue
     from ..quotas.sections import Layer
+    from ..roles import Role
 
 _MAX_SLEEP_SECONDS = 30.0
 """An `until` is of the wall clock, which may be set while the task sleeps, so it wakes at least this often."""
@@ -128,6 +130,9 @@ class QuotaWatch:
         self._worked_out_at = clock()
         """The wall clock when it was last read; one that shows less now has been set back."""
         self._current = effective(quota_file, broker_id, self._worked_out_at)
+        inert = without_effect(quota_file, self._current, broker_id, self._worked_out_at)
+        self.without_effect: Mapping[Role, Sequence[str]] = inert
+        """Rates and lists that bound nothing, because no list selects anything for them; ready to print."""
         self.starts = RateStarts(starts)
         self.starts.follow(quota_file.start_keys(self._worked_out_at), self._worked_out_at)
         self._upcoming = upcoming_of(quota_file, broker_id, self._worked_out_at)
@@ -314,7 +319,7 @@ class QuotaWatch:
         self._worked_out_at = worked.at
         if worked.changes or came_back:
             self._log.info("quotas_reloaded", path=str(self._path), reason=reason, **log_fields(worked))
-        self._file, self.index = quota_file, worked.layer_index
+        self._file, self.index, self.without_effect = quota_file, worked.layer_index, worked.without_effect
         self.starts.follow(worked.start_keys, worked.at)
         if worked.quotas is not worked.before:
             self._current, self._upcoming = worked.quotas, worked.upcoming

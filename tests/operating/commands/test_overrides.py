@@ -309,6 +309,31 @@ def test_what_is_hardly_meant_is_warned_of(
     assert (warning in done.output) if warning else "warning" not in done.output
 
 
+@pytest.mark.parametrize(
+    ("typed", "warning"),
+    [
+        (
+            ("follower.replication.throttled.rate", "5MiB/s"),
+            "warning: broker 101: follower: a quota of 5.00 MiB/s (5242880 B/s) is set, but no replicas are listed",
+        ),
+        (
+            ("leader.replication.throttled.replicas", ""),
+            "warning: broker 101: leader: a quota of 50.00 MiB/s (52428800 B/s) is set, but no replicas are listed",
+        ),
+        ((RATE, "5MiB/s", "--peer", "101"), "warning: broker 101: peer 101: is this broker, which replicates nothing"),
+        (
+            ("leader.replication.throttled.replicas", "101:0", "--topic", "orders"),
+            "selects nothing here: expected partition:broker, like 0:101, found 101:0",
+        ),
+    ],
+)
+def test_what_has_no_effect_is_warned_of_when_it_is_set(
+    sidecars: dict[int, OneSidecar], typed: tuple[str, ...], warning: str
+) -> None:
+    done = call("set", *typed, "--url", sidecars[101].url)
+    assert (done.exit_code, warning in done.output) == (0, True), done.output
+
+
 def test_a_rate_that_sets_itself(sidecars: dict[int, OneSidecar]) -> None:
     done = call("set", RATE, '{ auto = true, min = "1MiB/s", max = "9MiB/s" }', "--url", sidecars[101].url)
     assert "what does not hurt, from 1.00 MiB/s" in done.output
