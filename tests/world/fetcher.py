@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 
 BACKOFF_SECONDS = 1.0
 """replica.fetch.backoff.ms"""
-OUT_OF_RANGE = 1
+STOP_SECONDS = 2.0
+"""How long a fetcher that stops waits for its last answer."""
 
 
 class Fetcher:
@@ -57,14 +58,15 @@ class Fetcher:
         self.rests: dict[PartitionKey, float] = {}
         """Partitions that were answered with an error, and until when they are not asked for."""
         self.fetches = self.reconnects = self.refusals = 0
-        self.paused_until = 0.0
+        self.paused_until = self.throttled_seconds = 0.0
         self.session_handler = FetchSessionHandler(options.version)
         self.longest_wait = 0.0
         """Seconds that the longest answer took."""
         self.brought_at: dict[PartitionKey, float] = {}
         self.longest_silence: dict[PartitionKey, float] = {}
         """Seconds for which a partition that was behind was brought nothing."""
-        self._asked_at = 0.0
+        self._asked_at = -1.0
+        """When the request in flight was sent; below 0: none is."""
         self._correlation_id = 0
         self._backoff_seconds = backoff_seconds
         self._connect_to = connect
@@ -80,20 +82,29 @@ class Fetcher:
         self.ask()
 
     def stop(self) -> None:
-        """End for good."""
+        """End for good, with the answer to the request in flight."""
         self._is_stopped = True
+        if self._asked_at < 0:
+            self._leave()
+        else:
+            self.network.at(self.network.now + STOP_SECONDS, self._leave)
+
+    def _leave(self) -> None:
         if self.connection is not None:
             self.connection.leave()
             self.connection = None
 
     def lost(self) -> None:
         self.connection = None
+        self._asked_at = -1.0
         self.reconnects += 1
         self.session_handler.failed()
         self.network.at(self.network.now + self._backoff_seconds, self.start)
 
     def ask(self) -> None:
         now, connection = self.network.now, self.connection
+        if self._is_stopped:
+            self._leave()
         if connection is None or self._is_stopped:
             return
         if self.paused_until > now:
@@ -130,6 +141,10 @@ class Fetcher:
             self.ledger.complain(now, f"{self.name} asked {self._correlation_id}, was answered {answer.correlation_id}")
             return self._give_up()
         self.longest_wait = max(self.longest_wait, now - self._asked_at)
+        self._asked_at = -1.0
+        if answer.throttle_time_ms:
+            self.throttled_seconds += answer.throttle_time_ms / 1000
+            self.paused_until = now + answer.throttle_time_ms / 1000
         self.ledger.noted(now, self.name, len(frame), answer.error_code, answer.session_id)
         entries = {(e.topic, e.partition): e for e in answer.entries}
         response = SessionResponse(

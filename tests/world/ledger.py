@@ -73,23 +73,3 @@ def rates(
         if begin <= each.at < end and not each.in_sync:
             found[by(each)] += each.size / (end - begin)
     return dict(found)
-
-
-def worst_excess(passed: Iterable[Passed], rate: float, seconds: float) -> float:
-    """Return by how many bytes the fullest window of at least so many seconds has more than the rate allows it.
-
-    A shorter span counts as one of so many seconds.
-    """
-    total = worst = 0.0
-    lowest = float("inf")
-    before: list[tuple[float, float]] = []  # the time of each, and the bytes before it
-    released = 0
-    for each in sorted(passed):
-        before.append((each.at, total))
-        total += each.size
-        while before[released][0] <= each.at - seconds:
-            at, sum_before = before[released]
-            lowest = min(lowest, sum_before - rate * at)
-            released += 1
-        worst = max(worst, total - rate * each.at - lowest, total - before[released][1] - rate * seconds)
-    return worst

@@ -110,8 +110,6 @@ class End:
 
     def send(self, data: bytes | bytearray | memoryview) -> int:
         self._raise_if_broken()
-        if self.other.is_closed and not self.other._arrived and self.other.hung_up:
-            raise BrokenPipeError("the peer has closed")
         size = min(len(data), self.room)
         if size < len(data):
             self._wants_room = True
@@ -138,10 +136,10 @@ class End:
         if self.is_closed:
             return
         self.is_closed = True
-        self._has_read(0)
-        self.network.at(self._arrival(0), self.other._hang_up)
-        self._arrived.clear()
         self.wake = _nobody
+        # As a kernel does, which resets where bytes came that nobody has read.
+        self.network.at(self._arrival(0), self.reset if self._arrived else self.other._hang_up)
+        self._arrived.clear()
 
     def reset(self) -> None:
         """Break the connection, for both ends at once."""

@@ -12,9 +12,11 @@ outcome.wrong                                # must be empty
 
 from __future__ import annotations
 
+import gc
 import math
 import random
 import zlib
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -25,7 +27,8 @@ from proxy.roles import Role
 
 from .broker import Broker
 from .clock import run_in_virtual_time
-from .fetcher import Departures, Fetcher
+from .fetcher import BACKOFF_SECONDS, Departures, Fetcher
+from .leaks import alive, what_is_left
 from .ledger import Ledger, rates
 from .logs import FOREVER
 from .messages import FetchOptions, keys_of
@@ -37,6 +40,7 @@ if TYPE_CHECKING:
 
     from protocol.session.requests import PartitionKey
 
+    from .clients import Client, Deaf
     from .clock import Network
     from .ledger import Passed
     from .pipes import End
@@ -88,6 +92,7 @@ class Act(NamedTuple):
 class Scene(NamedTuple):
     sidecars: Mapping[int, SidecarSpec]
     fetches: tuple[Fetch, ...] = ()
+    clients: tuple[Client, ...] = ()
     acts: tuple[Act, ...] = ()
     racks: Mapping[int, str] = {}
     seed: int = 0
@@ -151,6 +156,12 @@ class World:
     lines: dict[tuple[int, int], Line] = field(default_factory=dict)
     """By sender and receiver."""
     leaving: list[Callable[[], None]] = field(default_factory=list)
+    deaf: list[Deaf] = field(default_factory=list)
+    ends: list[End] = field(default_factory=list)
+    """The dialling ends of connections between hosts that were open when it was looked last."""
+    _alive: Counter[str] = field(default_factory=Counter)
+    left: list[str] = field(default_factory=list)
+    """What is still there of peers that have all left."""
     _addresses: int = 0
 
     def broker(self, broker_id: int) -> Broker:
@@ -160,15 +171,18 @@ class World:
 
     def build(self) -> None:
         scene = self.scene
-        topics = {topic for fetch in scene.fetches for topic in (*fetch.topics, *fetch.live)}
+        topics = {"late", *(topic for fetch in scene.fetches for topic in (*fetch.topics, *fetch.live))}
         for broker_id, spec in sorted(scene.sidecars.items()):
             self.sidecars[broker_id] = WorldSidecar(
                 self.network, broker_id, spec, ledger=self.ledger, racks=scene.racks, topics=sorted(topics),
                 turn_clock=self._turn_clock,
             )  # fmt: skip
             self.nursery.start_soon(self.sidecars[broker_id].reaper.run)
+        self._alive = alive()
         for fetch in scene.fetches:
             self.add(fetch)
+        for client in scene.clients:
+            client.join(self)
         for act in scene.acts:
             self.network.at(act.at, self._act, act)
 
@@ -180,7 +194,31 @@ class World:
         busy = self.scene.busy
         return math.inf if busy and self.draw.random() < busy else self.network.now
 
-    def add(self, fetch: Fetch) -> list[Fetcher]:
+    def open_ends(self) -> list[End]:
+        self.ends = [end for end in self.ends if not end.is_closed and not end.is_broken]
+        return self.ends
+
+    def silence(self) -> None:
+        """Have those leave who never read."""
+        for deaf in self.deaf:
+            deaf.leave()
+        self.deaf.clear()
+
+    def look_who_is_left(self) -> None:
+        """Note what sidecars know of peers that have all left."""
+        for sidecar in self.sidecars.values():
+            self.left += what_is_left(sidecar)
+
+    def look_what_is_alive(self) -> None:
+        """Note what is alive of connections, once the tasks that look after them have ended, too."""
+        gc.collect()
+        self.left += [
+            f"{count - self._alive[kind]} more of {kind} than before anybody came"
+            for kind, count in sorted(alive().items())
+            if count > self._alive[kind]
+        ]
+
+    def add(self, fetch: Fetch, *, backoff_seconds: float = BACKOFF_SECONDS) -> list[Fetcher]:
         """Let a follower begin to fetch."""
         there = self.line(fetch.follower, fetch.leader)
         back = self.line(fetch.leader, fetch.follower)
@@ -191,10 +229,12 @@ class World:
         for number, name in enumerate(fetch.names()):
             behind = keys_of(fetch.topics, fetch.version, fetch.first + number * max(fetch.topics.values(), default=0))
             live = keys_of(fetch.live, fetch.version, fetch.first + number * max(fetch.live.values(), default=0))
-            made.append(self.add_fetcher(name, fetch, behind, live))
+            made.append(self._add_fetcher(name, fetch, behind, live, backoff_seconds))
         return made
 
-    def add_fetcher(self, name: str, fetch: Fetch, behind: list[PartitionKey], live: list[PartitionKey]) -> Fetcher:
+    def _add_fetcher(
+        self, name: str, fetch: Fetch, behind: list[PartitionKey], live: list[PartitionKey], backoff_seconds: float
+    ) -> Fetcher:
         leader = self.broker(fetch.leader)
         for key in behind:
             log = leader.log(key, sizes=fetch.sizes)
@@ -207,7 +247,14 @@ class World:
         while name in self.fetchers:
             name += "'"
         made = Fetcher(
-            self.network, self.ledger, leader, [*behind, *live], options, name=name, connect=self.connect_fetcher
+            self.network,
+            self.ledger,
+            leader,
+            [*behind, *live],
+            options,
+            name=name,
+            connect=self.connect_fetcher,
+            backoff_seconds=backoff_seconds,
         )
         self.fetchers[name] = made
         self.leaving.append(made.stop)
@@ -249,6 +296,7 @@ class World:
         self._addresses += 1
         names = f"{host}.{self._addresses}", f"listener of {leader}"
         near, far = pipes(self.network, self.line(host, leader), self.line(leader, host), names)
+        self.ends.append(near)
         if fetcher is not None:
             far.watch = Departures(fetcher)
         broker, sidecar = self.broker(leader), self.sidecars.get(leader)
@@ -284,6 +332,9 @@ async def _run(scene: Scene, network: Network, seconds: float) -> Outcome:
         await network.run(seconds)
         for leave in world.leaving:
             leave()
+        world.silence()
         await network.run(seconds + LEAVING_SECONDS)
+        world.look_who_is_left()
         nursery.cancel_scope.cancel()
+    world.look_what_is_alive()
     return Outcome(world, seconds)

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from proxy.config.settings import Address
     from proxy.quotas.sections import QuotaFile
     from proxy.relay.connection import Dial
-    from proxy.relay.in_flight import InFlightRequests
 
     from .clock import Network
     from .ledger import Ledger
@@ -67,6 +66,7 @@ class WorldSidecar:
     ) -> None:
         self.network, self.broker_id, self.spec, self.ledger = network, broker_id, spec, ledger
         settings = QuotaSettings(file=Path("quotas.toml"), policy=Policy(spec.policy))
+        self._date_offset = 0.0
         self.file: QuotaFile = parse_quotas(spec.quotas.encode())
         self.quotas: Quotas = work_out(self.file, broker_id, Quotas(), self._date()).quotas
         self.statistics, self.changes, self.draining = Statistics(), Changes(), Draining()
@@ -96,11 +96,11 @@ class WorldSidecar:
             draining=self.draining,
             poller=WorldPoller(network),
             log=_Log(self),
-            ended=self._ended,
             reaper=self.reaper,
             turn_clock=turn_clock,
         )
-        self.ended = 0
+        self.history: list[tuple[float, Quotas]] = [(now, self.quotas)]
+        """The quotas in force, each since when."""
 
     def _throttle(self, role: Role, settings: QuotaSettings, now: float) -> RoleThrottle:
         return RoleThrottle(
@@ -117,17 +117,22 @@ class WorldSidecar:
         )
 
     def _date(self) -> datetime:
-        return BEGAN + timedelta(seconds=self.network.now)
+        return BEGAN + timedelta(seconds=self.network.now + self._date_offset)
 
-    def _ended(self, exchange: InFlightRequests, seconds: float) -> None:
-        del exchange, seconds
-        self.ended += 1
+    def step_clock(self, seconds: float) -> None:
+        """Have the wall clock jump, which decides what sections with `until` still count."""
+        self._date_offset += seconds
+        self._work_out()
 
     def change(self, quotas: str) -> None:
         """Put another quotas.toml in force, in the order in which `serving` does it."""
         self.file = parse_quotas(quotas.encode())
+        self._work_out()
+
+    def _work_out(self) -> None:
         now = self.network.now
         self.quotas = work_out(self.file, self.broker_id, self.quotas, self._date()).quotas
+        self.history.append((now, self.quotas))
         for throttle in self.throttles.values():
             throttle.apply(self.quotas, now)
             self.clients.apply(self.quotas, now)

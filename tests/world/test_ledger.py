@@ -4,12 +4,13 @@ import random
 
 import pytest
 
-from .ledger import Passed, rates, worst_excess
+from .judges import Allowance, worst_excess
+from .ledger import Passed, rates
 
 
 def passed(draw: random.Random, count: int) -> list[Passed]:
     return [
-        Passed(draw.choice([draw.uniform(0, 3), 1.0]), "r", 2, 1, ("t", 0), draw.randrange(1, 9)) for _ in range(count)
+        Passed(draw.choice([draw.uniform(2, 5), 3.0]), "r", 2, 1, ("t", 0), draw.randrange(1, 9)) for _ in range(count)
     ]
 
 
@@ -23,7 +24,7 @@ def test_the_worst_excess_is_that_of_all_pairs(seed: int) -> None:
         for first in range(len(found))
         for last in range(first, len(found))
     )
-    assert worst_excess(found, rate, seconds) == pytest.approx(max(by_pairs, 0.0))
+    assert worst_excess(found, Allowance([(0.0, rate)]), seconds) == pytest.approx(max(by_pairs, 0.0))
 
 
 def test_rates_count_those_behind_alone() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from ..proxy.conversation import MIB
 from .drawn import Rates, tree
-from .ledger import worst_excess
+from .judges import Allowance, worst_excess
 from .scene import Fetch, Scene
 from .shares import entities
 from .sidecar import SidecarSpec
@@ -34,7 +34,7 @@ def test_two_followers_of_one_leader_share_its_quota(version: int, one_way_ms: f
     assert outcome.wrong == []
     assert min(each.ratio for each in entities(outcome)) >= 0.95
     burst, batches = 0.25 * QUOTA, 2 * 16_000
-    assert worst_excess(outcome.ledger.departures, QUOTA, 0.1) <= burst + batches
+    assert worst_excess(outcome.ledger.departures, Allowance([(0.0, QUOTA)])) <= burst + batches
 
 
 def test_without_a_sidecar_all_comes_at_once() -> None:
