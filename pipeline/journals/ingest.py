@@ -133,7 +133,7 @@ def ingest_files(
     copies = account_of_copies(tables.spark, files.copies, taken=seconds)
     if copies is not None:
         require_one_cluster(copies, tables.table("files"))
-        add_accounts(tables, copies)
+        add_accounts(tables, copies, tables.versions())
     if not files.paths:
         if files.skipped:
             tell(f"nothing new: all {files.skipped} files were read before")

@@ -160,15 +160,17 @@ def compact(spark: SparkSession, path: str) -> Compacted:
     return Compacted(metrics.numFilesRemoved, metrics.numFilesAdded, before or 0, after or 0)
 
 
-def read(spark: SparkSession, storage: Storage, path: str) -> DataFrame | None:
-    """Return the table as it is now, the same for as long as the frame is used; None if it has no version yet."""
-    version = _latest(storage, path)
+def read(spark: SparkSession, storage: Storage, path: str, version: int | None = None) -> DataFrame | None:
+    """Return the table at a version, or as it is now, the same for as long as the frame is used; None if it has no
+    version yet."""
+    if version is None:
+        version = latest(storage, path)
     if version is None:
         return None
     return spark.read.format("delta").option("versionAsOf", version).load(path)
 
 
-def _latest(storage: Storage, path: str) -> int | None:
+def latest(storage: Storage, path: str) -> int | None:
     """Return the version of the newest commit: each is a file whose name is its number, or was before a checkpoint."""
     numbers = (
         name.partition(".")[0] for name in storage.names(f"{path}/{LOG}") if name.endswith((".json", ".parquet"))

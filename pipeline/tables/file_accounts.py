@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 
 from journal_schema import Kind
 
-from .schema import FILES
+from .schema import FILES, VERSIONS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -57,6 +57,7 @@ def account(listed: DataFrame, parsed: DataFrame, verdicts: Mapping[str, tuple[s
         .join(F.broadcast(said), on="path", how="left")
         .na.fill(0, ["read", "quarantined"])
         .withColumns({"state": state, "lines": F.col("read"), "taken": F.lit(taken)})
+        .withColumns(dict.fromkeys(VERSIONS.values(), F.lit(None)))  # known when it is written
         .select([F.col(field.name).cast(field.dataType) for field in FILES])
     )
 

@@ -122,6 +122,9 @@ def kept(summary: T.StructType) -> T.StructType:
 QUARANTINE = T.StructType(_texts("value", "problem", "source"))
 """One row per line that is not one of a journal; `source` is the file."""
 
+VERSIONS = {"lines": "lines_version", "events": "events_version"}
+"""The columns of the files table that say at which versions, at least, those tables have a file's lines."""
+
 FILES = T.StructType(
     [
         *_texts("source"),
@@ -131,10 +134,11 @@ FILES = T.StructType(
         *_numbers("lines"),
         T.StructField("quarantined", T.IntegerType()),
         *_texts("path", "why", "run", "cluster"),
-        *_numbers("taken"),
+        *_numbers("taken", *VERSIONS.values()),
     ]
 )
 """One row each time a file was read, at the second `taken`. `path` is the one that was read, `why` says what is wrong
 with it if its state does not say all, `run` is the run of the sidecar whose lines it has, `cluster` the id of the
-cluster if it says one. Of the rows of one file of a journal, by its name once it is closed, the best counts
-(`file_accounts.best`): copies, and what it was while it was open, are the same."""
+cluster if it says one; `VERSIONS` are those of the tables when the row was written. Of the rows of one file of a
+journal, by its name once it is closed, the best counts (`file_accounts.best`): copies, and what it was while it was
+open, are the same."""

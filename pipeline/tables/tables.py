@@ -1,7 +1,8 @@
 """The tables of one directory, as jobs see them: within a scope, and each at one version.
 
 Invariant: a table that is not there yet reads as one without rows, with its schema. What one job reads of a table is
-the same from its first question to its last, and `traffic` and `seconds` are made of the same lines.
+the same from its first question to its last, and `traffic` and `seconds` are made of the same lines. Lines and events
+count together with the account of their file, or not at all.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from ..errors import InputError
 from . import delta
 from .explode_traffic import link_seconds, replica_seconds
 from .file_accounts import best
-from .schema import EVENTS, FILES, LINES, QUARANTINE, SUMMARIES, kept
+from .schema import EVENTS, FILES, LINES, QUARANTINE, SUMMARIES, VERSIONS, kept
 from .scope import Scope
 from .storage import Storage
 
@@ -46,11 +47,12 @@ class Tables:
         self.storage = Storage(spark, root)
         self.scope = scope
         self._read: dict[str, DataFrame] = {}
+        self._versions: dict[str, int | None] = {}
 
     def within(self, scope: Scope) -> Tables:
         """Return the same tables at the same versions, of which no more is read than that."""
         found = Tables(self.spark, self.storage.named, scope)
-        found._read = self._read
+        found._read, found._versions = self._read, self._versions
         return found
 
     def reaching_back(self, seconds: int) -> Tables:
@@ -90,8 +92,26 @@ class Tables:
 
     def _open(self, name: str) -> DataFrame:
         path = self.path(name)
-        found = delta.read(self.spark, self.storage, path) if delta.exists(self.storage, path) else None
+        version = self.versions()[name] if name in VERSIONS else None
+        found = delta.read(self.spark, self.storage, path, version) if delta.exists(self.storage, path) else None
         return self.spark.createDataFrame([], SCHEMAS[name]) if found is None else _complete(found, SCHEMAS[name])
+
+    def versions(self) -> dict[str, int | None]:
+        """Return the versions of lines and events up to which files are accounted for; None: as they are now, since an
+        earlier release has written last, which did not say so. Without an account nothing counts: version 0, which has
+        no rows."""
+        if self._versions:
+            return self._versions
+        taken = F.max("taken").alias("taken")
+        newest = [F.max(column).alias(name) for name, column in VERSIONS.items()]
+        told = F.col(VERSIONS["lines"]).isNotNull().alias("told")
+        found = {row.told: row for row in self.table("files").groupBy(told).agg(taken, *newest).collect()}
+        known, unknown = found.get(True), found.get(False)
+        if known is None or (unknown is not None and unknown.taken > known.taken):
+            self._versions.update(dict.fromkeys(VERSIONS, None if found else 0))
+        else:
+            self._versions.update({name: known[name] for name in VERSIONS})
+        return self._versions
 
     def _view(self, name: str) -> DataFrame:
         """Return the rows of a view within the scope."""

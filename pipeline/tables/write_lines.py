@@ -1,7 +1,10 @@
 """The writes of `ingest`: lines that are new, lines set aside, and the account of the files, which comes last.
 
-Each table is a commit of its own. Being killed between two of them costs nothing: `files` does not name the files of
-that run yet, so the next one reads them again, and of their lines only those are inserted that are not there.
+Each table is a commit of its own, and readers see what belongs together: the account says at which versions of the
+other tables a file's lines are there (`VERSIONS`), and what was committed since does not count (`Tables`). Events come
+before traffic, so that a second is never judged by other quotas than its own. Being killed between two commits costs
+nothing: `files` does not name the files of that run yet, so the next one reads them again, and of their lines only
+those are inserted that are not there.
 """
 
 from __future__ import annotations
@@ -17,10 +20,10 @@ from journal_schema import TRAFFIC_IDENTITY, Kind
 
 from . import delta
 from .file_accounts import journal
-from .schema import EVENTS, FILES, LINES, QUARANTINE
+from .schema import EVENTS, FILES, LINES, QUARANTINE, VERSIONS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from pyspark.sql import Column, DataFrame, Row
 
@@ -69,11 +72,11 @@ def insert_lines(tables: Tables, good: DataFrame) -> None:
     lines = dated.where(is_traffic).dropDuplicates(list(TRAFFIC_IDENTITY)).select(LINES.names)
     events = dated.where(~is_traffic).select(EVENTS.names).distinct()
     ends = F.collect_set("date").alias("dates"), F.min("time").alias("first"), F.max("time").alias("last")
-    for days in dated.groupBy(is_traffic.alias("is_traffic")).agg(*ends).collect():
-        name, rows, identity = ("events", events, EVENTS.names)
-        if days.is_traffic:
-            name, rows, identity = ("lines", lines, list(TRAFFIC_IDENTITY))
-        delta.insert_new(tables.spark, tables.path(name), rows, identity=identity, where=partial(_of_days, days))
+    days = {row.is_traffic: row for row in dated.groupBy(is_traffic.alias("is_traffic")).agg(*ends).collect()}
+    for name, rows, identity in (("events", events, EVENTS.names), ("lines", lines, list(TRAFFIC_IDENTITY))):
+        if (found := days.get(name == "lines")) is not None:
+            where = partial(_of_days, found)
+            delta.insert_new(tables.spark, tables.path(name), rows, identity=identity, where=where)
 
 
 def _of_days(days: Row, table: str) -> Column:
@@ -91,6 +94,13 @@ def set_aside(tables: Tables, bad: DataFrame, read: list[str]) -> None:
         delta.replace(tables.spark, tables.path("quarantine"), rows, of="source", among=read)
 
 
-def add_accounts(tables: Tables, files: DataFrame) -> None:
-    """Add the account of the files that were read."""
-    delta.append(tables.path("files"), files)
+def add_accounts(tables: Tables, files: DataFrame, versions: Mapping[str, int | None] | None = None) -> None:
+    """Add the account of the files that were read: from now on their lines count, with all that was committed before.
+
+    versions: of the tables that have their lines; None: as they are now.
+    """
+    if versions is None:
+        # Traffic first: of another writer's that is seen here, the events were committed before.
+        versions = {name: delta.latest(tables.storage, tables.path(name)) for name in VERSIONS}
+    columns = {column: F.lit(versions[name]).cast("long") for name, column in VERSIONS.items()}
+    delta.append(tables.path("files"), files.withColumns(columns).select(FILES.names))

@@ -8,16 +8,19 @@ import shutil
 from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
+from pyspark.sql import functions as F
 
 from journal_schema import Kind
 from pipeline.errors import InputError
 from pipeline.journals.ingest import Outcome, find_files, ingest, ingest_files
 from pipeline.journals.parse_lines import MOST
 from pipeline.tables import Tables, delta
+from pipeline.tables.schema import VERSIONS
 from pipeline.tables.write_lines import STAGING
 from tests.pipeline.journal_files import FIRST, JOURNAL, changed, event_line, quota_line, traffic_line, write_file
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from pyspark.sql import SparkSession
@@ -281,27 +284,77 @@ class KilledError(BaseException):
     """Nothing of ours catches it."""
 
 
-@pytest.mark.parametrize("commit", ["insert_new", "replace", "append"])
-def test_killed_before_a_commit_the_next_run_puts_it_right(
-    spark: SparkSession, straight: Straight, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, commit: str
-) -> None:
-    """After the lines and before the account of the files, say: they are read again, and no line is there twice."""
-    journal, out = straight.journal, tmp_path / "tables"
-    ingest(spark, [str(journal / "102")], str(out))
-    write_file(tmp_path / "bad", broker=103, lines=["not json"])
+COMMITS = ("events", "lines", "quarantine", "files")
+"""The tables that a run commits to, in this order."""
 
+
+@pytest.mark.parametrize("killed_before", COMMITS)
+def test_killed_between_two_commits_readers_see_it_as_before_and_the_next_run_puts_it_right(
+    spark: SparkSession, straight: Straight, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, killed_before: str
+) -> None:
+    """Traffic without its quotas was judged by older ones. After the lines and before the account, say, the files are
+    read again, and no line is there twice."""
+    journal, out = straight.journal, tmp_path / "tables"
+    ingest(spark, [str(journal / "101")], str(out))
+    before = tables_of(spark, out)
+    write_file(tmp_path / "bad", broker=103, lines=["not json"])
+    committed: list[str] = []
+
+    def until_killed(commit: Callable[..., None]) -> Callable[..., None]:
+        def run(*arguments: object, **options: object) -> None:
+            (name,) = (name for name in COMMITS for each in arguments if str(each).endswith(f"/tables/{name}"))
+            if name == killed_before:
+                raise KilledError
+            committed.append(name)
+            commit(*arguments, **options)
+
+        return run
+
+    with monkeypatch.context() as patch:
+        for commit in ("insert_new", "replace", "append"):
+            patch.setattr(delta, commit, until_killed(getattr(delta, commit)))
+        with pytest.raises(KilledError):
+            ingest(spark, [str(journal), str(tmp_path / "bad")], str(out))
+    assert tuple(committed) == COMMITS[: COMMITS.index(killed_before)]
+    assert tables_of(spark, out)[:3] == before[:3]
+    ingest(spark, [str(journal), str(tmp_path / "bad")], str(out))
+    traffic, seconds, events, quarantine = tables_of(spark, out)
+    assert (traffic, seconds) == straight.tables[:2]
+    assert [event for event in events if "-103-" not in repr(event)] == straight.tables[2]
+    assert len(quarantine) == 1
+    assert list((out / STAGING).glob("*")) == []
+
+
+def test_killed_in_its_first_run_nothing_counts(
+    spark: SparkSession, straight: Straight, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def killed(*_: object, **__: object) -> None:
         raise KilledError
 
     with monkeypatch.context() as patch:
-        patch.setattr(delta, commit, killed)
+        patch.setattr(delta, "append", killed)
         with pytest.raises(KilledError):
-            ingest(spark, [str(journal), str(tmp_path / "bad")], str(out))
-    ingest(spark, [str(journal), str(tmp_path / "bad")], str(out))
-    traffic, seconds, _, quarantine = tables_of(spark, out)
-    assert (traffic, seconds) == straight.tables[:2]
-    assert len(quarantine) == 1
-    assert list((out / STAGING).glob("*")) == []
+            ingest(spark, [str(straight.journal)], str(tmp_path))
+    assert tables_of(spark, tmp_path) == ([], [], [], [])
+    ingest(spark, [str(straight.journal)], str(tmp_path))
+    assert tables_of(spark, tmp_path) == straight.tables
+
+
+def test_what_an_earlier_release_wrote_last_counts_as_it_is(
+    spark: SparkSession, straight: Straight, tmp_path: Path
+) -> None:
+    """It does not say at which versions the tables have its lines."""
+    out = tmp_path / "tables"
+    ingest(spark, [str(straight.journal / "101")], str(out))
+    ingest(spark, [str(straight.journal)], str(out))
+    delta_table = spark.read.format("delta").load(str(out / "files"))
+    older = delta_table.where("source like '%-102-%'").withColumns(
+        {"taken": F.col("taken") + 1, **{name: F.lit(None).cast("long") for name in VERSIONS.values()}}
+    )
+    older.write.format("delta").mode("append").save(str(out / "files"))
+    found = Tables(spark, str(out))
+    assert found.versions() == {"lines": None, "events": None}
+    assert tables_of(spark, out) == straight.tables
 
 
 def test_tables_of_an_earlier_version_are_refused(spark: SparkSession, tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ from pipeline.tables.daily_summaries import DAY_SECONDS, fingerprints, read_summ
 from pipeline.tables.schema import EVENTS, FILES, TRAFFIC
 from pipeline.tables.scope import Scope
 from pipeline.tables.tables import EVERYTHING
+from pipeline.tables.write_lines import add_accounts
 from tests.pipeline.frames import quotas, traffic
 from tests.pipeline.journal_files import FIRST
 
@@ -76,8 +77,8 @@ def tables(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Ite
     found = Tables(spark, str(root))
     for name, schema in (("lines", TRAFFIC), ("events", EVENTS), ("files", FILES)):
         delta.create(spark, found.path(name), schema, ["date"] if "date" in schema.names else [])
-    write(found, traffic(spark, rows))
     delta.append(found.path("events"), quotas(spark, [(0, 20_000.0)]))
+    write(found, traffic(spark, rows))
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(module.VIEWS, "traffic", lambda lines: lines)
         patch.setitem(module.SCHEMAS, "lines", TRAFFIC)
@@ -85,7 +86,10 @@ def tables(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Ite
 
 
 def write(tables: Tables, rows: DataFrame) -> None:
+    """Rows that are accounted for."""
     delta.append(tables.path("lines"), rows)
+    account = {"source": "journal-101.ndjson.gz", "state": "whole", "lines": 0, "quarantined": 0, "taken": FIRST}
+    add_accounts(tables.now(), tables.spark.createDataFrame([account], FILES))
 
 
 def told(tables: Tables, *, scope: Scope = EVERYTHING) -> list[list[tuple[Any, ...]]]:
