@@ -338,7 +338,7 @@ async def test_a_share_group_keeps_to_its_quota_and_gets_every_record_once(recor
     assert passed == pytest.approx(100 * 50_000, rel=0.01)
 
 
-@pytest.mark.brokers
+@pytest.mark.system
 @pytest.mark.timeout(60)
 async def test_the_throttle_times_of_kip73_are_the_brokers(shared_listener: Cluster) -> None:
     """The broker mutes for its throttle time, so each request is dealt with when the last one's is over."""

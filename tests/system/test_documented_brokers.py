@@ -86,7 +86,9 @@ class Scene:
         (folder / "proxy.toml").write_text(proxy_toml())
         (folder / "quotas.toml").write_text("# none\n")
         (folder / "log4j.properties").write_text(LOGGING.format(file=folder / "tool.log"), encoding="ascii")
-        command = [*self._within, throttle_sidecar_script(), "run", "--config", str(folder / "proxy.toml")]
+        # The documents' broker may be served by a sidecar on this host.
+        own = ("--set", f"control.directory={folder / 'control'}")
+        command = [*self._within, throttle_sidecar_script(), "run", "--config", str(folder / "proxy.toml"), *own]
         self._sidecar = Process("sidecar", command, output=folder / "sidecar.log")
 
     async def start(self) -> None:
