@@ -19,7 +19,7 @@ BYTE_PATH := $(RUN)python -m benchmarks.byte_path
 RUNS := build/byte_path.jsonl
 REPORT := build/report
 # Suites that have verbs of their own.
-ELSEWHERE := system or simulation or image or installed or kubernetes or kubelet
+ELSEWHERE := system or image or installed or kubernetes or kubelet
 FAULTS := failures sessions_survive live_change upgrades transparent descriptors handover guard fault_matrix
 # What `make demo` and `make report` move: 3.9 is three real brokers, embedded needs neither Java for them nor Maven.
 KAFKA ?= 3.9
@@ -66,8 +66,8 @@ explore: needs.test setup  ## Properties with examples that nobody has tried yet
 fuzz: setup  ## Throw bytes, files and signals at a running sidecar whose victim must not notice; ARGS="--help" says how much
 	$(RUN)python -m fuzz $(ARGS)
 
-simulation: setup  ## Many and large clusters in virtual time, 3 to 8 minutes; SEED=7 draws the same again, a failure is the smallest there is
-	$(RUN)pytest -m simulation --hypothesis-profile=new tests/simulation $(if $(SEED),--hypothesis-seed=$(SEED))
+simulation: setup  ## Clusters drawn in virtual time around the real relay, MINUTES=5; SEED=7 draws the same again; the smallest that fails is printed
+	$(RUN)python -m tests.world --minutes $(or $(MINUTES),5) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
 faults: needs.system setup  ## What breaks, broken on real brokers: the tests that docs/reliability.md lists (long; on a quiet machine)
 	$(RUN)python -m lab fetch

@@ -1,7 +1,7 @@
 """What all tests share: which examples Hypothesis draws, and how it treats a machine that is busy with other tests.
 
 `make test` draws the same examples each time, so whether a change may land does not depend on luck. New ones are drawn
-by `make explore` and `make simulation`; what either finds becomes an `@example`, or a test of its own.
+by `make explore`, and whole clusters by `make simulation`; what either finds becomes a test of its own.
 """
 
 from __future__ import annotations

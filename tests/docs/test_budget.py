@@ -9,9 +9,7 @@ ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "docs" / "budget.md").read_text("utf-8")
 ROWS = re.findall(r"^\| (`[^|]*) \| [^|]* \| ([^|]*) \|$", TEXT, re.MULTILINE)
 SOURCES = sorted((ROOT / "admission").glob("[!s]*.py"))
-TESTS = [
-    path for folder in ("admission", "proxy", "simulation") for path in (ROOT / "tests" / folder).rglob("test_*.py")
-]
+TESTS = [path for folder in ("admission", "proxy", "world") for path in (ROOT / "tests" / folder).rglob("test_*.py")]
 
 
 def test_every_constant_has_its_row_and_no_other() -> None:

@@ -6,7 +6,7 @@ Judges and figures read it; nothing of the product writes it. The trace is one h
 from __future__ import annotations
 
 import hashlib
-from collections import defaultdict
+from collections import defaultdict, deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -73,3 +73,16 @@ def rates(
         if begin <= each.at < end and not each.in_sync:
             found[by(each)] += each.size / (end - begin)
     return dict(found)
+
+
+def worst_window(passed: Iterable[Passed], seconds: float) -> int:
+    """Return the record bytes in the fullest window of so many seconds, wherever it begins."""
+    window: deque[Passed] = deque()
+    total = most = 0
+    for each in sorted(passed):
+        window.append(each)
+        total += each.size
+        while window[0].at <= each.at - seconds:
+            total -= window.popleft().size
+        most = max(most, total)
+    return most

@@ -49,7 +49,8 @@ if TYPE_CHECKING:
 EVERY = '[topics."*"]\nleader.replication.throttled.replicas = "*"\nfollower.replication.throttled.replicas = "*"\n'
 """The lists that select every partition."""
 BATCH_BYTES = (16_000,)
-DIAL_SECONDS = 10.0
+LIVE_BYTES = 1000
+"""A batch that producers write to a partition in sync."""
 
 
 class Fetch(NamedTuple):
@@ -240,9 +241,9 @@ class World:
             log = leader.log(key, sizes=fetch.sizes)
             log.end = FOREVER if math.isinf(fetch.backlog) else log.batch_at(int(fetch.backlog))
         for key in live:
-            leader.log(key, sizes=fetch.sizes)
+            leader.log(key, sizes=(LIVE_BYTES,))
             if fetch.written:
-                self._write(leader, key, fetch.sizes[0] / fetch.written)
+                self._write(leader, key, LIVE_BYTES / fetch.written)
         options = FetchOptions(fetch.version, fetch.follower, f"broker-{fetch.follower}-fetcher-0")
         while name in self.fetchers:
             name += "'"

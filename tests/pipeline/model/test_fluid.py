@@ -61,8 +61,8 @@ def test_it_says_what_the_simulation_of_every_fetch_says(seed: int) -> None:
     """Six brokers, twelve links, quotas of both roles: the last link within 5 %, and no single one far off.
 
     Whoever is away keeps what it had less: with quotas at both ends a link waits for the one and idles the other, which
-    the fluid model does not know. In tests/simulation single links have 0.81 of their max-min share at least; in the
-    replay, whose leaders and followers are simpler, a link may take 1.4 times as long."""
+    the fluid model does not know. In the replay, whose leaders and followers are simple, a link may take 1.4 times as
+    long."""
     numbers = random.Random(seed)
     links = numbers.sample([(one, other) for one in range(6) for other in range(6) if one != other], 12)
     sizes = [numbers.uniform(20, 200) * MB for _ in links]
