@@ -35,11 +35,12 @@ def release(into: Path = DIST, *, plan: ImagePlan) -> list[Path]:
     """Return what was made.
 
     Raises:
-        ReleaseError: files are not committed, or a tool is missing.
+        ReleaseError: files are not committed, the changelog has no entry, or a tool is missing.
         CalledProcessError: a tool failed.
     """
     require_committed()
-    publish(partial(_make, plan=plan), into, staged=STAGED)
+    changelog = changes()
+    publish(partial(_make, plan=plan, changelog=changelog), into, staged=STAGED)
     return sorted(into.iterdir())
 
 
@@ -52,7 +53,7 @@ def publish(make: Callable[[Path], None], into: Path, *, staged: Path) -> None:
     shutil.move(staged, into)
 
 
-def _make(into: Path, *, plan: ImagePlan) -> None:
+def _make(into: Path, *, plan: ImagePlan, changelog: str) -> None:
     run(UV, "build", "--quiet", "--out-dir", into)
     run(UV, "build", "--quiet", "--wheel", "--package", "kafka-throttle-pipeline", "--out-dir", into)
     (into / ".gitignore").unlink(missing_ok=True)
@@ -60,7 +61,7 @@ def _make(into: Path, *, plan: ImagePlan) -> None:
     _pack_chart(into)
     images = build_images(into, plan)
     write_materials(into / f"kafka-throttle-sidecar-{version()}.cdx.json")
-    (into / "CHANGES.md").write_text(changes(), "utf-8")
+    (into / "CHANGES.md").write_text(changelog, "utf-8")
     made = sorted(into.iterdir())
     provenance = into / f"kafka-throttle-sidecar-{version()}.provenance.json"
     write_provenance(provenance, made, images, plan)

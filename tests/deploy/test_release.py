@@ -17,7 +17,7 @@ from deploy.release.images import ImagePlan, build_images, default_base
 from deploy.release.materials import write_materials
 from deploy.release.provenance import sha256, write_provenance
 from deploy.release.publishing import publish
-from deploy.release.source import changes
+from deploy.release.source import ReleaseError, changelog_entry, changes
 
 from .containers import BASE_IMAGE, Containers
 
@@ -41,6 +41,32 @@ def test_the_changes_are_the_commits() -> None:
         ["git", "log", "-1", "--no-merges", "--format=%s"], cwd=ROOT, capture_output=True, text=True, check=True
     )
     assert f"- {newest.stdout.strip()}\n" in changes()
+
+
+@pytest.mark.parametrize(
+    ("changelog", "entry"),
+    [
+        (
+            "# Changelog\n\n## [1.2.3] - 2026-12-01\n\n### Added\n\n- One.\n\n## [1.2.2] - 2026-11-01\n\n- Two.\n",
+            "### Added\n\n- One.",
+        ),
+        ("## [1.2.3]\n\n- One.\n", "- One."),
+        ("## [1.2.30]\n\n- One.\n", None),
+        ("## [1.2.4]\n\n- 1.2.3\n", None),
+        ("## [1.2.3] - 2026-12-01\n\n### Added\n\n## [1.2.2]\n\n- Two.\n", None),
+        ("", None),
+    ],
+)
+def test_a_version_is_released_with_its_entry_alone(changelog: str, entry: str | None) -> None:
+    if entry is None:
+        with pytest.raises(ReleaseError, match=r"CHANGELOG\.md: expected an entry ## \[1\.2\.3\] with what changes"):
+            changelog_entry(changelog, "1.2.3")
+    else:
+        assert changelog_entry(changelog, "1.2.3") == entry
+
+
+def test_this_version_has_its_entry() -> None:
+    assert changelog_entry((ROOT / "CHANGELOG.md").read_text("utf-8"), version()) in changes()
 
 
 def test_the_readme_installs_each_of_what_is_made() -> None:
