@@ -130,12 +130,12 @@ def test_an_upgrade_rolls_the_pods_and_is_rolled_back(cluster: ControlPlane, ove
     before = stateful_set(cluster)
     tree = shutil.copytree(ROOT, tmp_path / "kubernetes")
     kustomization = tree / "base" / "kustomization.yaml"
-    kustomization.write_text(kustomization.read_text().replace("newTag: 0.1.0", "newTag: 0.2.0"))
+    kustomization.write_text(kustomization.read_text().replace("newTag: 0.2.0", "newTag: 0.3.0"))
     for path in (tree / "overlays").rglob("*.toml"):
         path.write_text(path.read_text().replace('drain = "10s"', 'drain = "20s"'))
     apply(cluster, tree / "overlays" / overlay)
     after = stateful_set(cluster)
-    assert sidecar(after["spec"]["template"])["image"].endswith(":0.2.0")
+    assert sidecar(after["spec"]["template"])["image"].endswith(":0.3.0")
     volumes = [each["spec"]["template"]["spec"]["volumes"] for each in (before, after)]
     assert volumes[0] != volumes[1], "a changed proxy.toml has a ConfigMap of another name"
     wait(lambda: len(revisions(cluster)) == 2)
