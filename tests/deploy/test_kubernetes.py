@@ -30,11 +30,12 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[2] / "deploy" / "kubernetes"
 RENDERED = ("base", "overlays/peers", "overlays/transparent", "overlays/mtls")
+POLICIES = ("policies/kubernetes", "policies/kyverno")
 MONITORING = "components/prometheus-operator"
 KUBERNETES_VERSION = "1.36"
 OPERATORS = {
     kind: json.loads(Path(__file__).with_name(f"{kind.lower()}.schema.json").read_text())
-    for kind in ("PodMonitor", "PrometheusRule", "Certificate")
+    for kind in ("PodMonitor", "PrometheusRule", "Certificate", "ClusterPolicy")
 }
 Object = dict[str, Any]
 PODS = 3
@@ -90,7 +91,7 @@ def validate(each: Object) -> None:
         kubernetes_validate.validate(each, KUBERNETES_VERSION, strict=True)
 
 
-@pytest.mark.parametrize("overlay", [*RENDERED, MONITORING])
+@pytest.mark.parametrize("overlay", [*RENDERED, *POLICIES, MONITORING])
 def test_every_object_is_what_its_schema_wants(overlay: str) -> None:
     for each in rendered(overlay):
         validate(each)
@@ -105,10 +106,13 @@ def test_every_object_is_what_its_schema_wants(overlay: str) -> None:
         ("PodMonitor", ("spec", "podMetricsEndpoint"), []),
         ("PodMonitor", ("spec", "podMetricsEndpoints"), "all"),
         ("PrometheusRule", ("spec", "groups", 0, "rules", 0, "expression"), "up"),
+        ("ClusterPolicy", ("spec", "rules", 0, "mutate", "patchesStrategicMerge"), {}),
+        ("ClusterPolicy", ("spec", "rules", 0, "match", "any", 0, "resources", "kinds"), "Pod"),
     ],
 )
 def test_the_schemas_refuse_what_is_wrong(kind: str, path: tuple[Any, ...], value: object) -> None:
-    wrong = json.loads(json.dumps(only(MONITORING if kind in OPERATORS else "base", kind)))
+    where = "policies/kyverno" if kind == "ClusterPolicy" else MONITORING if kind in OPERATORS else "base"
+    wrong = json.loads(json.dumps(only(where, kind)))
     place = functools.reduce(lambda node, key: node[key], path[:-1], wrong)
     place[path[-1]] = value
     with pytest.raises((kubernetes_validate.ValidationError, jsonschema.ValidationError)):

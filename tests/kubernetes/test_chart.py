@@ -171,7 +171,7 @@ def test_a_statefulset_of_ones_own_gets_a_sidecar_and_loses_it_again(
     names = [each["name"] for each in added["spec"]["initContainers"]]
     assert sorted(names) == sorted(["own-init", *(["throttle-redirect"] * (mode != "peers")), "throttle-sidecar"])
     assert {each["name"] for each in added["spec"]["volumes"]} == {
-        "own", "throttle-sidecar", "throttle-quotas", "throttle-state",
+        "own", "throttle-sidecar", "throttle-quotas", "throttle-state", "throttle-control",
     }  # fmt: skip
     assert {"ip": "10.1.2.3", "hostnames": ["own.example"]} in added["spec"]["hostAliases"]
     assert patched("add.json") == added
