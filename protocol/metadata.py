@@ -191,6 +191,15 @@ def cluster_and_racks(frame: Bytes, *, version: int) -> tuple[str, dict[int, str
     return body.cluster_id or "", {broker.node_id: broker.rack or "" for broker in body.brokers}
 
 
+def broker_hosts(frame: Bytes, *, version: int) -> frozenset[str]:
+    """Return the hosts at which the brokers that are alive are reached, as the response ``frame`` names them.
+
+    As many as the frame can hold, whose size is the caller's to bound. Raises ProtocolError for whatever is not
+    such a response, to the last byte.
+    """
+    return frozenset(broker.host for broker in _body(frame, version).brokers)
+
+
 class Links(NamedTuple):
     """The brokers between which and one broker replication runs, those alone that are alive."""
 

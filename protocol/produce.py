@@ -1,4 +1,4 @@
-"""The field table of Produce's response (api key 0), and where `throttle_time_ms` stands in it.
+"""The field table of Produce's response (api key 0), where `throttle_time_ms` stands in it, and whether it refuses.
 
 Must not know when a client is throttled. Invariant: names, order, versions, tags and defaults are those of
 ProduceResponse.json (Kafka 3.9 and 4.1), in snake_case.
@@ -7,7 +7,7 @@ ProduceResponse.json (Kafka 3.9 and 4.1), in snake_case.
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from construct import Int16sb, Int32sb, Int64sb, Struct
 
@@ -58,7 +58,10 @@ RESPONSE = (
     Field(1, "throttle_time_ms", Int32sb, default=0),  # KIP-13
     Field(10, "node_endpoints", ArrayOf(NODE_ENDPOINT), tag=0),  # KIP-951
 )
-_ROWS = Rows(tuple, path=("responses", "partition_responses"), columns=("topic", "index"))
+_ROWS = Rows(tuple, path=("responses", "partition_responses"), columns=("error_code",))
+_TAKEN_ALL_THE_SAME = frozenset({0, 7, 20})
+"""The error codes of partitions whose records the broker has appended: none; REQUEST_TIMED_OUT, as other replicas have
+not; NOT_ENOUGH_REPLICAS_AFTER_APPEND."""
 
 
 @functools.cache
@@ -74,13 +77,21 @@ def _walker(version: int) -> Any:
     return compile_walker(response_layout(version), _ROWS)
 
 
-def throttle_time_at(version: int, buffer: Bytes, body_at: int, end: int) -> int | None:
-    """Return where the throttle time of the whole response body ``buffer[body_at:end]`` stands; None in v0, which has
-    none. Raises ProtocolError for a body or a version that is not understood."""
-    if version < FIRST_VERSION_WITH_THROTTLE_TIME:
-        return None
+class ProduceAnswer(NamedTuple):
+    throttle_time_at: int | None
+    """The position of the throttle time in the buffer; None in v0, which has none."""
+    is_refused: bool
+    """True if the broker has appended nothing of what was sent."""
+
+
+def peek_produce_answer(version: int, buffer: Bytes, body_at: int, end: int) -> ProduceAnswer:
+    """Return what the whole response body ``buffer[body_at:end]`` says. Raises ProtocolError for a body or a version
+    that is not understood."""
     head: dict[str, Any] = {}
-    after = _walker(version).at_once(buffer, body_at, end, lambda _: None, head)
+    codes: list[tuple[int]] = []
+    after = _walker(version).at_once(buffer, body_at, end, codes.append, head)
     if after != end:
         raise ProtocolError(f"{end - after} bytes follow the end of the message")
-    return int(head["responses_end"])
+    is_refused = bool(codes) and all(code not in _TAKEN_ALL_THE_SAME for (code,) in codes)
+    at = None if version < FIRST_VERSION_WITH_THROTTLE_TIME else int(head["responses_end"])
+    return ProduceAnswer(at, is_refused)

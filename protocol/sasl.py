@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from .wire.framing import Bytes
 
 HANDSHAKE = (Field(0, "mechanism", STRING),)
+HANDSHAKE_RESPONSE = (Field(0, "error_code", Int16sb),)  # what follows are the broker's mechanisms
 AUTHENTICATE = (Field(0, "auth_bytes", NULLABLE_BYTES),)  # null is none of the spec's, and is read as empty
 AUTHENTICATE_RESPONSE = (
     Field(0, "error_code", Int16sb),
@@ -36,6 +37,7 @@ AUTHENTICATE_RESPONSE = (
     Field(1, "session_lifetime_ms", Int64sb),
 )
 PLAIN = "PLAIN"
+OAUTHBEARER = "OAUTHBEARER"
 SCRAM = frozenset({"SCRAM-SHA-256", "SCRAM-SHA-512"})
 MAX_USER_BYTES = 1024
 """The longest name of a user that is taken for one: a distinguished name has some hundred bytes."""
@@ -57,6 +59,17 @@ def read_mechanism(buffer: Bytes, body_at: int, end: int) -> str:
     """Return the mechanism that a whole SaslHandshake names; empty if it cannot be read."""
     body = _body(HANDSHAKE, API_SASL_HANDSHAKE, 0, buffer, body_at, end)
     return "" if body is None else str(body.mechanism)
+
+
+def has_mechanism(version: int, buffer: Bytes, start: int, end: int) -> bool:
+    """Return True if the whole SaslHandshake response ``buffer[start:end]`` takes the mechanism. Where no client
+    authenticates by SASL, a broker answers with ILLEGAL_SASL_STATE."""
+    try:
+        head = peek_response(buffer, start, end, response_header_version(API_SASL_HANDSHAKE, version))
+    except ProtocolError:
+        return False
+    body = None if head is None else _body(HANDSHAKE_RESPONSE, API_SASL_HANDSHAKE, version, buffer, head.body_at, end)
+    return body is not None and body.error_code == 0
 
 
 def read_token(version: int, buffer: Bytes, body_at: int, end: int) -> bytes:
@@ -96,7 +109,10 @@ def named_user(mechanism: str, token: bytes) -> str | None:
 
 
 def is_accepted(mechanism: str, answer: bytes) -> bool:
-    """Return True if the broker's answer to a token, which is no refusal, ends the exchange."""
+    """Return True if the broker's answer to a token, which is no refusal, ends the exchange. Of OAUTHBEARER one that
+    says something is a refusal (RFC 7628); of GSSAPI any answer counts, as its end is not to be seen."""
+    if mechanism == OAUTHBEARER:
+        return not answer
     return mechanism not in SCRAM or answer.startswith(_SERVER_ACCEPTS)
 
 

@@ -244,12 +244,16 @@ CLIENTS = Row(
                     f"sum by (entity, kind) (rate({PREFIX}client_bytes_total{{{ONE}}}[$__rate_interval]))",
                     "{{entity}} {{kind}}",
                 ),
+                Query(
+                    f"sum by (entity, kind) ({PREFIX}client_limit_bytes_per_second{{{ONE}}})",
+                    "{{entity}} {{kind}} limit",
+                ),
             ),
         ),
         Panel(
             "Clients throttled",
             "short",
-            "Connections that are muted at a time, of each entity. As many as it has: its quota is always used up.",
+            "Connections that are muted, or wait, of each entity. As many as it has: its quota is always used up.",
             (
                 Query(
                     f"sum by (entity, kind)"
@@ -257,6 +261,7 @@ CLIENTS = Row(
                     "{{entity}} {{kind}}",
                 ),
             ),
+            alert="ReplicationThrottleClientHeld",
         ),
     ),
 )

@@ -14,6 +14,8 @@ from proxy.control.override_routes import PATH, UNDO_PATH
 from ..fleet.members import at_all, author, get, post
 from ..fleet.replies import alike, error_lines, key_in_place, layer_name, result_lines, whom
 from ..quota_words import format_distance, format_time
+from ..status.rows import ask_all
+from ..status.words import waiting_lines
 from ..terminal import encoded, problems_as_json, say, say_json
 from .options import json_option, where_options
 
@@ -149,9 +151,15 @@ def undo(
         told = [{"url": each.member.url, "error": each.error, **(each.answer or {})} for each in replies]
         say_json(encoded({"sidecars": told}))
     else:
-        say("\n".join(result_lines(replies, datetime.now(UTC))))
+        say("\n".join([*result_lines(replies, datetime.now(UTC)), *still_waiting(replies)]))
     if failed or incomplete:
         ctx.exit(1)
+
+
+def still_waiting(replies: Sequence[Reply]) -> list[str]:
+    """Return which clients wait after a change, where it was made."""
+    asked = ask_all([reply.member for reply in replies if reply.error is None])
+    return list(waiting_lines(each.page for each in asked if each.page is not None))
 
 
 def _had_none(reply: Reply) -> bool:

@@ -29,6 +29,7 @@ from ..fleet.replies import result_lines, whom
 from ..quota_words import parse_moment
 from ..terminal import say
 from .options import where_options
+from .overrides import still_waiting
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -131,7 +132,8 @@ def command(
     replies = at_all(where.members(), partial(post, page=PATH, body=new))
     complete = all(reply.error is None and (reply.answer or {}).get("in_force") for reply in replies)
     reverted = [] if complete or not all_or_none else _revert(replies, str(new["id"]))
-    say("\n".join([*result_lines(replies, now), *_warnings(asked)]))
+    waiting = still_waiting(replies) if any(parse_place(each.place) for each in asked) else []
+    say("\n".join([*result_lines(replies, now), *_warnings(asked), *waiting]))
     if reverted:
         say(_undone_words(reverted))
     elif any(reply.error is None for reply in replies):

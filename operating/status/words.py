@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from datetime import datetime
 
-    from proxy.observing.throttle_page import ChangeState, Page, RateState, RoleChangeState, RoleState
+    from proxy.observing.throttle_page import ChangeState, ClientState, Page, RateState, RoleChangeState, RoleState
 
     from .rows import Amiss, RoleRow
 
@@ -161,6 +161,29 @@ def _listener(page: Page) -> Iterator[str]:
         yield f", listener has {has} of {most}: in sync {in_sync}, clients and others {other}, catching up {behind}"
 
 
+def _share(state: ClientState) -> str:
+    if not state.rate_bytes_per_second or not state.quota_bytes_per_second:
+        return ""
+    return f" ({state.rate_bytes_per_second / state.quota_bytes_per_second:.0%})"
+
+
+def waiting(state: ClientState) -> str:
+    """Say how many connections of a client are held by its quota, since when and how long at most; empty if none is."""
+    if state.muted_for_seconds is None:
+        return ""
+    since, left = format_duration(state.muted_for_seconds), format_duration(state.muted_seconds)
+    return f", {state.muted_connections} of {state.connections} connections wait, since {since}, {left} more at most"
+
+
+def waiting_lines(pages: Iterable[Page]) -> Iterator[str]:
+    """Yield which clients still wait because of a quota, changed or ended as it may be."""
+    for page in pages:
+        for state in page.clients:
+            if text := waiting(state):
+                ended = " (its quota has ended)" if state.quota_bytes_per_second is None else ""
+                yield f"{whom([page.broker])}: {client_words(state.entity)} as a {state.kind}{ended}{text}"
+
+
 def _clients(page: Page) -> Iterator[str]:
     """Yield the quotas of clients, those that move most bytes first."""
     for state in page.clients[:MAX_NAMED]:
@@ -168,7 +191,8 @@ def _clients(page: Page) -> Iterator[str]:
         has = "" if state.rate_bytes_per_second is None else f"{format_rate_in_brief(state.rate_bytes_per_second)} of "
         free = state.free_bytes_per_second
         tail = "" if free is None else f" behind the tail, {format_rate_in_brief(free)} at it"
-        yield f", {client_words(state.entity)} as a {state.kind}: {has}{quota}{tail}"
+        who = f"all other clients of {client_words(state.entity)}" if state.others else client_words(state.entity)
+        yield f", {who} as a {state.kind}: {has}{quota}{_share(state)}{tail}{waiting(state)}"
     if len(page.clients) > MAX_NAMED:
         yield f": {len(page.clients) - MAX_NAMED} more quotas of clients"
     for key, by_section in page.client_settings.items():

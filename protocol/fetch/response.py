@@ -18,7 +18,7 @@ from ..wire.framing import MAX_UVARINT_BYTES, read_uvarint, write_uvarint
 from ..wire.headers import response_header, response_header_version
 from ..wire.layout import TAGS, item_struct, offset_bytes
 from ..wire.primitives import built
-from .tables import FIRST_VERSION_WITH_SESSIONS, response_layout
+from .tables import FIRST_VERSION_WITH_SESSIONS, FIRST_VERSION_WITH_TOPIC_IDS, response_layout
 from .topic_blocks import NO_TAGS, count_bytes, end_of_block, topic_bytes
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 _INT16 = struct.Struct(">h")
 _INT32 = struct.Struct(">i")
 _INT64 = struct.Struct(">q")
+_TOPIC_ID_BYTES = 16
 _OFFSETS = ("high_watermark", "last_stable_offset", "log_start_offset")
 """The offsets of an entry, which stand one after the other, as far as a version has them."""
 
@@ -108,6 +109,40 @@ def read_topic_count(version: int, buffer: Bytes, at: int, end: int) -> TopicCou
     if end - at < _INT32.size:
         return None
     return TopicCount(at, at + _INT32.size, _INT32.unpack_from(buffer, at)[0])
+
+
+def first_error_code(version: int, buffer: Bytes, start: int, end: int) -> int | None:
+    """Return the error code of the whole response that begins at ``start``, after its length prefix, or else that of
+    its first partition; None if it has no partition, or if that does not begin before ``end``."""
+    if version >= FIRST_VERSION_WITH_SESSIONS:
+        code_at = start + len(_header(version, 0)) + offset_bytes(response_layout(version), "error_code")
+        if end - code_at < _INT16.size:
+            return None
+        if code := _INT16.unpack_from(buffer, code_at)[0]:
+            return int(code)
+    try:
+        count = read_topic_count(version, buffer, start + topic_count_at(version), end)
+        if count is None or count.topics <= 0:
+            return None
+        at = _after_topic(version, buffer, count.after, end)
+        partitions = None if at is None else read_topic_count(version, buffer, at, end)
+    except ProtocolError:
+        return None
+    if partitions is None or end - partitions.after < _INT32.size + _INT16.size:
+        return None
+    return int(_INT16.unpack_from(buffer, partitions.after + _INT32.size)[0]) if partitions.topics > 0 else None
+
+
+def _after_topic(version: int, buffer: Bytes, at: int, end: int) -> int | None:
+    """Return where a topic's name or id ends that begins at ``at``."""
+    if version >= FIRST_VERSION_WITH_TOPIC_IDS:
+        return at + _TOPIC_ID_BYTES
+    if is_flexible(API_FETCH, version):
+        found = read_uvarint(buffer, at, end)
+        return None if found is None else found[1] + max(found[0] - 1, 0)
+    if end - at < _INT16.size:
+        return None
+    return at + _INT16.size + max(int(_INT16.unpack_from(buffer, at)[0]), 0)
 
 
 def records_length(version: int, size_bytes: int) -> bytes:

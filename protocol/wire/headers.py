@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import functools
 import struct
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from construct import Int16sb, Int32sb, Struct
+from construct import Int16sb, Int32sb, Struct, stream_read
 
 from ..errors import ProtocolError
 from .apis import API_CONTROLLED_SHUTDOWN, API_VERSIONS, is_flexible
@@ -19,14 +19,25 @@ from .layout import TAGS, Field, layout
 from .primitives import KString, built
 
 if TYPE_CHECKING:
+    import io
+
     from .framing import Bytes
+
+
+class _ClientId(KString):
+    """A client id as brokers read it, whatever its bytes are."""
+
+    def _parse(self, stream: io.BytesIO, context: Any, path: str) -> str | None:
+        length = Int16sb._parsereport(stream, context, path)
+        return None if length < 0 else str(stream_read(stream, length, path), "utf-8", "replace")
+
 
 # RequestHeader.json. client_id keeps its int16 length in header version 2 (KIP-511): not a STRING.
 REQUEST_HEADER = (
     Field(0, "api_key", Int16sb),
     Field(0, "api_version", Int16sb),
     Field(0, "correlation_id", Int32sb),
-    Field(1, "client_id", KString(nullable=True)),
+    Field(1, "client_id", _ClientId(nullable=True)),
 )
 RESPONSE_HEADER = (Field(0, "correlation_id", Int32sb),)  # ResponseHeader.json
 FLEXIBLE_REQUEST_HEADER = 2
@@ -86,11 +97,12 @@ def response_header(version: int) -> Struct:
     return layout(RESPONSE_HEADER, version, flexible=version >= FLEXIBLE_RESPONSE_HEADER)
 
 
-def peek_request(buffer: Bytes, start: int, end: int) -> RequestHead | None:
+def peek_request(buffer: Bytes, start: int, end: int, *, most_tags: int = MAX_HEADER_TAGS) -> RequestHead | None:
     """Return the header of the request that begins at ``start``, just after its length prefix.
 
     None if ``buffer[start:end]`` does not hold all of it: with the whole frame in hand, that means the
-    frame is malformed. Raises ProtocolError if it cannot be a header, whatever follows.
+    frame is malformed. Raises ProtocolError if it cannot be a header, whatever follows. As in a broker, a client id of
+    any negative length is null, and one that is not UTF-8 has replacement characters.
     """
     if end - start < _FIXED.size:
         return None
@@ -104,18 +116,27 @@ def peek_request(buffer: Bytes, start: int, end: int) -> RequestHead | None:
     if end - at < _CLIENT_ID_LENGTH.size:
         return None
     (length,) = _CLIENT_ID_LENGTH.unpack_from(buffer, at)
-    if length < -1:
-        raise ProtocolError(f"request header: client_id length {length}")
     at += _CLIENT_ID_LENGTH.size
     after = at + max(length, 0)
     if after > end:
         return None
-    try:
-        client_id = None if length < 0 else str(buffer[at:after], "utf-8")
-    except UnicodeDecodeError as error:
-        raise ProtocolError("request header: client_id is not UTF-8") from error
-    body_at = _after_tagged_fields(buffer, after, end) if version >= FLEXIBLE_REQUEST_HEADER else after
+    client_id = None if length < 0 else str(buffer[at:after], "utf-8", "replace")
+    body_at = _after_tagged_fields(buffer, after, end, most_tags) if version >= FLEXIBLE_REQUEST_HEADER else after
     return None if body_at is None else RequestHead(api_key, api_version, correlation_id, client_id, body_at)
+
+
+def plain_head(buffer: Bytes, start: int, end: int) -> RequestHead | None:
+    """Return what a header says at fixed places, whatever its tagged fields are: ``body_at`` is where those begin, and
+    the client id is None if it goes beyond ``end``. None if there are fewer bytes than the fixed ones."""
+    if end - start < _FIXED.size + _CLIENT_ID_LENGTH.size:
+        return None
+    api_key, api_version, correlation_id = _FIXED.unpack_from(buffer, start)
+    at = start + _FIXED.size + _CLIENT_ID_LENGTH.size
+    (length,) = _CLIENT_ID_LENGTH.unpack_from(buffer, start + _FIXED.size)
+    after = at + max(length, 0)
+    is_there = length >= 0 and after <= end
+    client_id = str(buffer[at:after], "utf-8", "replace") if is_there else None
+    return RequestHead(api_key, api_version, correlation_id, client_id, min(after, end))
 
 
 def request_correlation_id(frame: Bytes) -> int:
@@ -167,13 +188,13 @@ def response_body(frame: Bytes, api_key: int, api_version: int) -> bytes:
     return data[head.body_at :]
 
 
-def _after_tagged_fields(buffer: Bytes, at: int, end: int) -> int | None:
+def _after_tagged_fields(buffer: Bytes, at: int, end: int, most: int = MAX_HEADER_TAGS) -> int | None:
     found = read_uvarint(buffer, at, end)
     if found is None:
         return None
     count, at = found
-    if count > MAX_HEADER_TAGS:
-        raise ProtocolError(f"{count} tagged fields in a header, more than {MAX_HEADER_TAGS}")
+    if count > most:
+        raise ProtocolError(f"{count} tagged fields in a header, more than {most}")
     for _ in range(count):
         for skips in (False, True):
             found = read_uvarint(buffer, at, end)

@@ -16,10 +16,20 @@ from collections import deque
 from typing import TYPE_CHECKING, NamedTuple
 
 from protocol.errors import ProtocolError
-from protocol.sasl import accepting_answer, is_accepted, is_first, named_user, names_user, read_mechanism, read_token
+from protocol.sasl import (
+    accepting_answer,
+    has_mechanism,
+    is_accepted,
+    is_first,
+    named_user,
+    names_user,
+    read_mechanism,
+    read_token,
+)
 from protocol.wire.apis import API_SASL_AUTHENTICATE, API_SASL_HANDSHAKE, API_VERSIONS
+from protocol.wire.correlation import MAX_TOKEN_BYTES
 from protocol.wire.framing import LENGTH_PREFIX_BYTES, RESPONSE_START, RESPONSE_START_BYTES
-from protocol.wire.headers import peek_request
+from protocol.wire.headers import peek_request, plain_head
 
 from ..relay.transfer import Need
 
@@ -32,25 +42,29 @@ if TYPE_CHECKING:
     from ..relay.transfer import Window
     from .connection import ClientConnection
 
+MAX_HEADER_TAGS = 8192
+"""The most tagged fields in the header of a part of an exchange: those of one take some milliseconds, once a
+connection."""
+UNREAD = "unread"
+"""The user of an exchange whose token is not read, although others of its mechanism are."""
 SASL_APIS = frozenset({API_SASL_HANDSHAKE, API_SASL_AUTHENTICATE})
-MAX_TOKEN_BYTES = 64 * 1024
-"""The longest frame that is read for a user. PLAIN and SCRAM have some hundred bytes; the window holds 128 KiB."""
 
 
 class _Attempt(NamedTuple):
-    """A token in flight."""
+    """A token in flight, or the handshake before it."""
 
     number: int | None
     """The number of its request among the connection's; None: it has no header."""
     version: int
     mechanism: str
     user: str | None
+    is_handshake: bool = False
 
 
 class Authentication:
     """The exchange of one connection, and the user that its client has named last."""
 
-    __slots__ = ("_attempts", "_client", "_exchange", "is_open", "mechanism", "named")
+    __slots__ = ("_attempts", "_client", "_exchange", "_has_mechanism", "is_open", "mechanism", "named")
 
     def __init__(self, exchange: InFlightRequests, client: ClientConnection) -> None:
         self.is_open = True
@@ -60,31 +74,45 @@ class Authentication:
         """The user that the client has named in the exchange that is going on; None: none that is known."""
         self._exchange = exchange
         self._client = client
+        self._has_mechanism = False
+        """True if the broker has taken the mechanism: else its answers to what looks like a token accept nobody."""
         self._attempts: deque[_Attempt] = deque()
 
-    def request(self, window: Window, total: int) -> Step | None:
-        """Note what the frame of `total` bytes at the window's start says about its user, and return how it goes on;
-        None: by others, who read it as well."""
-        end = min(window.end, window.start + total)
+    @property
+    def accepted_mechanism(self) -> str:
+        """The mechanism that the broker has taken; empty if none."""
+        return self.mechanism if self._has_mechanism else ""
+
+    def restore(self, mechanism: str, named: str | None) -> None:
+        """Continue an exchange of another process."""
+        self.mechanism, self.named, self._has_mechanism = mechanism, named, bool(mechanism)
+
+    def request(self, window: Window, total: int, most: int) -> Step | None:
+        """Note what the frame of `total` bytes at the window's start, of which `most` may be waited for, says about its
+        user, and return how it goes on; None: by others, who read it as well."""
+        start, end = window.start + LENGTH_PREFIX_BYTES, min(window.end, window.start + total)
         try:
-            head = peek_request(window.buffer, window.start + LENGTH_PREFIX_BYTES, end)
+            head = peek_request(window.buffer, start, end, most_tags=MAX_HEADER_TAGS)
         except ProtocolError:
             head = None
-        else:
+        if head is None:
+            head = plain_head(window.buffer, start, end)
             if head is None and end - window.start < total and not window.ended:
                 return None  # the reader waits for the header
+            if head is not None and head.api_key in SASL_APIS and window.size < min(total, most) and not window.ended:
+                return Need(min(total, most), total - window.size)
         if self._exchange.correlator.is_token(head):
-            return self._part(window, None, total)
+            return self._part(window, None, total, most)
         if head is not None and head.api_key in SASL_APIS:
-            return self._part(window, head, total)
+            return self._part(window, head, total, most)
         if head is not None and head.api_key != API_VERSIONS and not self._attempts:
             self.is_open = False
         return None
 
-    def _part(self, window: Window, head: RequestHead | None, total: int) -> Step:
+    def _part(self, window: Window, head: RequestHead | None, total: int, most: int) -> Step:
         """Let a part of an exchange go on: a request, or a token, which has no header."""
         is_handshake = head is not None and head.api_key == API_SASL_HANDSHAKE
-        is_read = total <= MAX_TOKEN_BYTES and (is_handshake or names_user(self.mechanism))
+        is_read = total <= min(most, MAX_TOKEN_BYTES) and (is_handshake or names_user(self.mechanism))
         if is_read and window.size < total:
             if not window.ended:
                 return Need(total, total - window.size)
@@ -97,13 +125,19 @@ class Authentication:
         self._exchange.sent(head, expects_response=True)
         if is_handshake:
             self.mechanism = read_mechanism(buffer, head.body_at, end) if is_read else ""
+            self._has_mechanism = False
+            self._attempts.append(
+                _Attempt(self._exchange.frames, head.api_version, self.mechanism, None, is_handshake=True)
+            )
         else:
             token = read_token(head.api_version, buffer, head.body_at, end) if is_read else b""
             self._attempt(self._exchange.frames, head.api_version, token)
         return total
 
     def _attempt(self, number: int | None, version: int, token: bytes) -> None:
-        if is_first(self.mechanism, token):
+        if names_user(self.mechanism) and not token:
+            self.named = UNREAD
+        elif is_first(self.mechanism, token):
             self.named = named_user(self.mechanism, token)
         self._attempts.append(_Attempt(number, version, self.mechanism, self.named))
 
@@ -116,12 +150,17 @@ class Authentication:
             if window.size < total <= MAX_TOKEN_BYTES and not window.ended:
                 return Need(total, total - window.size)
             self._attempts.popleft()
-            answer = None
             if LENGTH_PREFIX_BYTES <= total <= window.size:
-                answer = _accepting(attempt, window.buffer, window.start + LENGTH_PREFIX_BYTES, window.start + total)
-            if answer is not None and is_accepted(attempt.mechanism, answer):
-                self._client.authenticated(attempt.user)
+                self._learn(attempt, window.buffer, window.start + LENGTH_PREFIX_BYTES, window.start + total)
         return None
+
+    def _learn(self, attempt: _Attempt, buffer: Bytes, start: int, end: int) -> None:
+        if attempt.is_handshake:
+            self._has_mechanism = has_mechanism(attempt.version, buffer, start, end)
+            return
+        answer = _accepting(attempt, buffer, start, end)
+        if self._has_mechanism and answer is not None and is_accepted(attempt.mechanism, answer):
+            self._client.authenticated(attempt.user, by_sasl=True)
 
     def _oldest_attempt(self, window: Window) -> _Attempt | None:
         """Return the attempt that the response at the window's start answers; None if it answers something else."""

@@ -5,44 +5,38 @@ Both readers show it the frame at the start of the window before they look at it
     requests ──request──▶ None: read on · a step: the frame goes on, or waits · Answer: it is answered here
     responses ─response─▶ None: read on, the throttle time is in the window now · a step: more of it is needed
 
-Frames change in place, in the window; their sizes stay. Pure: no I/O, no waiting. Invariant: in any doubt a frame goes
-on as it came, is counted as undecoded and logged once; but a Fetch that is too large to be held until its end, where a
-replica's can be told from a consumer's, is not counted.
+Pure: no I/O, no waiting. Invariant: a client's Produce, Fetch or ShareFetch is charged, whatever its form: API key,
+length and client id stand at fixed places. One that is not understood passes as it came, is counted and logged once,
+and is charged by its length; but of a connection that is a broker's it costs nobody anything.
 """
 
 from __future__ import annotations
 
-import struct
-from collections import deque
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+import math
+from typing import TYPE_CHECKING, TypeAlias
 
 from protocol.errors import ProtocolError
 from protocol.fetch.consumer import bytes_to_peek, lower_limits, peek_consumer_fetch, share_fetch_limits
 from protocol.fetch.response import empty_fetch_response
 from protocol.fetch.tables import SUPPORTED_FETCH_VERSIONS
-from protocol.produce import SUPPORTED_PRODUCE_VERSIONS, throttle_time_at
 from protocol.wire.apis import API_FETCH, API_PRODUCE, API_SHARE_FETCH
 from protocol.wire.correlation import expects_response
-from protocol.wire.framing import (
-    LENGTH_PREFIX_BYTES,
-    REQUEST_START,
-    REQUEST_START_BYTES,
-    RESPONSE_START,
-    RESPONSE_START_BYTES,
-)
-from protocol.wire.headers import peek_request, peek_response, response_header_version
+from protocol.wire.framing import LENGTH_PREFIX_BYTES, REQUEST_START, REQUEST_START_BYTES
+from protocol.wire.headers import peek_request, peek_response, plain_head, response_header_version
 
 from ..quotas.client_entity import ANONYMOUS
 from ..quotas.keys import ClientTraffic
-from ..relay.direction import Replace
 from ..relay.in_flight import Undecoded
 from ..relay.transfer import Need
 from ..relay.transport import HELD
 from ..roles import Role
 from ..throttle.decision import Answer
+from .answers import FIRST_FETCH_VERSION_WITH_THROTTLE_TIME, INT32, ClientAnswers
 from .authentication import SASL_APIS, Authentication
 from .catch_up import ConsumerDecider
 from .connection import ClientConnection
+from .entity import Sending
+from .follower_proof import FollowerProof
 from .session_epochs import SessionEpochs
 
 if TYPE_CHECKING:
@@ -54,21 +48,17 @@ if TYPE_CHECKING:
     from ..relay.direction import Step
     from ..relay.in_flight import ClientState, InFlightRequests
     from ..relay.transfer import Window
-    from .throttle import ClientThrottle, Entity
+    from .entity import Entity
+    from .throttle import ClientThrottle
 
-INT32 = struct.Struct(">i")
 TRAFFIC = {
     API_PRODUCE: ClientTraffic.PRODUCER,
     API_FETCH: ClientTraffic.CONSUMER,
     API_SHARE_FETCH: ClientTraffic.CONSUMER,
 }
-FIRST_FETCH_VERSION_WITH_THROTTLE_TIME = 1  # KIP-13
 SHARE_FETCH_PEEK_BYTES = 1024
 """The beginning of a ShareFetch that is waited for: its header and two names, of some 50 characters each, come before
 its limits."""
-MAX_HEADER_BYTES = 64
-"""How much of a response its header and a Fetch's throttle time take at most, without tagged fields, of which Kafka has
-none in headers."""
 
 
 def attach_clients(
@@ -91,41 +81,23 @@ def _nothing(now: float) -> None:
     del now
 
 
-class _Awaited(NamedTuple):
-    """A request in flight whose response may be told a throttle time."""
-
-    number: int
-    """The request's number on its connection."""
-    api_key: int
-    version: int
-    entity: Entity
-
-
-class _Sending(NamedTuple):
-    """A Produce that is on its way to the broker."""
-
-    entity: Entity
-    begins_at: int
-    """The bytes of requests that the connection had passed before it."""
-    total: int
-
-
-_Exempt: TypeAlias = tuple[int, bytes, str | None, int]
+_Exempt: TypeAlias = tuple[int, bytes, str | None, bool, int]
 
 
 class ClientFrames:
     """The client quotas' part in one connection of the ingress."""
 
     def __init__(self, exchange: InFlightRequests, throttle: ClientThrottle, user: str | None = ANONYMOUS) -> None:
-        self.client = ClientConnection(throttle, user)
+        self.client = ClientConnection(throttle, user, exchange.settled.notify)
         self.authentication = Authentication(exchange, self.client)
         self._exchange = exchange
         self._throttle = throttle
-        self._awaited: deque[_Awaited] = deque()
-        self._sending: _Sending | None = None
+        self._answers = ClientAnswers(exchange, self.client, throttle)
+        self._sending: Sending | None = None
         """The last Produce of a client with a quota until all of it has gone on."""
         self._last_fetch = 0
         """Number of the last Fetch of a client with a quota among the connection's requests."""
+        self._proof = FollowerProof(exchange)
         self._decider = ConsumerDecider(exchange)
         self._exempt: _Exempt | None = None
         """API key, client id and user of the last request whose client has no quota, in the quotas of that
@@ -146,6 +118,8 @@ class ClientFrames:
     def close(self, now: float) -> None:
         """Take no more part in the connection, which has ended."""
         self.request_sent(now)
+        self._answers.close(now)
+        self.client.close(now)
         self._throttle.detach(self)
 
     def quotas_changed(self, now: float) -> None:
@@ -161,7 +135,8 @@ class ClientFrames:
         """Take part in the connection while it authenticates, if any client has a quota, or if a session's epochs have
         to be translated on. Return whether it does for one of the latter reasons."""
         has_quotas = self._throttle.is_needed or self._has_session
-        self._exchange.clients = self if has_quotas or self.authentication.is_open else None
+        takes_part = has_quotas or self.authentication.is_open or self._proof.is_sought
+        self._exchange.clients = self if takes_part else None
         return has_quotas
 
     def state(self, now: float) -> ClientState:
@@ -174,123 +149,167 @@ class ClientFrames:
             epochs.session_id,
             epochs.answered,
             client.user,
-            authentication.mechanism,
+            authentication.accepted_mechanism,
             authentication.named,
             self._decider.has_session,
+            client.is_authenticated,
         )
 
     def restore(self, state: ClientState, now: float) -> None:
         """Continue from what `state` returned in another process."""
-        muted_seconds, session_id, answered, user, mechanism, named, was_decided = state
-        self.client.muted_until = now + muted_seconds
+        muted_seconds, session_id, answered, user, mechanism, named, was_decided, is_authenticated = state
+        self.client.mute(muted_seconds, now)
         self.client.epochs = SessionEpochs(session_id, answered)
         if was_decided:
             self._decider.decide_by(self._throttle.lifted(now))  # it refuses the session
-        self.client.authenticated(user)
-        self.authentication.mechanism, self.authentication.named = mechanism, named
+        self.client.authenticated(user, by_sasl=is_authenticated)
+        self.authentication.restore(mechanism, named)
         self._take_part()
 
-    def request(self, window: Window, total: int, now: float) -> Step | Answer | None:
+    def request(  # noqa: C901 - every frame of a connection with quotas goes through here, and each call costs
+        self, window: Window, total: int, now: float, *, may_hold: bool = True
+    ) -> Step | Answer | None:
         """Charge the request of `total` bytes at the window's start, if its client has a quota, or have it answered
-        here."""
+        here. `may_hold`: more of it than the window has room for may be waited for."""
         if self.client.muted_until > now:
             return HELD
+        most = total if may_hold else min(total, window.capacity)
+        if window.size >= REQUEST_START_BYTES:
+            self._proof.last_api = REQUEST_START.unpack_from(window.buffer, window.start)[1]
         if self.authentication.is_open:
-            step = self.authentication.request(window, total)
+            step = self.authentication.request(window, total, most)
             if step is not None or not self._take_part():
                 return step
-        if window.size < REQUEST_START_BYTES:
+        if window.size < REQUEST_START_BYTES or (not self._throttle.is_needed and not self._has_session):
             return None
         _, api_key, _, _, client_id_bytes = REQUEST_START.unpack_from(window.buffer, window.start)
         if api_key not in TRAFFIC:
-            return self._authenticate_again(window, total) if api_key in SASL_APIS else None
+            return self._authenticate_again(window, total, most) if api_key in SASL_APIS else None
         client_id_at = window.start + REQUEST_START_BYTES
         client_id = window.buffer[client_id_at : client_id_at + max(client_id_bytes, 0)]
-        exempt = api_key, client_id, self.client.user, self._throttle.generation
+        client = self.client
+        exempt = api_key, client_id, client.user, client.is_authenticated, self._throttle.generation
         if exempt == self._exempt:
             return None
-        try:
-            head = peek_request(
-                window.buffer, window.start + LENGTH_PREFIX_BYTES, min(window.end, window.start + total)
-            )
-        except ProtocolError:
-            return None  # the reader counts it
+        client.told_until = -math.inf  # it does not wait any longer, or has never done
+        head, is_whole = _head(window, total)
         if head is None or self._exchange.correlator.is_token(head):
             return None
+        if not client.is_bounded(head.client_id, TRAFFIC[api_key]) and not (api_key == API_FETCH and self._has_session):
+            self._exempt = exempt
+            return None
+        if api_key == API_PRODUCE:
+            return self._produce(window, head, total, now, is_whole=is_whole)
         try:
-            return self._of_client(window, head, total, exempt, now)
+            if not is_whole:
+                return self._unread(head, None, now)  # which the reader counts
+            if api_key == API_FETCH:
+                return self._fetch(window, head, total, most, now)
+            return self._share_fetch(window, head, total, now)
         except ProtocolError:
-            self._count_unless_reader_does(Undecoded.MALFORMED_REQUEST)
-            return None
+            return self._unread(head, Undecoded.MALFORMED_REQUEST, now)
 
-    def _authenticate_again(self, window: Window, total: int) -> Step | None:
+    def _authenticate_again(self, window: Window, total: int, most: int) -> Step | None:
         self.authentication.is_open = True
-        return self.authentication.request(window, total)
+        return self.authentication.request(window, total, most)
 
-    def _of_client(
-        self, window: Window, head: RequestHead, total: int, exempt: _Exempt, now: float
-    ) -> Step | Answer | None:
-        entity = self.client.entity(head.client_id, TRAFFIC[head.api_key], now)
-        if head.api_key == API_FETCH and (entity is not None or self._has_session):
-            return self._fetch(window, head, total, entity, now)
-        if entity is not None:
-            if head.api_key == API_PRODUCE:
-                return self._produce(window, head, total, entity)
-            return self._share_fetch(window, head, total, entity, now)
-        self._exempt = exempt
-        return None
+    @property
+    def is_of_broker(self) -> bool:
+        """True if the connection is a follower's, which is never held up because of what is not understood."""
+        return self._proof.is_given or self._exchange.link.peer in self._throttle.broker_addresses
 
-    def _produce(self, window: Window, head: RequestHead, total: int, entity: Entity) -> Step | None:
+    def _produce(self, window: Window, head: RequestHead, total: int, now: float, *, is_whole: bool) -> Step | None:
         end = min(window.end, window.start + total)
-        expects = expects_response(head, window.buffer, end)
+        expects: bool | None = True
+        if is_whole:
+            try:
+                expects = expects_response(head, window.buffer, end)
+            except ProtocolError:
+                is_whole = False
         if expects is None:
+            if _more_may_come(window, total):
+                return None
+            expects, is_whole = True, False
+        if not is_whole and self.is_of_broker:
             return None
+        entity = self.client.entity(head.client_id, ClientTraffic.PRODUCER, now)
+        if entity is not None and self.client.waits(entity, now):
+            return HELD
+        if not is_whole:
+            self._exchange.pass_undecoded(Undecoded.MALFORMED_REQUEST)
         self._exchange.sent(head, expects_response=expects)
-        if expects:
-            self._awaited.append(_Awaited(self._exchange.frames, API_PRODUCE, head.api_version, entity))
-        self._sending = _Sending(entity, self._exchange.relayed.request_bytes, total)
+        if entity is not None:
+            self._sending = Sending(entity, self._exchange.relayed, total, self._throttle.count)
+            if expects:
+                self._answers.await_produce(head.api_version, self._sending)
         return total
 
-    def request_sent(self, now: float) -> None:
-        """Charge the Produce that has gone on, or as much of it as has: its length is only what a client claims."""
-        if self._sending is None:
-            return
-        entity, begins_at, total = self._sending
-        self._sending = None
-        size = min(self._exchange.relayed.request_bytes - begins_at, total) - LENGTH_PREFIX_BYTES
-        if size > 0:
-            self.client.charge(entity, size, now)
-
-    def _fetch(
-        self, window: Window, head: RequestHead, total: int, entity: Entity | None, now: float
-    ) -> Step | Answer | None:
-        if head.api_version not in SUPPORTED_FETCH_VERSIONS:
-            self._count_unless_reader_does(Undecoded.UNSUPPORTED_VERSION)
+    def _unread(self, head: RequestHead, reason: Undecoded | None, now: float) -> Step | None:
+        """Let a Fetch that is not understood pass, and charge its answer: the reader passes it on next."""
+        number = self._exchange.frames + 1
+        if self.is_of_broker or number == self._last_fetch:  # of the latter the reader waits for more
             return None
+        entity = self.client.entity(head.client_id, ClientTraffic.CONSUMER, now)
+        if entity is not None:
+            if self.awaits_fetch or self.client.waits(entity, now):
+                return HELD
+            self._last_fetch = number
+            self._answers.await_fetch(number, head.api_key, head.api_version, entity)
+        is_seen = not self._exchange.decider.throttle.is_idle and head.api_key == API_FETCH  # the reader counts it
+        if reason is not None and not is_seen:
+            self._exchange.pass_undecoded(reason)
+        return None
+
+    def request_sent(self, now: float) -> None:
+        """Charge the Produce that has gone on, or as much of it as has."""
+        sending, self._sending = self._sending, None
+        if sending is not None:
+            sending.end(now)
+            self.client.pay(sending.entity, sending.passed, now)
+
+    def _fetch(self, window: Window, head: RequestHead, total: int, most: int, now: float) -> Step | Answer | None:
+        if head.api_version not in SUPPORTED_FETCH_VERSIONS:
+            return self._unread(head, Undecoded.UNSUPPORTED_VERSION, now)
         is_held_whole = total <= window.capacity
         needed = total if is_held_whole else bytes_to_peek(head, window.start, total)
         if window.size < needed:
+            if needed > most:
+                return self._unread(head, Undecoded.REQUEST_TOO_LARGE, now)
             return None if window.ended else Need(needed, total - window.size)
         fetch = peek_consumer_fetch(head, window.buffer, window.start + LENGTH_PREFIX_BYTES, window.start + needed)
         if fetch is None:
             return None
+        entity = self.client.entity(head.client_id, ClientTraffic.CONSUMER, now)
         if self._decider.decides(None if entity is None else entity.catch_up, fetch):
             self.client.epochs = SessionEpochs()
             return None
-        if entity is not None and self.awaits_fetch:
+        held = None if entity is None else self._held_up(head, fetch, entity, now, may_answer=is_held_whole)
+        if held is None:
+            self._forward(window, head, fetch, entity, now)
+        return held or total
+
+    def _held_up(
+        self, head: RequestHead, fetch: ConsumerFetch, entity: Entity, now: float, *, may_answer: bool
+    ) -> Step | Answer | None:
+        """Hold a Fetch, or answer it here, for the answer to the last one or while its entity is over quota;
+        None: it goes on."""
+        if self.awaits_fetch:
             return HELD
-        if entity is not None and is_held_whole:
-            session_id = self.client.answer_session(entity, *fetch.session, lists_nothing=fetch.lists_nothing, now=now)
+        has_turn = self.client.has_turn(entity)
+        if may_answer:
+            nothing = fetch.lists_nothing
+            session_id = self.client.answer_session(entity, *fetch.session, lists_nothing=nothing, now=now)
             if session_id is not None:
                 return Answer(self._empty_response(head, session_id, now))
-        self._forward(window, head, fetch, entity, now)
-        return total
+        return HELD if not has_turn and self.client.waits(entity, now) else None
 
-    def _share_fetch(self, window: Window, head: RequestHead, total: int, entity: Entity, now: float) -> Step | None:
-        """Charge it as a Fetch, but never answer it here: it acknowledges records."""
-        if entity.catch_up is not None:
-            return None  # which of its reads are behind nobody tells
-        if self.awaits_fetch:
+    def _share_fetch(self, window: Window, head: RequestHead, total: int, now: float) -> Step | None:
+        """Charge it as a Fetch, but never answer it here: it acknowledges records. With `catch_up_only` all of it
+        counts, since which of its reads are behind nobody tells."""
+        entity = self.client.entity(head.client_id, ClientTraffic.CONSUMER, now)
+        if entity is None:
+            return None
+        if self.awaits_fetch or self.client.waits(entity, now):
             return HELD
         needed = min(total, SHARE_FETCH_PEEK_BYTES)
         if window.size < needed and not window.ended:
@@ -304,7 +323,7 @@ class ClientFrames:
     def _await_fetch(self, head: RequestHead, entity: Entity) -> None:
         self._exchange.sent(head, expects_response=True)
         self._last_fetch = self._exchange.frames
-        self._awaited.append(_Awaited(self._last_fetch, head.api_key, head.api_version, entity))
+        self._answers.await_fetch(self._last_fetch, head.api_key, head.api_version, entity)
 
     def _forward(
         self, window: Window, head: RequestHead, fetch: ConsumerFetch, entity: Entity | None, now: float
@@ -330,67 +349,29 @@ class ClientFrames:
         """Charge the response at the window's start if it is a consumer's, and write the throttle time into it."""
         if self.authentication.is_open and (step := self.authentication.response(window)) is not None:
             return step
-        if not self._awaited or window.size < RESPONSE_START_BYTES:
-            return Need(RESPONSE_START_BYTES) if self._awaited and not window.ended else None
-        size, correlation_id = RESPONSE_START.unpack_from(window.buffer, window.start)
-        awaited, total = self._answered_by(correlation_id), LENGTH_PREFIX_BYTES + size
-        if awaited is None or size < 0:
-            return None
-        # Of a Produce response the end is needed, behind all partitions, if there is a time to tell.
-        is_fetch = awaited.api_key != API_PRODUCE
-        needed = min(total, MAX_HEADER_BYTES) if is_fetch else total if self.client.muted_until > now else 0
-        if needed > window.capacity:
-            self._exchange.pass_undecoded(Undecoded.RESPONSE_TOO_LARGE)
-            self._awaited.popleft()
-            return None
-        if window.size < needed and not window.ended:
-            return Need(needed, total - window.size)
-        if window.is_peeked:
-            return Replace(0, b"")  # reads what the window has only a copy of: it will be written to
-        self._awaited.popleft()
-        if is_fetch:
-            self.client.last_response_bytes = total
-            self.client.charge(awaited.entity, total - LENGTH_PREFIX_BYTES, now)
-        self._tell(window, awaited, needed, now)
-        return None
-
-    def _answered_by(self, correlation_id: int) -> _Awaited | None:
-        """Return the request that this response answers, if it is awaited here and the oldest in flight."""
-        pending = self._exchange.correlator.pending
-        expected, request = pending[0] if pending else (None, None)
-        if request is None or expected != correlation_id:
-            return None
-        while self._awaited and self._awaited[0].number < request[0]:
-            self._awaited.popleft()  # never answered
-        return self._awaited[0] if self._awaited and self._awaited[0].number == request[0] else None
-
-    def _tell(self, window: Window, awaited: _Awaited, needed: int, now: float) -> None:
-        """Write the throttle time into the response, unless the broker tells a longer one."""
-        throttle_time_ms, end = self.client.throttle_time_ms(now), min(window.start + needed, window.end)
-        if not throttle_time_ms:
-            return
-        api_key, version = awaited.api_key, awaited.version
-        try:
-            head = peek_response(
-                window.buffer, window.start + LENGTH_PREFIX_BYTES, end, response_header_version(api_key, version)
-            )
-            at = None if head is None else _throttle_time_at(api_key, version, window, head.body_at, end)
-        except ProtocolError:
-            is_known = api_key != API_PRODUCE or version in SUPPORTED_PRODUCE_VERSIONS
-            reason = Undecoded.MALFORMED_RESPONSE if is_known else Undecoded.UNSUPPORTED_VERSION
-            self._exchange.pass_undecoded(reason)
-            return
-        if at is not None and at + INT32.size <= end:
-            (told,) = INT32.unpack_from(window.buffer, at)
-            INT32.pack_into(window.buffer, at, max(told, throttle_time_ms))
-
-    def _count_unless_reader_does(self, reason: Undecoded) -> None:
-        if self._exchange.decider.throttle.is_idle:
-            self._exchange.pass_undecoded(reason)
+        if self._proof.is_sought and not self.authentication.is_open:
+            if (need := self._proof.read(window)) is not None:
+                return need
+            self._take_part()
+        return self._answers.read(window, now)
 
 
-def _throttle_time_at(api_key: int, version: int, window: Window, body_at: int, end: int) -> int | None:
-    """Return where the throttle time stands; None if the version has none. Raises ProtocolError."""
-    if api_key == API_PRODUCE:
-        return throttle_time_at(version, window.buffer, body_at, end)
-    return body_at if api_key == API_SHARE_FETCH or version >= FIRST_FETCH_VERSION_WITH_THROTTLE_TIME else None
+def _more_may_come(window: Window, total: int) -> bool:
+    """Return True if the reader waits for more of the frame before it passes it on."""
+    return min(window.size, total) < total and not window.ended and window.size < window.capacity
+
+
+def _head(window: Window, total: int) -> tuple[RequestHead | None, bool]:
+    """Return the header at the window's start, and whether it was read to its end; else what stands at fixed places.
+    None: the rest is still to come."""
+    start, end = window.start + LENGTH_PREFIX_BYTES, min(window.end, window.start + total)
+    try:
+        head = peek_request(window.buffer, start, end)
+    except ProtocolError:
+        head = None
+    else:
+        if head is not None:
+            return head, True
+        if _more_may_come(window, total):
+            return None, False
+    return plain_head(window.buffer, start, end), False

@@ -6,30 +6,29 @@ client ids peers make up, a bounded number of entities is remembered and counted
 
 from __future__ import annotations
 
+import enum
 import math
 from collections import Counter, defaultdict
-from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
-
-from admission.simple_rate import SimpleRate
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from ..quotas.client_entity import ClientEntity
-from ..quotas.keys import CLIENT_RATES, ClientTraffic
+from ..quotas.keys import CLIENT_RATES, MAX_THROTTLE, ClientTraffic
 from ..quotas.names import DEFAULT
 from ..throttle.replicas import ReplicaCountLimit
-from .budgets import Unbounded, client_budget
+from .budgets import Shared, Unbounded, client_budget
 from .consumers import CatchUpThrottle
+from .entity import ClientDebt, Entity, EntityState
 from .uplink import UplinkBudget
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator
 
     from ..config.settings import QuotaSettings
     from ..quotas.client_rates import ClientQuota
     from ..quotas.rules import Quotas
     from ..statistics.counters import RoleStatistics
-    from .budgets import ClientBudget
+    from .connection import ClientConnection
 
 MAX_ENTITIES = 2000
 """The most entities under sections of ``default`` that have a budget of their own; beyond that, those of each section
@@ -44,64 +43,24 @@ _SWEEP_SECONDS = 1.0
 """Seconds between two searches for entities to forget, where there are too many."""
 
 
-@dataclass(slots=True, eq=False)
-class Entity:
-    """A user, a client id or both, or a glob of them, with a quota for one kind of traffic."""
-
-    entity: ClientEntity
-    traffic: ClientTraffic
-    budget: ClientBudget
-    label: str
-    """The name in metrics: its own, or `OTHER`."""
-    rate: SimpleRate = field(default_factory=SimpleRate)
-    """The rate at which bytes passed, over KIP-73's window."""
-    is_named: bool = False
-    """A section of quotas.toml names it; otherwise it has a default."""
-    catch_up: CatchUpThrottle | None = None
-    """The throttle of consumers of which only reads behind the tail count; None: all bytes count, by `budget`."""
-    free_rate: SimpleRate = field(default_factory=SimpleRate)
-    """The rate of bytes read at the tail, which do not count."""
-
-    @property
-    def name(self) -> str:
-        return self.entity.label
-
-    def debt_seconds(self, now: float) -> float:
-        """Return for how long the entity is to get nothing that counts; 0: it is not over its quota."""
-        return self.budget.throttle_seconds(now) if self.catch_up is None else self.catch_up.debt_seconds(now)
-
-    def begin_with_debt(self, seconds: float, now: float) -> None:
-        """Begin over quota, as `debt_seconds` has it."""
-        if self.catch_up is None:
-            self.budget.begin_with_debt(seconds, now)
-        else:
-            self.catch_up.begin_with_debt(seconds, now)
-
-
-class EntityState(NamedTuple):
-    """The use that an entity has made of its quota, for people and metrics."""
-
-    name: str
-    traffic: ClientTraffic
-    quota_bytes_per_second: float
-    rate_bytes_per_second: float
-    catch_up_only: bool
-    free_bytes_per_second: float
-
-
-class ClientDebt(NamedTuple):
-    """An entity that is over its quota; `seconds`: for how long it is to be throttled."""
-
-    traffic: str
-    user: str | None
-    client: str | None
-    seconds: float
-
-
 class Attached(Protocol):
     """A relayed connection of the listener."""
 
+    @property
+    def client(self) -> ClientConnection: ...
+
     def quotas_changed(self, now: float) -> None: ...
+
+
+class Uncharged(enum.Enum):
+    """The reason why bytes that passed were not charged after all; the value is the metric's label."""
+
+    REFUSED = "refused"
+    """The broker has appended nothing of the Produce."""
+    CLOSED = "closed"
+    """The broker closed the connection instead of an answer."""
+    MAX_THROTTLE = "max_throttle"
+    """The entity owed as much as it may."""
 
 
 class ClientThrottle:
@@ -110,6 +69,10 @@ class ClientThrottle:
     def __init__(self, settings: QuotaSettings, quotas: Quotas, now: float, statistics: RoleStatistics) -> None:
         """Begin with `quotas`. `statistics`: the ingress's."""
         self._settings = settings
+        self.listener_authenticates = False
+        """True once the broker has accepted a client's authentication by SASL: it takes nothing of clients before."""
+        self.broker_addresses: frozenset[str] = frozenset()
+        """The addresses of the brokers that the cluster names."""
         self.uplink = UplinkBudget(settings, statistics, math.inf, now)
         """The bound of all clients and replication together, while the listener has a rate."""
         self.unbounded = Entity(ClientEntity(None, OTHER), ClientTraffic.CONSUMER, Unbounded(), OTHER)
@@ -124,6 +87,8 @@ class ClientThrottle:
         self._counted: set[str] = set()
         """The entities under defaults that metrics name: the first ones, since a counter must not fall."""
         self._connections: set[Attached] = set()
+        self.muted: set[ClientConnection] = set()
+        """The connections that are muted, or were when they were looked at last."""
         self.generation = 0
         """Changes whenever an entity that a connection remembers may have another budget, or none."""
         self.passed_bytes: Counter[tuple[str, ClientTraffic]] = Counter()
@@ -132,7 +97,9 @@ class ClientThrottle:
         self.remembered = ReplicaCountLimit()
         """The limit of the partitions that are remembered for `catch_up_only`."""
         self.throttle_seconds: dict[tuple[str, ClientTraffic], float] = defaultdict(float)
-        """The throttle time of connections, by label; a mute counts as a whole when it begins."""
+        """The throttle time of connections that has passed, by label, as `count_mutes` has counted it last."""
+        self.uncharged_bytes: Counter[Uncharged] = Counter()
+        """Bytes that passed and were not charged after all."""
         self._put_in_force(quotas, now)
 
     def _put_in_force(self, quotas: Quotas, now: float) -> None:
@@ -168,22 +135,35 @@ class ClientThrottle:
         for connection in tuple(self._connections):
             connection.quotas_changed(now)
 
+    def learn_authentication(self) -> None:
+        """Charge nobody from now on before it has authenticated."""
+        if not self.listener_authenticates:
+            self.listener_authenticates = True
+            self.generation += 1
+
+    def bounds(self, user: str | None, client_id: str | None, traffic: ClientTraffic) -> bool:
+        """Return True if a quota, or the listener's rate, bounds a client."""
+        is_metered = traffic is ClientTraffic.CONSUMER and self.uplink.is_set
+        return is_metered or self._rates.of(traffic).of(user, client_id or "") is not None
+
     def entity(self, user: str | None, client_id: str | None, traffic: ClientTraffic, now: float) -> Entity | None:
         """Return the entity whose quota bounds a client; None: none does. `user`: None if it is not known. Without a
         client id it is the empty one."""
         quota = self._rates.of(traffic).of(user, client_id or "")
         if quota is None:
             return None
-        whose, is_named = quota.entity, quota.section.is_named
+        whose, is_named, is_other = quota.entity, quota.section.is_named, False
         if not is_named:
             whose = ClientEntity(*(name and name[:MAX_NAME_CHARACTERS] for name in whose))
             if (traffic, whose) not in self._entities and not self._has_room(traffic, now):
+                is_other = True
                 whose = ClientEntity(*(OTHER if name == DEFAULT else name for name in quota.section))
         label = whose.label
         entity = self._entities.get((traffic, whose))
         if entity is None:
-            budget = client_budget(self._settings, quota.bytes_per_second, now)
+            budget = client_budget(self._settings, quota.bytes_per_second, now, _max_throttle_seconds(quota))
             entity = Entity(whose, traffic, budget, label if is_named else self._label(label), is_named=is_named)
+            entity.shared = Shared(budget, now) if is_other else None
             self._entities[traffic, whose] = entity
             self._by_default[traffic] += not is_named
         self._follow(entity, quota, now)
@@ -196,8 +176,9 @@ class ClientThrottle:
 
     def _follow(self, entity: Entity, quota: ClientQuota, now: float) -> None:
         """Let an entity have the rate of its quota, and count catching up alone if the quota says so."""
-        rate, catch_up = quota.bytes_per_second, entity.catch_up
-        if entity.budget.bytes_per_second != rate:
+        rate, catch_up, most_seconds = quota.bytes_per_second, entity.catch_up, _max_throttle_seconds(quota)
+        if (entity.budget.bytes_per_second, entity.budget.most_seconds) != (rate, most_seconds):
+            entity.budget.most_seconds = most_seconds
             entity.budget.change_rate(rate, now)
         if catch_up is not None and quota.catch_up_only:
             catch_up.change(rate, self._quotas, now)
@@ -241,12 +222,26 @@ class ClientThrottle:
         throttles = [each.catch_up for each in self._entities.values() if each.catch_up is not None]
         self.remembered.count = sum(len(link.replicas) for throttle in throttles for link in throttle.links)
 
-    def count(self, entity: Entity, size: int, now: float) -> None:
-        """Count bytes that passed, and take them from the budget if quotas are enforced."""
+    def count(self, entity: Entity, size: int, now: float, *, before: int = 0) -> float:
+        """Count bytes that passed, and take them from the budget if quotas are enforced. Return how many of them count.
+        `before`: the bytes of the same request that have passed before."""
         self.passed_bytes[entity.label, entity.traffic] += size
         entity.rate.record(size, now)
-        if self.enforce:
-            entity.budget.charge(size, now)
+        if not self.enforce:
+            return 0.0
+        charged = entity.budget.charge(size, now, before=before)
+        if charged < size:
+            self.uncharged_bytes[Uncharged.MAX_THROTTLE] += round(size - charged)
+        return charged
+
+    def burst_bytes(self, entity: Entity) -> float:
+        """Return what an entity may use at once, where policy `strict` holds."""
+        return entity.budget.bytes_per_second * self._settings.burst_seconds
+
+    def count_mutes(self, now: float) -> None:
+        """Count the throttle time that has passed up to now."""
+        for each in tuple(self.muted):
+            each.count_mute(now)
 
     def debts(self, now: float) -> list[ClientDebt]:
         """Return the entities that are over quota, for another process to go on from."""
@@ -267,20 +262,44 @@ class ClientThrottle:
             for name, rate in self._rates.by_label(key).items():
                 yield traffic, name, rate
 
+    def limits(self) -> dict[tuple[str, ClientTraffic], float]:
+        """Return the limits by the names that metrics have, in bytes per second; of several the least."""
+        found: dict[tuple[str, ClientTraffic], float] = {}
+        for each in self._entities.values():
+            key = each.label, each.traffic
+            found[key] = min(each.budget.bytes_per_second, found.get(key, math.inf))
+        return found
+
     def states(self, now: float) -> list[EntityState]:
         """Return the entities that have shown themselves, the busiest first."""
-        found = [
-            EntityState(
-                each.name,
-                each.traffic,
-                each.budget.bytes_per_second,
-                each.rate.measure(now),
-                each.catch_up is not None,
-                each.free_rate.measure(now),
-            )
-            for each in self._entities.values()
-        ]
+        connections: Counter[_Key] = Counter()
+        for attached in self._connections:
+            connections.update((each.traffic, each.entity) for each in attached.client.entities())
+        held: defaultdict[_Key, list[ClientConnection]] = defaultdict(list)
+        for client in self.muted:
+            if client.muted_for is not None and client.held_until > now:
+                held[client.muted_for.traffic, client.muted_for.entity].append(client)
+        found = [self._state(each, connections[key], held.pop(key, []), now) for key, each in self._entities.items()]
+        for clients in held.values():  # of quotas that have ended
+            ended = clients[0].muted_for
+            if ended is not None:
+                found.append(self._state(ended, len(clients), clients, now)._replace(quota_bytes_per_second=math.inf))
         return sorted(found, key=lambda state: (-state.rate_bytes_per_second, state.name, state.traffic.value))
+
+    def _state(self, entity: Entity, connections: int, held: Collection[ClientConnection], now: float) -> EntityState:
+        return EntityState(
+            entity.name,
+            entity.traffic,
+            entity.budget.bytes_per_second,
+            entity.rate.measure(now),
+            entity.catch_up is not None,
+            entity.free_rate.measure(now),
+            connections,
+            len(held),
+            min((each.muted_since for each in held), default=None),
+            max((each.held_until for each in held), default=now) - now,
+            entity.shared is not None,
+        )
 
     def _label(self, name: str) -> str:
         if name not in self._counted and len(self._counted) < MAX_COUNTED:
@@ -288,13 +307,13 @@ class ClientThrottle:
         return name if name in self._counted else OTHER
 
     def _has_room(self, traffic: ClientTraffic, now: float) -> bool:
-        """Return whether another entity may have a budget of its own; forget those that are within their quotas to
-        make room, which gives each of them a burst at most."""
+        """Return whether another entity may have a budget of its own; forget those that have moved nothing lately and
+        are within their quotas to make room, which gives each of them a burst at most."""
         if self._by_default[traffic] >= MAX_ENTITIES and now - self._swept_at >= _SWEEP_SECONDS:
             self._swept_at = now
             for key, entity in tuple(self._entities.items()):
-                is_used = entity.catch_up is not None and entity.catch_up.links
-                if not (entity.is_named or is_used or entity.debt_seconds(now)):
+                is_used = entity.rate.measure(now) or (entity.catch_up is not None and entity.catch_up.links)
+                if not (entity.is_named or is_used or entity.line or entity.debt_seconds(now)):
                     self._forget(key, now)
             self.generation += 1
         return self._by_default[traffic] < MAX_ENTITIES
@@ -304,6 +323,10 @@ class ClientThrottle:
         if entity.catch_up is not None:
             entity.catch_up.lift(now)
         self._by_default[entity.traffic] -= not entity.is_named
+
+
+def _max_throttle_seconds(quota: ClientQuota) -> float:
+    return quota.get(MAX_THROTTLE).total_seconds()
 
 
 def _count_nothing(free: int, charged: int, now: float) -> None:

@@ -7,7 +7,9 @@ users: `topology`, `observing.quota_checks`.
 
 from __future__ import annotations
 
+import contextlib
 import math
+import socket
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -15,6 +17,7 @@ import trio
 
 from protocol.client_requests import REASSIGNMENT_VERSIONS, added_replicas, reassignments_request
 from protocol.metadata import (
+    broker_hosts,
     cluster_and_racks,
     partitions_by_topic,
     replica_counts,
@@ -56,6 +59,8 @@ UNKNOWN_RACK_SECONDS = 3.0
 """The greatest age of the racks while a rate waits for an unknown rack. Without such a rate, nothing is asked earlier
 than this after the start."""
 LINKS_SECONDS = 60.0
+BROKER_ADDRESSES_SECONDS = 60.0
+"""The greatest age of the brokers' addresses."""
 
 
 class TopicNameQuestion(Question["Mapping[bytes, str]"]):
@@ -308,6 +313,40 @@ class RackQuestion(Question["tuple[str, Mapping[int, str]]"]):
         if self._learn_place is not None:
             self._learn_place(cluster, self._racks.own)
             self._learn_place = None
+
+
+class BrokerAddressQuestion(Question["frozenset[str]"]):
+    """Asks at which addresses the cluster's brokers are, whose connections have places of their own and are never held
+    up for what is not understood.
+
+    Due once a minute while any of that matters. Names are looked up; one that cannot be is left out.
+    """
+
+    name = "broker_addresses"
+
+    def __init__(self, is_due: Callable[[], bool], learn_addresses: Callable[[frozenset[str]], None]) -> None:
+        self._is_due = is_due
+        self._learn_addresses = learn_addresses
+        self._asked_at = -math.inf
+
+    async def wait_until_due(self) -> None:
+        """Wait until the addresses are old and matter."""
+        await poll(lambda now: now - self._asked_at >= BROKER_ADDRESSES_SECONDS and self._is_due())
+
+    async def ask(self, broker: Broker) -> frozenset[str]:
+        """Return the addresses of the brokers that are alive."""
+        found: set[str] = set()
+        for host in await ask_metadata(broker, (), broker_hosts):
+            with contextlib.suppress(OSError):
+                answers = await trio.socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+                found.update(str(answer[4][0]) for answer in answers)
+        return frozenset(found)
+
+    def learn(self, found: frozenset[str] | None, now: float) -> None:
+        """Pass the addresses on; where no broker answers, the last ones stay."""
+        if found is not None:
+            self._asked_at = now
+            self._learn_addresses(found)
 
 
 class LinkQuestion(Question["Links"]):

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from ..clients.throttle import ClientDebt  # noqa: TC001 - msgspec reads it
+from ..clients.entity import ClientDebt  # noqa: TC001 - msgspec reads it
 from ..throttle.replica import ReplicaState  # noqa: TC001 - msgspec reads it
 
 SCHEMA = 2
@@ -116,6 +116,8 @@ class ClientMessage(msgspec.Struct, frozen=True, array_like=True):
     catch_up_session: bool = False
     """True if the client's fetch session lacks partitions that were behind (``catch_up_only``): the new process has to
     refuse it."""
+    authenticated: bool = False
+    """True if the broker has accepted the client's authentication by SASL. An older process does not say."""
 
 
 class ConnectionState(msgspec.Struct, frozen=True, tag="connection"):

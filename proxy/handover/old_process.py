@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from ..clients.throttle import ClientDebt
+    from ..clients.entity import ClientDebt
     from ..config.settings import Address
     from ..logs.log import Log
     from ..relay.connection import Connection

@@ -35,7 +35,8 @@ if TYPE_CHECKING:
 
     from admission.turns import BudgetNode
 
-    from ..clients.throttle import ClientDebt, ClientThrottle
+    from ..clients.entity import ClientDebt
+    from ..clients.throttle import ClientThrottle
     from ..config.settings import Settings
     from ..logs.log import Log
     from ..process.supervision import Supervisor

@@ -1,8 +1,8 @@
 """Accepts connections while there is room for more: enough descriptors, few enough connections, enough memory.
 
 A connection that is not accepted waits in the kernel's backlog, and its peer tries again. So of all that could give
-way, accepting is the first (Envoy's overload manager, too, stops accepting before it does anything else). Knows
-listeners and counts, nothing of what a connection is for.
+way, accepting is the first (Envoy's overload manager, too, stops accepting before it does anything else). The last
+tenth of the places is kept for brokers. Knows listeners and counts, nothing of what a connection is for.
 
 Invariants: no error of an accept ends the accepting; one log line a minute tells of each cause.
 """
@@ -35,6 +35,8 @@ MAX_AT_ONCE = 64
 RETRY_SECONDS = 0.1
 """The pause after an accept that failed because there was no descriptor, or no memory in the kernel."""
 TELL_SECONDS = 60.0
+KEPT_SHARE = 10
+"""One of so many places is kept for connections of brokers."""
 LASTS_SECONDS = 1.0
 """A lack of descriptors is over when no accept has failed for so long: while connections wait, one fails every
 `RETRY_SECONDS`."""
@@ -54,8 +56,19 @@ class Pause(enum.StrEnum):
 class AcceptLimiter:
     """Accepts connections within limits on their number, descriptors and memory. Counts are read at scrape time."""
 
-    def __init__(self, limits: LimitSettings, log: Log, *, memory_is_short: Callable[[], bool] = lambda: False) -> None:
+    def __init__(
+        self,
+        limits: LimitSettings,
+        log: Log,
+        *,
+        memory_is_short: Callable[[], bool] = lambda: False,
+        of_brokers: Callable[[], int] = lambda: 0,
+    ) -> None:
+        """`of_brokers` returns how many of the open connections are known to be brokers'."""
         self._limits = limits
+        self._of_brokers = of_brokers
+        self.broker_addresses: frozenset[str] = frozenset()
+        """The addresses of the brokers that the cluster names; empty: not known."""
         self._log = log
         self._memory_is_short = memory_is_short
         self.open_files = open_files_limit()
@@ -63,6 +76,8 @@ class AcceptLimiter:
         self.open = 0
         self.pauses: Counter[Pause] = Counter()
         self.refused_of_source = 0
+        self.refused_of_others = 0
+        """Connections that were closed, since the places that were left are for brokers."""
         self.silent = SilentPeers(limits.frame_timeout_seconds)
         """The open connections that make room for others."""
         self._by_source: Counter[str] = Counter()
@@ -91,23 +106,26 @@ class AcceptLimiter:
         listener: trio.SocketListener,
         handle: Callable[[socket.socket], Awaitable[None]],
         handlers: trio.Nursery,
+        *,
+        is_for_brokers: bool = False,
     ) -> None:
         """Accept until cancelled. Each connection is handled in `handlers`; an error that it raises ends that
-        connection alone."""
+        connection alone. `is_for_brokers`: nobody else dials this listener."""
         own = listener.socket
         with socket.fromfd(own.fileno(), own.family, own.type) as waiting:
             waiting.settimeout(0)
             while True:
-                await self._wait_for_room()
+                await self._wait_for_room(is_for_brokers=is_for_brokers)
                 try:
                     first = detached(await listener.accept())
-                    accepted = [first, *_accept_at_once(waiting, min(self.most - self.open, MAX_AT_ONCE) - 1)]
+                    room = self.most - self.open if is_for_brokers else self._room
+                    accepted = [first, *_accept_at_once(waiting, min(room, MAX_AT_ONCE) - 1)]
                 except OSError as error:
                     await self._cannot_accept(error)
                     continue
                 for sock in accepted:
                     source = _source(sock)
-                    if source is not None and self._enters(source):
+                    if source is not None and self._enters(source, is_for_brokers=is_for_brokers):
                         handlers.start_soon(self._handle, partial(handle, sock), sock.close, source)
                     else:
                         sock.close()
@@ -133,8 +151,22 @@ class AcceptLimiter:
                 del self._by_source[source]
             self._left.notify()
 
-    def _enters(self, source: str) -> bool:
+    @property
+    def most_of_others(self) -> float:
+        """How many of the connections may be others than brokers'."""
+        return self.most if math.isinf(self.most) else self.most - self.most // KEPT_SHARE
+
+    @property
+    def _room(self) -> float:
+        """How many more connections may be others than brokers'."""
+        return min(self.most - self.open, self.most_of_others - self.open + self._of_brokers())
+
+    def _enters(self, source: str, *, is_for_brokers: bool) -> bool:
         most = self._limits.max_connections_per_source
+        if not is_for_brokers and source not in self.broker_addresses and self._room <= 0:
+            self.refused_of_others += 1
+            self._tell("connection_refused", reason="others", source=source, open=self.open)
+            return False
         if most and self._by_source[source] >= most:
             self.refused_of_source += 1
             self._tell("connection_refused", reason="source", source=source, open=most)
@@ -143,21 +175,22 @@ class AcceptLimiter:
         self._by_source[source] += 1
         return True
 
-    async def _wait_for_room(self) -> None:
-        if self.most - self.open < MAX_AT_ONCE:
+    async def _wait_for_room(self, *, is_for_brokers: bool) -> None:
+        if self._room < MAX_AT_ONCE:
             self.silent.make_room(MAX_AT_ONCE)
-        pause = self._pause()
+        pause = self._pause(is_for_brokers=is_for_brokers)
         if pause is None:
             return
         self.pauses[pause] += 1
         self._tell("accept_paused", reason=pause.value, open=self.open)
-        while self._pause() is not None:
+        while self._pause(is_for_brokers=is_for_brokers) is not None:
             self.silent.make_room(MAX_AT_ONCE)
             with trio.move_on_after(RETRY_SECONDS):
                 await self._left.wait()
 
-    def _pause(self) -> Pause | None:
-        if self.open >= self.most:
+    def _pause(self, *, is_for_brokers: bool = False) -> Pause | None:
+        knows_brokers = is_for_brokers or bool(self.broker_addresses)  # then others are closed where room is short
+        if self.open >= self.most or (self._room <= 0 and not knows_brokers):
             return Pause.CONNECTIONS
         return Pause.MEMORY if self._memory_is_short() else None
 

@@ -79,6 +79,8 @@ class Sources:
     """The counters of the journal; None: no journal is kept, and its metrics have no sample."""
     clients: ClientThrottle | None = None
     """The client quotas; None in tests without a server."""
+    now: Callable[[], float] = lambda: 0.0
+    """Trio's clock."""
     tls: Legs | None = None
     """The encrypted legs; None: no leg is encrypted."""
     partition_rates: Callable[[Role], Iterable[PartitionRate]] | None = None

@@ -79,6 +79,16 @@ class ClientState(msgspec.Struct, frozen=True):
     """The measured rate; None: no such client has connected."""
     free_bytes_per_second: float | None = None
     """The rate of what is read at the tail, which does not count (``catch_up_only``); None: all bytes count."""
+    connections: int = 0
+    """The connections that belong to it now."""
+    muted_connections: int = 0
+    """How many of these are muted, or have a request that waits until the quota allows it."""
+    muted_for_seconds: float | None = None
+    """How long the first of them has been; None: none is."""
+    muted_seconds: float = 0.0
+    """How long the last of them will be at most."""
+    others: bool = False
+    """True for all clients without a place of their own, which share the quota: there are too many names."""
 
 
 class RoleState(msgspec.Struct, frozen=True):

@@ -35,12 +35,13 @@ def _undecoded(sources: Sources) -> Iterator[Sample]:
 
 def _refused(sources: Sources) -> list[Sample]:
     refused = sources.statistics.follower.refused
-    of_source = silent = 0
+    of_source = silent = others = 0
     if sources.accept_limiter is not None:
         of_source = sources.accept_limiter.refused_of_source
         silent = sources.accept_limiter.silent.closed
+        others = sources.accept_limiter.refused_of_others
     by_reason = (((reason.value,), refused[reason.value]) for reason in Refusal)
-    return [*by_reason, (("source",), of_source), (("silent",), silent)]
+    return [*by_reason, (("source",), of_source), (("silent",), silent), (("others",), others)]
 
 
 def partition_rates_of(sources: Sources) -> Iterator[Sample]:

@@ -126,10 +126,10 @@ class HoldWaits:
         return clients is not None and clients.muted_until > trio.current_time()
 
     async def _wait_unmuted(self) -> None:
-        """Wait until a client's throttle time is over (KIP-219). Quotas that change may shorten it."""
+        """Wait until a client's throttle time is over (KIP-219). What shortens it notifies `settled`."""
         while (clients := self._exchange.clients) is not None and self._is_muted:
             with trio.move_on_at(clients.muted_until):
-                await self._exchange.changes.wait()
+                await self._exchange.settled.wait()
 
 
 def _to_nobody(direction: Direction) -> None:

@@ -36,15 +36,12 @@ whole turn."""
 UNLIMITED = 2**63
 """The value of `Buffers.most` without a limit, in bytes."""
 MAX_KEPT_BYTES = 4 * 2**20
-"""The most bytes of requests that all connections keep, to compare the next request with. Only the frames count; what
-was parsed from a frame is kept beside it and takes ten times as much. This is enough for 250 connections that ask for
-1000 partitions each."""
+"""The most bytes of requests that all connections keep, to compare the next request with: those of 250 connections that
+ask for 1000 partitions each. Only the frames count; what was parsed from one takes ten times as much."""
 MAX_IN_SLICES = 8
-"""The most long Fetches that are decided at the same time. Eight of 25 000 partitions each take 60 MiB; without a limit
-500 of them would take 4 GiB, and the last one would be decided no sooner."""
+"""The most long Fetches that are decided at the same time. Eight of 25 000 partitions each take 60 MiB."""
 MAX_IN_FLIGHT = 1000
-"""The most requests of one connection that may be waiting for their answers. A broker deals with the requests of a
-connection one after the other, so more of them would only wait there. Each costs about 250 bytes here."""
+"""The most requests of one connection that may wait for their answers, some 250 bytes each: more would wait there."""
 MAX_DECIDED_IN_FLIGHT = 16
 """The most fetches that one connection may have in flight whose answers are to be learnt from or edited. A replica
 fetcher has one (KIP-227's sessions allow no more). Each takes up to some megabytes for its grants and for the entries
@@ -130,7 +127,7 @@ class Buffers:
         self.held -= size
 
 
-ClientState: TypeAlias = tuple[float, int, int, str | None, str, str | None, bool]
+ClientState: TypeAlias = tuple[float, int, int, str | None, str, str | None, bool, bool]
 """The fields of `handover.messages.ClientMessage`."""
 
 
@@ -142,10 +139,13 @@ class ClientQuotas(Protocol):
         """The time, by Trio's clock, until which nothing is read from the client."""
 
     @property
+    def is_of_broker(self) -> bool: ...
+
+    @property
     def awaits_fetch(self) -> bool:
         """True if a client's Fetch is in flight, and the next one waits for its answer."""
 
-    def request(self, window: Window, total: int, now: float) -> Step | Answer | None: ...
+    def request(self, window: Window, total: int, now: float, *, may_hold: bool = True) -> Step | Answer | None: ...
 
     def request_sent(self, now: float) -> None: ...
 

@@ -90,6 +90,8 @@ class Reaper:
         self._log = log
         self._resident = resident
         self._tended: set[_Tended] = set()
+        self.of_brokers = 0
+        """How many connections were brokers' at the last look."""
         self.resident_bytes = 0
         self.stops_accepting = False
 
@@ -112,10 +114,14 @@ class Reaper:
                 self.look_at_memory()
             for throttle in self._throttles:
                 throttle.recount()
+            of_brokers = 0
             for number, tended in enumerate(tuple(self._tended), 1):
                 self._look(tended, trio.current_time())
+                clients = tended.exchange.attached_clients
+                of_brokers += clients is None or clients.is_of_broker
                 if number % _LOOKS_AT_ONCE == 0:
                     await trio.lowlevel.checkpoint()
+            self.of_brokers = of_brokers
 
     def look_at_memory(self) -> None:
         most = self.max_memory_bytes

@@ -29,7 +29,7 @@ from protocol.fetch.tables import FINAL_EPOCH, FIRST_VERSION_WITH_SESSIONS, INIT
 from protocol.wire.apis import API_CONTROLLED_SHUTDOWN, API_FETCH, API_PRODUCE, API_SASL_HANDSHAKE, APIS
 from protocol.wire.correlation import MAX_PLAUSIBLE_VERSION, State, expects_response
 from protocol.wire.framing import LENGTH_PREFIX_BYTES, frame_size, whole_request
-from protocol.wire.headers import RequestHead, peek_request
+from protocol.wire.headers import RequestHead, peek_request, plain_head
 
 from ..throttle.decision import Answer
 from ..throttle.work_in_steps import run_through
@@ -116,10 +116,10 @@ class RequestReader:
             total = LENGTH_PREFIX_BYTES + _size(window, exchange.correlator)
             found = exchange.clients.request(window, total, self._clock())
             if isinstance(found, Answer):
-                found = self.decision.answer(found, total)
-            elif isinstance(found, Need) and found.least > window.capacity:
-                found = found if not self._is_too_large(total) and self._may_hold(total) else None
-            if found is not None:
+                return self._noted(self.decision.answer(found, total))
+            if isinstance(found, Need) and found.least > window.capacity:
+                found = self._unheld(window, total, found)
+            if found is not None and not isinstance(found, Answer):
                 return self._noted(found)
         if exchange.decider.throttle.is_idle:
             self._untouched = None  # another session may begin meanwhile, and pass unseen
@@ -208,11 +208,15 @@ class RequestReader:
             head, more = None, False
         if head is None and more:
             return _read_on(window, total)
+        is_read = head is not None
+        if head is None:
+            head = plain_head(window.buffer, start, window.start + there)
         if head is None or exchange.correlator.is_token(head):
-            if exchange.correlator.state is KAFKA:
-                exchange.pass_undecoded(Undecoded.MALFORMED_REQUEST)
             exchange.correlator.sent_token()
             return total
+        if not is_read:
+            exchange.pass_undecoded(Undecoded.MALFORMED_REQUEST)
+            return self._pass_on(head, total)
         if head.api_key == API_FETCH and head.api_version in SUPPORTED_FETCH_VERSIONS:
             return self._fetch(window, head, total)
         if head.api_key == API_FETCH:
@@ -288,6 +292,13 @@ class RequestReader:
             _not_understood(self._exchange, Undecoded.MEMORY, session)
             return self._pass_on(head, total)
         return Need(total, total - window.size)
+
+    def _unheld(self, window: Window, total: int, need: Need) -> Step | Answer | None:
+        """Have a client's frame dealt with by what the window has of it, if all of it may not be held."""
+        clients = self._exchange.clients
+        if clients is None or (not self._is_too_large(total) and self._may_hold(total)):
+            return need
+        return clients.request(window, total, self._clock(), may_hold=False)
 
     def _is_too_large(self, total: int) -> bool:
         return total - LENGTH_PREFIX_BYTES > self._limits.max_request_bytes

@@ -17,6 +17,7 @@ from ..handover.serving import go_on
 from ..process.supervision import Task
 from ..relay.connection import relay
 from ..relay.poller import open_poller
+from ..roles import Role
 
 if TYPE_CHECKING:
     import socket
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from ..process.supervision import Supervisor
     from ..relay.connection import Draining
     from ..relay.reaper import Reaper
-    from ..roles import Role
     from ..throttle.role_throttle import RoleThrottle
 
 
@@ -85,7 +85,13 @@ class Connections:
                 while not is_over:
                     async with trio.open_nursery() as accepting:
                         for route, listener in listeners:
-                            run = partial(self._accept_limiter.serve, listener, self._handler(route, relayed), handlers)
+                            run = partial(
+                                self._accept_limiter.serve,
+                                listener,
+                                self._handler(route, relayed),
+                                handlers,
+                                is_for_brokers=route.role is Role.FOLLOWER,
+                            )
                             kept = partial(self._supervisor.keep, Task.ACCEPT, run)
                             accepting.start_soon(self._handover.accept, kept)
                         accepting.start_soon(

@@ -14,7 +14,7 @@ import trio
 from ..changes import Changes
 from ..clients.throttle import ClientThrottle
 from ..cluster.broker_client import KnownBrokers
-from ..cluster.questions import RackQuestion, ReplicaCountQuestion, TopicNameQuestion
+from ..cluster.questions import BrokerAddressQuestion, RackQuestion, ReplicaCountQuestion, TopicNameQuestion
 from ..cluster.view import follow_cluster
 from ..control.override_keeper import OverrideKeeper
 from ..control.override_routes import override_routes
@@ -103,7 +103,7 @@ class Sidecar:
         self._clients = ClientThrottle(settings.quotas, quota_watch.current, now, statistics.leader)
         self._throttles = {role: self._throttle(role, statistics, now) for role in Role}
         self._reaper = Reaper(limits, Buffers(limits.max_held_bytes), (*self._throttles.values(), self._clients), log)
-        self.accept_limiter = AcceptLimiter(limits, log, memory_is_short=lambda: self._reaper.stops_accepting)
+        self.accept_limiter = self._accept_limiter()
         self._served = {route.role for route in routes(settings)}
         peers = () if settings.egress is None else settings.egress.peers
         through = {peer.broker for peer in peers if peer.listen is not None} or None
@@ -127,6 +127,15 @@ class Sidecar:
             connection_setup=connection_setup,
             handover=self.handover,
             supervisor=self.supervisor,
+        )
+
+    def _accept_limiter(self) -> AcceptLimiter:
+        reaper = self._reaper
+        return AcceptLimiter(
+            self._settings.limits,
+            self._log,
+            memory_is_short=lambda: reaper.stops_accepting,
+            of_brokers=lambda: reaper.of_brokers,
         )
 
     def _controller(self) -> RateController:
@@ -222,6 +231,7 @@ class Sidecar:
             accept_limiter=self.accept_limiter,
             http=self.http,
             clients=self._clients,
+            now=trio.current_time,
             tls=self.legs,
             journal=None if self.journal is None else self.journal.statistics,
         )
@@ -231,13 +241,17 @@ class Sidecar:
         """Start the journal, if one is kept, and have it on disk after the block."""
         self.history.started(own_version)
         if self.journal is not None:
-            self.journal.report_totals = partial(self.history.clients, self._clients)
+            self.journal.report_totals = self._report_clients
         try:
             yield
         finally:
             self.history.stopped()
             if self.journal is not None:
                 await self.journal.finish()
+
+    def _report_clients(self) -> None:
+        self._clients.count_mutes(trio.current_time())
+        self.history.clients(self._clients)
 
     def tasks(self, pages: PageServers, received: SignalReceiver | None) -> dict[Task, Callable[[], Awaitable[None]]]:
         """Return the background tasks, each for the supervisor. `received` None: signals are handled elsewhere."""
@@ -286,7 +300,17 @@ class Sidecar:
                 None if self.journal is None else self.journal.learn_place,
             ),
         ]
+        if Role.LEADER in self._served:
+            questions.append(BrokerAddressQuestion(self._needs_broker_addresses, self._learn_broker_addresses))
         await follow_cluster(questions, self._brokers, self._log)
+
+    def _needs_broker_addresses(self) -> bool:
+        """Return True if clients have quotas, or if places become rare."""
+        limiter = self.accept_limiter
+        return self._clients.is_needed or 2 * limiter.open >= limiter.most
+
+    def _learn_broker_addresses(self, addresses: frozenset[str]) -> None:
+        self._clients.broker_addresses = self.accept_limiter.broker_addresses = addresses
 
     def _names_changed(self) -> None:
         """Decide requests anew that wait, since topics have names now, or are known to have none."""

@@ -1,4 +1,4 @@
-"""Where the throttle time of a Produce response stands, held to Kafka's own serializer."""
+"""Where the throttle time of a Produce response stands, held to Kafka's own serializer, and whether it refuses."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from protocol.errors import ProtocolError
-from protocol.produce import SUPPORTED_PRODUCE_VERSIONS, response_layout, throttle_time_at
+from protocol.produce import SUPPORTED_PRODUCE_VERSIONS, peek_produce_answer, response_layout
 from protocol.wire.apis import API_PRODUCE
 from protocol.wire.headers import response_header_version
+from tests.proxy.clients.frames import produce_response
 
 from .frames import golden_lines
 
@@ -31,7 +32,7 @@ def test_there_are_frames_of_every_version() -> None:
 @pytest.mark.parametrize("line", LINES, ids=lambda line: line["name"])
 def test_a_patched_frame_is_what_kafka_writes_with_that_throttle_time(line: dict[str, Any]) -> None:
     version, frame = line["apiVersion"], bytearray(base64.b64decode(line["frame"]))
-    at = throttle_time_at(version, frame, body_at(version), len(frame))
+    at = peek_produce_answer(version, frame, body_at(version), len(frame)).throttle_time_at
     assert (at is None) == (version == 0)
     if at is not None:
         frame[at : at + 4] = THROTTLED_MS.to_bytes(4)
@@ -45,14 +46,23 @@ def test_a_damaged_body_is_refused_or_its_place_lies_inside(line: dict[str, Any]
     frame[at] = data.draw(st.integers(0, 255))
     end = data.draw(st.integers(body_at(version), len(frame)))
     try:
-        found = throttle_time_at(version, frame, body_at(version), end)
+        found = peek_produce_answer(version, frame, body_at(version), end).throttle_time_at
     except ProtocolError:
         return
     assert found is None or body_at(version) <= found <= end - 4
 
 
+@pytest.mark.parametrize("version", SUPPORTED_PRODUCE_VERSIONS)
+@pytest.mark.parametrize(("codes", "is_refused"), [((29,), True), ((3, 29), True), ((29, 0), False), ((7,), False)])
+def test_what_a_broker_appended_nothing_of_is_refused(
+    version: int, codes: tuple[int, ...], *, is_refused: bool
+) -> None:
+    frame = produce_response(version=version, error_codes=codes)
+    assert peek_produce_answer(version, frame, body_at(version), len(frame)).is_refused is is_refused
+
+
 def test_a_later_version_is_refused() -> None:
     with pytest.raises(ProtocolError, match="Produce v14 is not supported"):
-        throttle_time_at(14, bytes(100), 0, 100)
+        peek_produce_answer(14, bytes(100), 0, 100)
     with pytest.raises(ProtocolError, match="Produce v14"):
         response_layout(14)

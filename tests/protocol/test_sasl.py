@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from protocol.sasl import (
     MAX_USER_BYTES,
     accepting_answer,
+    has_mechanism,
     is_accepted,
     is_first,
     named_user,
@@ -25,6 +26,7 @@ from tests.proxy.clients.sasl_frames import (
     authenticate_response,
     client_first,
     handshake,
+    handshake_response,
     plain,
 )
 
@@ -118,3 +120,16 @@ def test_a_part_of_a_frame_has_no_token(frame: bytes, data: st.DataObject) -> No
     version = frame[3]
     end = data.draw(st.integers(BODY_AT, len(frame) - 2))
     assert read_token(version, frame, BODY_AT + (version >= 2), end) == b""
+
+
+@pytest.mark.parametrize(
+    ("answer", "takes_it"), [(handshake_response(), True), (handshake_response(34), False), (b"", False)]
+)
+def test_a_handshake_may_be_refused(answer: bytes, *, takes_it: bool) -> None:
+    """A listener without SASL answers ILLEGAL_SASL_STATE."""
+    assert has_mechanism(1, answer, 0, len(answer)) is takes_it
+
+
+def test_what_ends_an_exchange_of_oauthbearer() -> None:
+    assert is_accepted("OAUTHBEARER", b"")
+    assert not is_accepted("OAUTHBEARER", b'{"status":"invalid_token"}')

@@ -83,19 +83,29 @@ def test_rates_inside_the_roles_are_told_those_used_most_first() -> None:
 def test_quotas_of_clients_are_told() -> None:
     role = RoleState(2.0**22, 1.0)
     clients = (
-        ClientState("producer", "etl-*", 2.0**21, 2.0**20),
+        ClientState(
+            "producer",
+            "etl-*",
+            2.0**21,
+            2.0**20,
+            connections=9,
+            muted_connections=2,
+            muted_for_seconds=12.2,
+            muted_seconds=3.7,
+        ),
         ClientState("consumer", "default", 2.0**20),
         ClientState("consumer", "free", None),
         ClientState("consumer", "users.alice.clients.etl", 2.0**20),
         ClientState("consumer", "mirror", 2.0**21, 2.0**20, 2.0**19),
     )
     lines = shown(msgspec.structs.replace(page(role), clients=clients))
+    held = "2 of 9 connections wait, since 12s, 4s more at most"
     assert lines[-5:] == [
-        "broker 101, client etl-* as a producer: 1.00 MiB/s of 2.00 MiB/s",
+        f"broker 101, client etl-* as a producer: 1.00 MiB/s of 2.00 MiB/s (50%), {held}",
         "broker 101, each other client id as a consumer: 1.00 MiB/s",
         "broker 101, client free as a consumer: unlimited",
         "broker 101, users.alice.clients.etl as a consumer: 1.00 MiB/s",
-        "broker 101, client mirror as a consumer: 1.00 MiB/s of 2.00 MiB/s behind the tail, 512 KiB/s at it",
+        "broker 101, client mirror as a consumer: 1.00 MiB/s of 2.00 MiB/s (50%) behind the tail, 512 KiB/s at it",
     ]
     waits = {"max_throttle": {"etl-*": "5s", "users.alice": "1m"}}
     assert shown(msgspec.structs.replace(page(role), client_settings=waits))[-2:] == [

@@ -15,6 +15,7 @@ from protocol.wire.headers import (
     peek_correlation_id,
     peek_request,
     peek_response,
+    plain_head,
     request_header,
     request_header_version,
     response_header,
@@ -72,8 +73,6 @@ def test_none_until_all_of_it_is_there(case: Golden) -> None:
     [
         pytest.param(struct.pack(">hhih", -1, 0, 1, -1), id="negative api key"),
         pytest.param(struct.pack(">hhih", 1, -1, 1, -1), id="negative version"),
-        pytest.param(struct.pack(">hhih", 1, 3, 1, -2), id="client id below null"),
-        pytest.param(struct.pack(">hhih", 1, 3, 1, 1) + b"\xff", id="client id not UTF-8"),
         pytest.param(struct.pack(">hhih", 1, 12, 1, -1) + b"\xff" * 6, id="tag count too long"),
         pytest.param(struct.pack(">hhih", 1, 12, 1, -1) + b"\x41", id="too many tags"),
     ],
@@ -81,6 +80,24 @@ def test_none_until_all_of_it_is_there(case: Golden) -> None:
 def test_what_cannot_be_a_header(header: bytes) -> None:
     with pytest.raises(ProtocolError):
         peek_request(header, 0, len(header))
+
+
+@pytest.mark.parametrize(
+    ("length", "raw", "client_id"),
+    [(-2, b"", None), (5, b"bad\xff\xfe", "bad\ufffd\ufffd"), (4, b"\xf0\x9f\x92x", "\ufffdx")],
+)
+def test_client_ids_are_decoded_as_a_broker_does(length: int, raw: bytes, client_id: str | None) -> None:
+    """`RequestHeaderData` reads any negative length as null, and Java's UTF-8 never fails."""
+    header = struct.pack(">hhih", 0, 8, 1, length) + raw
+    assert peek_request(header, 0, len(header)) == RequestHead(0, 8, 1, client_id, len(header))
+    assert plain_head(header, 0, len(header)) == RequestHead(0, 8, 1, client_id, len(header))
+
+
+def test_what_stands_at_fixed_places_is_read_whatever_the_tagged_fields_are() -> None:
+    header = struct.pack(">hhih", 0, 9, 7, 3) + b"app" + b"\x41"
+    assert plain_head(header, 0, len(header)) == RequestHead(0, 9, 7, "app", 13)
+    assert plain_head(header, 0, 11) == RequestHead(0, 9, 7, None, 11)
+    assert plain_head(header, 0, 9) is None
 
 
 @pytest.mark.parametrize(

@@ -46,12 +46,19 @@ def produce_request(
     return frame + bytes(size - len(frame))
 
 
-def produce_response(*, version: int = 8, throttle_time_ms: int = 0, correlation_id: int = CORRELATION_ID) -> bytes:
+def produce_response(
+    *,
+    version: int = 8,
+    throttle_time_ms: int = 0,
+    correlation_id: int = CORRELATION_ID,
+    error_codes: tuple[int, ...] = (0,),
+) -> bytes:
     partition = {
-        "index": 0, "error_code": 0, "base_offset": 12, "log_append_time_ms": -1, "log_start_offset": 0,
+        "index": 0, "base_offset": 12, "log_append_time_ms": -1, "log_start_offset": 0,
         "record_errors": [], "error_message": None, TAGS: [],
     }  # fmt: skip
-    topic = {"name": TOPIC, "topic_id": TOPIC_ID, "partition_responses": [partition], TAGS: []}
+    partitions = [{**partition, "error_code": code} for code in error_codes]
+    topic = {"name": TOPIC, "topic_id": TOPIC_ID, "partition_responses": partitions, TAGS: []}
     body = {"responses": [topic], "throttle_time_ms": throttle_time_ms, TAGS: []}
     return _response(API_PRODUCE, version, correlation_id) + bytes(produce.response_layout(version).build(body))
 

@@ -14,7 +14,7 @@ import trio
 
 from protocol.wire.framing import with_length
 from proxy.clients.frames import ClientFrames
-from proxy.clients.throttle import ClientThrottle
+from proxy.clients.throttle import ClientThrottle, Uncharged
 from proxy.handover.connection_state import restore, take
 from proxy.handover.messages import ConnectionState
 from proxy.quotas.client_rates import ClientRates
@@ -101,7 +101,7 @@ def charged(of: ClientThrottle) -> dict[str, int]:
 async def test_without_authentication_the_user_is_anonymous(clock: MockClock) -> None:
     of = clients()
     async with relayed(clients=of) as wire:
-        await exchanged(wire, API_VERSIONS, bytes(10))
+        await exchanged(wire, API_VERSIONS, API_VERSIONS[4:8] + bytes(6))
         await produced(wire)
     assert charged(of) == {"users.ANONYMOUS": SIZE}
 
@@ -118,7 +118,7 @@ async def test_recorded_exchanges(clock: MockClock, recorded: dict[str, Any]) ->
     frames = [bytes.fromhex(frame) for _, frame in recorded["frames"]]
     assert [kind for kind, _ in recorded["frames"]] == ["request", "response"] * (len(frames) // 2)
     async with relayed(clients=of) as wire:
-        await exchanged(wire, API_VERSIONS, bytes(10))
+        await exchanged(wire, API_VERSIONS, API_VERSIONS[4:8] + bytes(6))
         for request, response in zip(frames[::2], frames[1::2], strict=True):
             await exchanged(wire, request, response)
         await produced(wire)
@@ -130,7 +130,7 @@ async def test_recorded_exchanges(clock: MockClock, recorded: dict[str, Any]) ->
 async def test_plain(clock: MockClock, version: int, by_trio: bool) -> None:
     of = clients()
     async with relayed(clients=of, by_trio=by_trio) as wire:
-        await exchanged(wire, API_VERSIONS, bytes(10))
+        await exchanged(wire, API_VERSIONS, API_VERSIONS[4:8] + bytes(6))
         await plain_login(wire, "alice", version=version)
         await produced(wire)
     assert charged(of) == {"users.alice": SIZE}
@@ -161,11 +161,74 @@ async def test_tokens_without_headers(clock: MockClock, mechanism: str) -> None:
 
 @pytest.mark.parametrize("first", [b"\x60\x82\x01\x02 a Kerberos ticket", b"\0alice\0secret"])
 async def test_tokens_from_the_first_byte_on_name_nobody(clock: MockClock, first: bytes) -> None:
+    """An answer to what only looks like a token, as to a version that nobody knows, accepts nobody."""
     of = clients()
     async with relayed(clients=of) as wire:
         await exchanged(wire, first, b"ok")
         await produced(wire)
-    assert charged(of) == {}
+    assert charged(of) == {"users.ANONYMOUS": SIZE}
+
+
+async def test_without_sasl_a_client_remains_anonymous_whatever_it_says(clock: MockClock) -> None:
+    """Such a broker answers a handshake with ILLEGAL_SASL_STATE, and ApiVersions of any version with an error."""
+    of = clients()
+    odd = (18).to_bytes(2) + (200).to_bytes(2) + b"\1\2\3\4" + b"\0alice\0secret"
+    async with relayed(clients=of) as wire:
+        await exchanged(wire, handshake("PLAIN", version=0), handshake_response(34))
+        await exchanged(wire, odd, odd[4:8] + bytes(2))
+        await exchanged(wire, authenticate(plain("alice")), authenticate_response(error_code=34))
+        await produced(wire)
+    assert charged(of) == {"users.ANONYMOUS": SIZE}
+    assert not of.listener_authenticates
+
+
+async def test_where_clients_authenticate_nothing_is_charged_before(clock: MockClock) -> None:
+    """A broker closes the connection instead. Somebody else's client id owed 95 s for 200 such requests."""
+    of = clients(Quotas(clients=ClientRates(producer=traffic_rates({"clients.default": 10_000.0}))))
+    async with relayed(clients=of) as honest:
+        await plain_login(honest, "alice")
+        for number in range(3):
+            async with relayed(clients=of) as stranger:
+                if number:
+                    await exchanged(stranger, handshake(SCRAM), handshake_response())
+                for _ in range(3):
+                    await stranger.follower.send_all(
+                        with_length(produce_request(50_000, client_id=f"app{number or ''}"))
+                    )
+                    await read_frame(stranger.leader)
+        assert not of.passed_bytes
+        assert of.states(0.0) == []
+        began = trio.current_time()
+        await produced(honest)
+        assert trio.current_time() - began < 0.5
+
+
+async def test_the_first_to_be_refused_is_charged_nothing_in_the_end(clock: MockClock) -> None:
+    """Before anybody has authenticated it is not known that all have to."""
+    of = clients(Quotas(clients=ClientRates(producer=traffic_rates({"clients.default": 10_000.0}))))
+    async with relayed(clients=of) as stranger:
+        await stranger.follower.send_all(with_length(produce_request(50_000)))
+        await read_frame(stranger.leader)
+        await stranger.leader.aclose()
+        await stranger.finished.wait()
+    assert of.uncharged_bytes == {Uncharged.CLOSED: 50_000}
+    async with relayed(clients=of) as honest:
+        began = trio.current_time()
+        await produced(honest)
+        assert trio.current_time() - began < 0.5
+
+
+@pytest.mark.parametrize("version", [1, 2])
+async def test_the_user_of_a_padded_token_counts(clock: MockClock, version: int) -> None:
+    """As far as a broker reads one (sasl.server.max.receive.size)."""
+    of = clients()
+    request = authenticate(plain("alice"), version=version)
+    request += bytes(200_000)  # a broker does not look behind the last field
+    async with relayed(clients=of) as wire:
+        await exchanged(wire, handshake("PLAIN"), handshake_response())
+        await exchanged(wire, request, authenticate_response(version=version))
+        await produced(wire)
+    assert charged(of) == {"users.alice": SIZE}
 
 
 @pytest.mark.parametrize("mechanism", ["OAUTHBEARER", "GSSAPI", "SCRAM-SHA-1", "x" * 300])
@@ -262,10 +325,10 @@ async def test_after_authentication_nothing_is_looked_at_where_no_client_has_a_q
     seen = 0
     look = ClientFrames.request
 
-    def counted(*given: object) -> object:
+    def counted(*given: object, **more: object) -> object:
         nonlocal seen
         seen += 1
-        return look(*given)
+        return look(*given, **more)
 
     monkeypatch.setattr(ClientFrames, "request", counted)
     async with relayed(clients=clients(Quotas())) as wire:
@@ -304,7 +367,7 @@ async def test_the_user_is_handed_over(clock: MockClock, has_quotas: bool) -> No
     states: list[ConnectionState] = []
     async with relayed(clients=clients(None if has_quotas else Quotas())) as wire:
         await plain_login(wire, "alice")
-        await exchanged(wire, METADATA, bytes(10))
+        await exchanged(wire, METADATA, METADATA[4:8] + bytes(6))
         await handed_over(wire, states)
     of = clients()
     async with going_on(states[0], of) as wire:

@@ -137,7 +137,7 @@ def test_too_many_users_share_a_budget_for_each_section() -> None:
     for number in range(MAX_ENTITIES):
         charged(clients, "etl", user=f"user-{number}")
     assert charged(clients, "etl", user="new").throttle_time_ms(0.0) == 750
-    assert charged(clients, "etl", user="newer").throttle_time_ms(0.0) == 1750
+    assert charged(clients, "etl", user="newer").throttle_time_ms(0.0) == 1500
     assert charged(clients, "app", user="new", size=6250).throttle_time_ms(0.0) == 1000  # 5000 B/s, 1250 B of burst
     assert len({label for label, _ in clients.passed_bytes}) == MAX_COUNTED + 1
 
@@ -155,9 +155,12 @@ def test_both_kinds_of_traffic_have_budgets_of_their_own() -> None:
 
 def test_what_is_counted() -> None:
     clients = throttle(quotas(a=1000))
-    for _ in range(2):
-        charged(clients, "a")
+    connections = [charged(clients, "a") for _ in range(2)]
     assert clients.passed_bytes == {("a", PRODUCER): 2000}
+    assert not clients.throttle_seconds
+    assert [connection.count_mute(1.0) for connection in connections] == [None, None]
+    assert clients.throttle_seconds == {("a", PRODUCER): pytest.approx(0.75 + 1.0)}, "as it passes"
+    assert [connection.count_mute(9.0) for connection in connections] == [None, None]
     assert clients.throttle_seconds == {("a", PRODUCER): pytest.approx(0.75 + 1.75)}
     assert [(state.name, state.rate_bytes_per_second) for state in clients.states(0.0)] == [("a", 2000.0)]
 
@@ -187,7 +190,7 @@ def test_made_up_client_ids_share_a_budget_once_there_are_too_many() -> None:
     for number in range(MAX_ENTITIES):
         charged(clients, f"id-{number}")
     assert charged(clients, "new").throttle_time_ms(0.0) == 750
-    assert charged(clients, "newer").throttle_time_ms(0.0) == 1750  # with "new"
+    assert charged(clients, "newer").throttle_time_ms(0.0) == 1500  # its own 750 B, at half the rate
     assert charged(clients, "id-0").throttle_time_ms(0.0) == 1750  # its own
     assert charged(clients, "zzz").throttle_time_ms(0.0) == 750
     # Those that have paid make room.
@@ -199,10 +202,10 @@ def test_a_connection_finds_the_new_budget_when_its_entity_was_forgotten() -> No
     clients = throttle(quotas(1000))
     connection = charged(clients, "a", size=100)
     for number in range(MAX_ENTITIES):
-        charged(clients, f"id-{number}", now=10.0)
-    entity = connection.entity("a", PRODUCER, 10.0)
+        charged(clients, f"id-{number}", now=20.0)
+    entity = connection.entity("a", PRODUCER, 20.0)
     assert entity is not None
-    assert entity is clients.entity(ANONYMOUS, "a", PRODUCER, 10.0)
+    assert entity.entity == ClientEntity(None, OTHER)
 
 
 @pytest.mark.parametrize(
@@ -236,9 +239,9 @@ def test_a_section_of_its_own_names_a_client() -> None:
 
 def test_a_section_that_is_gone_is_shown_no_more() -> None:
     clients = throttle(quotas(1000, {"a-*": 1000}, b=1000))
-    charged(clients, "a-1")
-    charged(clients, "b")
-    charged(clients, "c")
+    charged(clients, "a-1", 100)
+    charged(clients, "b", 100)
+    charged(clients, "c", 100)
     clients.apply(quotas(2000), 0.0)
     assert [state.name for state in clients.states(0.0)] == ["c"]
 

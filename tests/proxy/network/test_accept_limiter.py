@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -52,13 +53,22 @@ class Door:
 
 
 @asynccontextmanager
-async def door(listener: Any = None, *, short: Any = lambda: False, **changed: int) -> AsyncIterator[Door]:
+async def door(
+    listener: Any = None,
+    *,
+    short: Any = lambda: False,
+    of_brokers: Any = lambda: 0,
+    is_for_brokers: bool = False,
+    **changed: int,
+) -> AsyncIterator[Door]:
     log = RecordedLog()
     real = (await trio.open_tcp_listeners(0, host="127.0.0.1"))[0]
     with trio.fail_after(LIMIT_SECONDS):
         async with real, trio.open_nursery() as nursery:
-            found = Door(AcceptLimiter(limits(**changed), log, memory_is_short=short), real, log)
-            nursery.start_soon(found.accept_limiter.serve, listener(real) if listener else real, found.handle, nursery)
+            limiter = AcceptLimiter(limits(**changed), log, memory_is_short=short, of_brokers=of_brokers)
+            found = Door(limiter, real, log)
+            serve = partial(limiter.serve, is_for_brokers=is_for_brokers)
+            nursery.start_soon(serve, listener(real) if listener else real, found.handle, nursery)
             yield found
             for stream in found.dialled:
                 await stream.aclose()
@@ -110,6 +120,38 @@ async def test_a_silent_peer_makes_room_for_one_that_speaks(mock_clock: MockCloc
         assert await second.receive_some(1) == b"", "it had said nothing"
         assert (to.accept_limiter.open, to.accept_limiter.silent.closed) == (2, 1)
         assert to.accept_limiter.pausing is Pause.CONNECTIONS
+
+
+@pytest.mark.parametrize("knows", ["the address", "a Fetch", "the listener"])
+async def test_the_last_tenth_of_the_places_is_for_brokers(knows: str) -> None:
+    """Clients that had taken all of them kept followers out."""
+    followers = 0
+    async with door(max_connections=20, of_brokers=lambda: followers, is_for_brokers=knows == "the listener") as to:
+        limiter = to.accept_limiter
+        limiter.broker_addresses = frozenset({"127.0.0.9"})
+        strangers = [await to.dial() for _ in range(18)]
+        assert all([await served(each) for each in strangers])
+        if knows == "the address":
+            refused = [await to.dial() for _ in range(3)]
+            assert not any([await served(each, 1) for each in refused])
+            assert limiter.refused_of_others == 3
+            assert to.log.events == ["connection_refused"]
+            limiter.broker_addresses = frozenset({"127.0.0.1"})
+        elif knows == "a Fetch":
+            followers = 2
+        assert await served(await to.dial())
+        assert await served(await to.dial())
+        assert limiter.open == 20
+
+
+async def test_without_addresses_of_brokers_others_wait_in_the_backlog() -> None:
+    followers = 0
+    async with door(max_connections=20, of_brokers=lambda: followers) as to:
+        streams = [await to.dial() for _ in range(19)]
+        assert [await served(each, 0.3) for each in streams] == [True] * 18 + [False]
+        assert to.accept_limiter.pausing is Pause.CONNECTIONS
+        followers = 1
+        assert await served(streams[-1])
 
 
 async def test_one_source_has_no_more_than_its_share() -> None:

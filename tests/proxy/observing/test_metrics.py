@@ -102,6 +102,7 @@ def client_of_1000_bytes_per_second() -> ClientThrottle:
     entity = connection.entity("app", ClientTraffic.PRODUCER, 0.0)
     assert entity is not None
     connection.charge(entity, 1250, 0.0)
+    clients.count_mutes(9.0)
     clients.uplink.charge_client(connection, 3000, 0.0)
     clients.free_bytes["app"] = 30
     return clients

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -381,6 +382,49 @@ def test_the_keys_of_clients_are_shown(tmp_path: Path) -> None:
         "catch_up_only": {"etl": "true"},
         "max_throttle": {"etl": "5s"},
     }
+
+
+def test_who_waits_is_shown_and_for_how_long_although_the_quota_has_ended() -> None:
+    in_force = Quotas(clients=ClientRates(traffic_rates({"clients.app": 1000.0, "clients.etl": 1000.0})))
+    clients = ClientThrottle(settings(), in_force, 0.0, RoleStatistics())
+    connections = [ClientConnection(clients) for _ in range(3)]
+    for connection, size in zip(connections, (5250, 250, 250), strict=True):
+        entity = connection.entity("app", ClientTraffic.PRODUCER, 0.0)
+        assert entity is not None
+        clients.attach(Attached(connection), 0.0)
+        connection.charge(entity, size, 0.0)
+    assert connections[0].throttle_time_ms(2.0) == 3000
+
+    def shown(now: float) -> dict[str, tuple[object, ...]]:
+        found = [each for each in client_states(clients, now) if each.kind == "producer"]
+        return {
+            each.entity: (
+                each.quota_bytes_per_second,
+                each.connections,
+                each.muted_connections,
+                each.muted_for_seconds,
+                each.muted_seconds,
+            )
+            for each in found
+        }
+
+    assert shown(2.0) == {"app": (1000.0, 3, 3, 2.0, 3.5), "etl": (1000.0, 0, 0, None, 0.0)}
+    clients.apply(Quotas(), 2.0)
+    assert shown(2.0) == {"app": (None, 1, 1, 2.0, 3.0)}, "what it was told is not over"
+    assert shown(5.5) == {}
+
+
+@dataclass
+class Attached:
+    """A connection of the listener as its throttle knows it."""
+
+    client: ClientConnection
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def quotas_changed(self, now: float) -> None:
+        self.client.quotas_changed(now)
 
 
 def test_a_client_with_a_section_is_shown_however_many_move_more_bytes() -> None:

@@ -47,7 +47,7 @@ async def woken_at(muted_until: float, *, starts_at: float, shortened_to: float 
         if shortened_to is not None:
             await trio.testing.wait_all_tasks_blocked()
             muted.muted_until = shortened_to
-            exchange.changes.notify()
+            exchange.settled.notify()
         await woken.wait()
         nursery.cancel_scope.cancel()
     return trio.current_time()

@@ -217,14 +217,32 @@ async def test_only_replicas_fetches_are_counted(
 
 
 @pytest.mark.parametrize("of", [listed, idle])
-async def test_a_client_id_length_below_null_is_no_header(
+async def test_a_client_id_length_below_null_is_null(
     of: Callable[[], RoleThrottle], clock: trio.testing.MockClock
 ) -> None:
     asks = with_length(struct.pack(">hhih", 3, 0, 7, -32768)) + PRODUCE
     async with relayed(of()) as wire:
         await wire.follower.send_all(fetch() + asks)
         assert await read_exactly(wire.leader, len(fetch() + asks)) == fetch() + asks
+    assert not wire.throttle.statistics.undecoded
+
+
+@pytest.mark.parametrize("of", [listed, idle])
+async def test_a_request_whose_header_is_not_understood_is_answered_as_any_other(
+    of: Callable[[], RoleThrottle], clock: trio.testing.MockClock
+) -> None:
+    """Its correlation id can be read all the same: frames that follow were taken for SASL tokens."""
+    asks = with_length(struct.pack(">hhih", 0, 9, 70, -1) + b"\x41" + bytes(200))
+    async with relayed(of()) as wire:
+        await wire.follower.send_all(fetch() + asks)
+        assert await read_exactly(wire.leader, len(fetch() + asks)) == fetch() + asks
+        told = with_length((70).to_bytes(4) + b"\0" + bytes(20))
+        await wire.leader.send_all(told)
+        assert await read_exactly(wire.follower, len(told)) == told
+        wire.draining.begun.set()
+        await wire.finished.wait()
     assert wire.throttle.statistics.undecoded == {"malformed_request": 1}
+    assert wire.ending["cause"] == "drained"
 
 
 @pytest.mark.parametrize("name", [name for name, case in CASES.items() if len(case.asks) + len(case.tells) < 700])
