@@ -338,7 +338,7 @@ LEFT_TO_BROKERS: Mapping[str, QuotaKey[float]] = {
         meaning="Enforced by brokers, with kafka-configs, and not here.",
         parse=_parse_number,
         default=math.inf,
-        in_words=lambda value, _: f"{value:g}",
+        in_words=lambda value, _: "none" if math.isinf(value) else f"{value:g}",
         doubt=lambda _: "brokers enforce it (kafka-configs sets it there), the sidecar does not",
     )
     for name in ("request_percentage", "controller_mutation_rate")

@@ -41,7 +41,7 @@ LIBRARY_LATER = {
     "asyncio", "concurrent", "http.client", "http.server", "importlib.metadata", "logging.config", "logging.handlers",
     "multiprocessing", "urllib.error", "urllib.request", "xml",
 }  # fmt: skip
-BEFORE_IT_GIVES_WAY = {"errors", "logs", "logs.terminal_text", "package"}
+BEFORE_IT_GIVES_WAY = {"errors", "logs", "logs.terminal_text"}
 BEGINS = """
 import os, sys
 # Debian's Python loads a module of its own at every start.

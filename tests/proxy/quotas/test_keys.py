@@ -13,7 +13,8 @@ from operating.commands.set import changes, command
 from operating.quota_words import differences
 from proxy.errors import ConfigurationError
 from proxy.quotas.keys import ALL, BY_KIND, MAX_THROTTLE, OF_OVERRIDES, QuotaKey, SectionKind
-from proxy.quotas.override import Override, layer_of, layer_values, validated
+from proxy.quotas.layer_values import LayerIndex
+from proxy.quotas.override import Override, validated
 from proxy.quotas.reading import parse_quotas
 from proxy.quotas.rules import effective
 
@@ -65,7 +66,7 @@ def test_a_value_that_is_none_is_refused_by_its_place(key: QuotaKey[Any], kind: 
     ids=lambda each: getattr(each, "name", ""),
 )
 def test_where_nothing_says_a_key_its_default_is_told(key: QuotaKey[Any], kind: SectionKind) -> None:
-    (told,) = layer_values(parse_quotas(b""), 101, NOW, place(kind), key.name)
+    (told,) = LayerIndex(parse_quotas(b""), 101).values(place(kind), key.name, NOW)
     assert told.layer == "default"
     assert told.value in (key.in_words(key.default, 101), "no rate of its own")
 
@@ -88,7 +89,8 @@ producer_byte_rate = 5000
 
 def with_override(text: str, key: str, value: str, client: str) -> QuotaFile:
     made = Override(id="abcd", by="me", since=NOW, changes=tuple(changes(key, value, client=client)))
-    return replace(parse_quotas(text.encode()), overrides=(layer_of(validated(made, 101), 101),))
+    _, layer = validated(made, 101)
+    return replace(parse_quotas(text.encode()), overrides=(layer,))
 
 
 def quota_of(quota_file: QuotaFile, user: str | None, client: str) -> ClientQuota:
@@ -118,7 +120,8 @@ def test_an_override_of_it_alone() -> None:
     quotas = [effective(each, 101, NOW) for each in (before, after)]
     assert not quotas[0].means_the_same_as(quotas[1])
     assert differences(*quotas) == ["client etl max_throttle 5s -> 30s"]
-    assert [each.value for each in layer_values(after, 101, NOW, "clients.etl", "max_throttle")] == ["30s", "5s", "15s"]
+    told = LayerIndex(after, 101).values("clients.etl", "max_throttle", NOW)
+    assert [each.value for each in told] == ["30s", "5s", "15s"]
 
 
 @pytest.mark.parametrize("value", ['"0s"', '"61m"', "5", '"15"', "true"])
