@@ -121,6 +121,8 @@ class ClientFrames:
         self._answers.close(now)
         self.client.close(now)
         self._throttle.detach(self)
+        # What refers to itself would be freed by the collector alone, which looks at what is old once in ten minutes.
+        self._exchange.attached_clients = self._exchange.clients = None
 
     def quotas_changed(self, now: float) -> None:
         self.client.quotas_changed(now)
@@ -162,7 +164,9 @@ class ClientFrames:
         self.client.epochs = SessionEpochs(session_id, answered)
         if was_decided:
             self._decider.decide_by(self._throttle.lifted(now))  # it refuses the session
-        self.client.authenticated(user, by_sasl=is_authenticated)
+        # An older process does not say whether a user that it knows is one by SASL, but which mechanism it was.
+        by_sasl = is_authenticated or (mechanism != "" and user not in (None, ANONYMOUS))
+        self.client.authenticated(user, by_sasl=by_sasl)
         self.authentication.restore(mechanism, named)
         self._take_part()
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import trio
 
 from lab.host.addresses import KAFKA_PORT
-from protocol.produce import throttle_time_at
+from protocol.produce import peek_produce_answer
 from protocol.wire.apis import API_FETCH, API_PRODUCE
 from protocol.wire.headers import peek_response, response_header_version
 
@@ -105,6 +105,8 @@ async def _pass_on(source: trio.SocketStream, sink: trio.SocketStream, seen: Cal
 def _throttle_time_ms(api_key: int, version: int, frame: bytes) -> int:
     head = peek_response(frame, 0, len(frame), response_header_version(api_key, version))
     assert head is not None
-    at = head.body_at if api_key == API_FETCH else throttle_time_at(version, frame, head.body_at, len(frame))
+    at: int | None = head.body_at
+    if api_key != API_FETCH:
+        at = peek_produce_answer(version, frame, head.body_at, len(frame)).throttle_time_at
     assert at is not None
     return int.from_bytes(frame[at : at + 4], signed=True)
