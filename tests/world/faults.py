@@ -188,21 +188,16 @@ def _call(world: World, leader: int, first: bytes, *, resets: bool) -> None:
 
 
 def _half_frame(draw: random.Random, scene: Scene, seconds: float) -> Callable[[World], None]:
-    """A replica's Fetch of which the end never comes, until its peer goes."""
-    leader, part = draw.choice(scene.fetches).leader, draw.random()
+    leader, version, part = draw.choice(scene.fetches).leader, draw.choice([3, 11, 12]), draw.random()
+    return partial(half_fetch, leader=leader, version=version, part=part, seconds=seconds)
 
-    def act(world: World) -> None:
-        listed = {("t", number): Ask(0, MIB, 0, -1, 0) for number in range(400)}
-        frame = fetch_request(FetchOptions(11, 701, "half"), SessionRequest(11, listed, 0, 0), 1)
-        Caller(
-            world.network,
-            world.dial(701, leader),
-            frame[: 20 + int(part * (len(frame) - 20))],
-            resets=False,
-            stays=seconds,
-        )
 
-    return act
+def half_fetch(world: World, leader: int, version: int, part: float, seconds: float) -> None:
+    """Send a replica's Fetch of which the end never comes, until its peer goes."""
+    listed = {("t", number): Ask(0, MIB, 0, -1, 0) for number in range(400)}
+    frame = fetch_request(FetchOptions(version, 701, "half"), SessionRequest(version, listed, 0, 0), 1)
+    sent = frame[: 20 + int(part * (len(frame) - 20))]
+    Caller(world.network, world.dial(701, leader), sent, resets=False, stays=seconds)
 
 
 def _quota_change(draw: random.Random, scene: Scene, seconds: float) -> Callable[[World], None]:

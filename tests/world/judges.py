@@ -173,8 +173,8 @@ def _figures_of(outcome: Outcome, sidecar: WorldSidecar) -> Iterator[str]:
         passed = [each for each in passed if each.follower >= 0]
         if any(quotas.of(role).selects_nothing for _, quotas in sidecar.history):
             continue  # what no list selects is not counted
-        counted = sidecar.statistics.of(role)
-        said = counted.throttled_bytes_in_sync + counted.throttled_bytes_catching_up
+        every = [each.statistics.of(role) for each in (*sidecar.before, sidecar)]
+        said = sum(each.throttled_bytes_in_sync + each.throttled_bytes_catching_up for each in every)
         seen = sum(each.size for each in passed)
         lost = any(fetcher.reconnects for fetcher in outcome.fetchers.values())
         most = math.inf if lost else seen + len(passed) * ENTRY_BYTES

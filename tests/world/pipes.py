@@ -6,6 +6,7 @@ never reads stops its sender as a kernel does.
 
 from __future__ import annotations
 
+import copy
 import math
 from collections import deque
 from dataclasses import dataclass
@@ -68,6 +69,8 @@ class End:
         self._wants_room = False
         self._last_arrival = 0.0
         self._broken = False
+        self._successor: End | None = None
+        """The end that another process has now."""
 
     def fileno(self) -> int:
         return -1
@@ -128,8 +131,17 @@ class End:
         self._carry(chunk)
         return size
 
+    def hand_on(self) -> End:
+        """Return the end as another process has it; what is on its way arrives there."""
+        fresh = copy.copy(self)
+        fresh.wake = _nobody
+        fresh.readable = True
+        self._arrived = deque()
+        self.other.other = self._successor = fresh
+        return fresh
+
     def finish_sending(self) -> None:
-        if not self.is_closed and not self._broken:
+        if self._successor is None and not self.is_closed and not self._broken:
             self.network.at(self._arrival(0), self.other._hang_up)
 
     def close(self) -> None:
@@ -137,6 +149,8 @@ class End:
             return
         self.is_closed = True
         self.wake = _nobody
+        if self._successor is not None:
+            return
         # As a kernel does, which resets where bytes came that nobody has read.
         self.network.at(self._arrival(0), self.reset if self._arrived else self.other._hang_up)
         self._arrived.clear()
@@ -160,6 +174,9 @@ class End:
         self.network.at(self._arrival(len(chunk)), self.other._arrive, chunk)
 
     def _arrive(self, chunk: bytes) -> None:
+        if self._successor is not None:
+            self._successor._arrive(chunk)
+            return
         if self.is_closed:
             self.reset()  # as a kernel answers what comes to a closed socket
             return
@@ -170,7 +187,9 @@ class End:
         self.wake(self, True, False)
 
     def _hang_up(self) -> None:
-        if not self.hung_up:
+        if self._successor is not None:
+            self._successor._hang_up()
+        elif not self.hung_up:
             self.hung_up = self.readable = True
             self.wake(self, True, True)
 
@@ -182,7 +201,10 @@ class End:
             self.network.at(self.network.now + self.line.seconds(), sender._tell, False, True)
 
     def _tell(self, readable: bool, writable: bool) -> None:
-        self.wake(self, readable, writable)
+        if self._successor is not None:
+            self._successor._tell(readable, writable)
+        else:
+            self.wake(self, readable, writable)
 
     @property
     def is_broken(self) -> bool:

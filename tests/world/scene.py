@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from protocol.session.requests import PartitionKey
+    from proxy.relay.connection import Connection
 
     from .clients import Client, Deaf
     from .clock import Network
@@ -172,13 +173,8 @@ class World:
 
     def build(self) -> None:
         scene = self.scene
-        topics = {"late", *(topic for fetch in scene.fetches for topic in (*fetch.topics, *fetch.live))}
         for broker_id, spec in sorted(scene.sidecars.items()):
-            self.sidecars[broker_id] = WorldSidecar(
-                self.network, broker_id, spec, ledger=self.ledger, racks=scene.racks, topics=sorted(topics),
-                turn_clock=self._turn_clock,
-            )  # fmt: skip
-            self.nursery.start_soon(self.sidecars[broker_id].reaper.run)
+            self.sidecars[broker_id] = self.make_sidecar(broker_id, spec)
         self._alive = alive()
         for fetch in scene.fetches:
             self.add(fetch)
@@ -186,6 +182,15 @@ class World:
             client.join(self)
         for act in scene.acts:
             self.network.at(act.at, self._act, act)
+
+    def make_sidecar(self, broker_id: int, spec: SidecarSpec) -> WorldSidecar:
+        topics = {"late", *(topic for fetch in self.scene.fetches for topic in (*fetch.topics, *fetch.live))}
+        made = WorldSidecar(
+            self.network, broker_id, spec, ledger=self.ledger, racks=self.scene.racks, topics=sorted(topics),
+            turn_clock=self._turn_clock,
+        )  # fmt: skip
+        self.nursery.start_soon(made.reaper.run)
+        return made
 
     def _act(self, act: Act) -> None:
         self.ledger.faults[act.kind] += 1
@@ -208,11 +213,14 @@ class World:
     def look_who_is_left(self) -> None:
         """Note what sidecars know of peers that have all left."""
         for sidecar in self.sidecars.values():
-            self.left += what_is_left(sidecar)
+            for each in (*sidecar.before, sidecar):
+                self.left += what_is_left(each)
 
     def look_what_is_alive(self) -> None:
         """Note what is alive of connections, once the tasks that look after them have ended, too."""
         gc.collect()
+        if any(sidecar.before for sidecar in self.sidecars.values()):
+            return  # those that took over are new themselves
         self.left += [
             f"{count - self._alive[kind]} more of {kind} than before anybody came"
             for kind, count in sorted(alive().items())
@@ -289,7 +297,7 @@ class World:
                 await trio.sleep(2 * self.line(follower, leader).delay)
             return self.dial(follower, leader, fetcher)
 
-        self._serve(sidecar, far, Role.FOLLOWER, str(leader), (str(leader), 9092), dial)
+        self.serve(sidecar, far, Role.FOLLOWER, str(leader), (str(leader), 9092), dial)
         return near
 
     def dial(self, host: int, leader: int, fetcher: Fetcher | None = None) -> End:
@@ -312,12 +320,24 @@ class World:
             broker.accept(there)
             return here
 
-        self._serve(sidecar, far, Role.LEADER, f"10.0.0.{host}:{self._addresses}", (f"broker-{leader}", 9092), local)
+        self.serve(sidecar, far, Role.LEADER, f"10.0.0.{host}:{self._addresses}", (f"broker-{leader}", 9092), local)
         return near
 
-    def _serve(self, sidecar: WorldSidecar, end: End, role: Role, peer: str, upstream: Any, dial: Any) -> None:
+    def serve(
+        self,
+        sidecar: WorldSidecar,
+        end: End,
+        role: Role,
+        peer: str,
+        upstream: Any,
+        dial: Any,
+        *,
+        restored: Callable[[Connection], object] | None = None,
+    ) -> None:
+        """Have a sidecar relay a connection."""
+
         async def serve() -> None:
-            await sidecar.serve(end, role, peer=peer, upstream=upstream, dial=dial)
+            await sidecar.serve(end, role, peer=peer, upstream=upstream, dial=dial, restored=restored)
 
         self.nursery.start_soon(serve)
         self.network.owes_trio = True

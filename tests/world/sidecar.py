@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from proxy.config.settings import Address
     from proxy.quotas.sections import QuotaFile
-    from proxy.relay.connection import Dial
+    from proxy.relay.connection import Connection, Dial
 
     from .clock import Network
     from .ledger import Ledger
@@ -101,6 +101,8 @@ class WorldSidecar:
         )
         self.history: list[tuple[float, Quotas]] = [(now, self.quotas)]
         """The quotas in force, each since when."""
+        self.before: list[WorldSidecar] = []
+        """The sidecars that it took over from, the first one first."""
 
     def _throttle(self, role: Role, settings: QuotaSettings, now: float) -> RoleThrottle:
         return RoleThrottle(
@@ -139,10 +141,21 @@ class WorldSidecar:
             self.changes.notify()
             self.network.owes_trio = True
 
-    async def serve(self, end: End, role: Role, *, peer: str, upstream: Address, dial: Dial) -> None:
-        """Relay one accepted connection."""
+    async def serve(
+        self,
+        end: End,
+        role: Role,
+        *,
+        peer: str,
+        upstream: Address,
+        dial: Dial,
+        restored: Callable[[Connection], object] | None = None,
+    ) -> None:
+        """Relay one accepted connection, or one of another sidecar, whose state it is given."""
         clients = partial(attach_clients, self.clients) if role is Role.LEADER else None
-        await self.relayed(end, upstream, peer=peer, throttle=self.throttles[role], dial=dial, clients=clients)
+        await self.relayed(
+            end, upstream, peer=peer, throttle=self.throttles[role], dial=dial, clients=clients, restore=restored
+        )
 
 
 class _Log:
