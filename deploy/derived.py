@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from .condition_reference import with_conditions
 from .injection_policy import with_addition
 from .quota_reference import with_keys, with_patterns
 from .settings_schema import with_settings
@@ -39,7 +40,7 @@ def derived() -> dict[Path, str]:
     """Return what is to be in each file."""
     schema = HERE / "helm" / "values.schema.json"
     template = HERE / "helm" / "templates" / "_quotas.tpl"
-    page = HERE.parent / "docs" / "quotas.md"
+    page, runbooks = (HERE.parent / "docs" / name for name in ("quotas.md", "runbooks.md"))
     policies = HERE / "kubernetes" / "policies"
     mutating, kyvernos = policies / "kubernetes" / "mutating.yaml", policies / "kyverno" / "cluster-policy.yaml"
     return {
@@ -47,5 +48,6 @@ def derived() -> dict[Path, str]:
         schema: with_settings(schema.read_text("utf-8")),
         template: with_patterns(template.read_text("utf-8")),
         page: with_keys(page.read_text("utf-8")),
+        runbooks: with_conditions(runbooks.read_text("utf-8")),
         HERE / "kubernetes" / "components" / "prometheus-operator" / "prometheus-rule.yaml": prometheus_rule(),
     }

@@ -20,7 +20,7 @@ from .wire.layout import NULLABLE_STRING, STRING, TAGS, ArrayOf, Field, layout, 
 from .wire.primitives import UUID, built
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from construct import Container
 
@@ -207,6 +207,10 @@ class Links(NamedTuple):
     """The brokers it fetches from."""
     followers: frozenset[int] = frozenset()
     """The brokers that fetch from it."""
+    hosts: Mapping[int, tuple[str, int]] = {}
+    """The advertised host and port of each broker that is alive."""
+    addresses: Mapping[str, int] = {}
+    """The brokers by the addresses that their hosts have, as far as they were looked up."""
 
 
 def replication_links(frame: Bytes, *, version: int, broker_id: int) -> Links:
@@ -224,7 +228,8 @@ def replication_links(frame: Bytes, *, version: int, broker_id: int) -> Links:
                 followers.update(each.replica_nodes)
             elif broker_id in each.replica_nodes:
                 leaders.add(each.leader_id)
-    return Links(frozenset(leaders & alive), frozenset(followers & alive))
+    hosts = {broker.node_id: (broker.host, broker.port) for broker in body.brokers}
+    return Links(frozenset(leaders & alive), frozenset(followers & alive), hosts)
 
 
 def _body(frame: Bytes, version: int) -> Container[Any]:

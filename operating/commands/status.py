@@ -17,7 +17,7 @@ from proxy.files.reading import is_there
 from ..asking import DEFAULT_URL
 from ..configuration import DEFAULT_CONFIG, load_configuration, url_of
 from ..fleet.members import Member, private_urls
-from ..status.rows import ask_all
+from ..status.rows import ask_all, is_wrong
 from ..status.table import layout
 from ..terminal import Console, encoded, held_interrupts, problems_as_json, say_json
 from .options import FILE, where_options
@@ -64,7 +64,8 @@ def command(
       fetches held      requests that wait in the sidecar now
       !                 a warning below the table says why
 
-    Of several sidecars the worst comes first, after the totals. Exit status 1 if one does not answer.
+    Of several sidecars the worst comes first, after the totals. Exit status 1 if one does not answer, or if something
+    is wrong with one (docs/runbooks.md has what to do).
 
     \b
     Examples:
@@ -88,7 +89,7 @@ def command(
             say_json(answer.content or encoded({"url": answer.member.url, "error": answer.error}))
     else:
         console.print(layout(answers, datetime.now(UTC), width=console.width))
-    if any(answer.error is not None for answer in answers):
+    if any(answer.page is None or is_wrong(answer.page) for answer in answers):
         ctx.exit(1)
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
+from proxy.diagnostics.conditions import Severity
 from proxy.errors import ConfigurationError, UnreachableError
 from proxy.logs.terminal_text import printable_answer
 from proxy.observing.throttle_page import Page
@@ -27,13 +28,6 @@ if TYPE_CHECKING:
     from proxy.observing.throttle_page import RoleState
 
 
-OVER = 1.05
-"""The promise for any eleven seconds, but for one batch of records on each connection."""
-WINDOW_SECONDS = 11
-SETTLED_SECONDS = 13
-"""The least time since the quota was lowered: the window is put together of samples of a second."""
-LARGEST_BATCH_BYTES = 2**20
-"""The default of message.max.bytes: what a batch, which comes whole or not at all, may have beyond a small quota."""
 _PAGE = msgspec.json.Decoder(Page)
 
 
@@ -170,6 +164,7 @@ class Amiss(NamedTuple):
     role: str | None
     text: str
     counted: int = 0
+    is_note: bool = False
 
 
 def share_of(role: RoleState) -> float | None:
@@ -180,46 +175,27 @@ def share_of(role: RoleState) -> float | None:
 
 def amiss_at(page: Page) -> Iterator[Amiss]:
     """Yield what concerns the whole sidecar."""
-    if not page.enforce:
-        yield Amiss(page.broker, None, "observing only, nothing is throttled (mode.enforce is false)")
-    if not page.quotas.last_reload_successful:
-        text = f"quotas.toml is wrong, {page.quotas.what_holds}: {page.quotas.last_error}"
-        yield Amiss(page.broker, None, text)
-    if page.journal is not None and page.journal.dropped_total:
-        text = "{count} journal lines dropped: the disk is full, slow or not writable"
-        yield Amiss(page.broker, None, text, page.journal.dropped_total)
+    if page.conditions is None:
+        yield Amiss(page.broker, None, "an older sidecar, which does not say what is wrong: ask its /readyz")
+    yield from _conditions(page, None)
 
 
 def amiss_in(page: Page, name: str, role: RoleState) -> Iterator[Amiss]:
     """Yield what concerns one role."""
-    for reason, count in role.undecoded.items():
-        yield Amiss(page.broker, name, f"{{count}} undecoded ({reason}): passed unthrottled", count)
-    for warning in role.quota_warnings:
-        yield Amiss(page.broker, name, warning.text)
-    if role.connections_without_fetches and role.quota_bytes_per_second is not None:
-        text = "{count} connections without replica fetches: passed unthrottled (clients, or undecoded)"
-        yield Amiss(page.broker, name, text, role.connections_without_fetches)
-    if role.rate is not None and role.rate.late and page.enforce:
-        yield Amiss(page.broker, name, role.rate.reason)
-    if role.quota_bytes_per_second == 0 and page.enforce:
-        yield Amiss(page.broker, name, "the quota is 0: catch-up is stopped")
-    if page.enforce and _breaks_its_promise(role):
-        text = f"replicas behind got more than {OVER * 100:.0f} % of the quota in the last 11 seconds"
-        yield Amiss(page.broker, name, text)
+    del role
+    yield from _conditions(page, name)
 
 
-def _breaks_its_promise(role: RoleState) -> bool:
-    """Return True if more catch-up has passed than may. Records of replicas in sync are never held back. If the quota
-    was lowered within the window, as rates that set themselves are again and again, more was allowed in a part of it. A
-    sidecar that has just begun has a window of less."""
-    quota, passing = role.quota_bytes_per_second, role.passing_bytes_per_second
-    if quota is None or passing is None or role.rate is not None:
-        return False
-    if role.lowered_seconds is None or role.lowered_seconds < SETTLED_SECONDS:
-        return False
-    replicas = max(role.connections - role.connections_without_fetches, 0)
-    allowed = OVER * quota * WINDOW_SECONDS + replicas * LARGEST_BATCH_BYTES
-    return passing.catching_up * WINDOW_SECONDS > allowed
+def _conditions(page: Page, role: str | None) -> Iterator[Amiss]:
+    for each in page.conditions or ():
+        if each.role == role:
+            is_note = each.severity == Severity.NOTE
+            yield Amiss(page.broker, role, each.text if is_note else f"{each.text}: {each.do}", each.count, is_note)
+
+
+def is_wrong(page: Page) -> bool:
+    """Return True if something is wrong that nobody has set so."""
+    return any(each.severity != Severity.NOTE for each in page.conditions or ())
 
 
 class Sidecar(NamedTuple):

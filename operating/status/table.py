@@ -12,8 +12,10 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from proxy.observing.condition_checks import OVER
+
 from ..quota_words import format_count, format_eta, format_rate_in_brief
-from .rows import OVER, RoleRow, rows, totals
+from .rows import RoleRow, rows, totals
 from .words import holding, summary, warnings
 
 if TYPE_CHECKING:

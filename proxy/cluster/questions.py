@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import math
 import socket
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -27,6 +28,7 @@ from protocol.metadata import (
 from protocol.wire.apis import API_LIST_PARTITION_REASSIGNMENTS
 
 from ..changes import Changes
+from ..config.settings_values import Address
 from .broker_client import ASKING_ERRORS, CLIENT_ID, ask_broker, ask_metadata
 from .view import LOOK_SECONDS, RETRY_SECONDS, Question, poll
 
@@ -58,7 +60,10 @@ RACKS_SECONDS = 60.0
 UNKNOWN_RACK_SECONDS = 3.0
 """The greatest age of the racks while a rate waits for an unknown rack. Without such a rate, nothing is asked earlier
 than this after the start."""
-LINKS_SECONDS = 60.0
+LINKS_SECONDS = 15.0
+"""The time between two looks at who replicates with whom; a cluster whose answers take long is asked less often."""
+RESOLVE_SECONDS = 2.0
+"""The longest that the names of leaders are looked up."""
 BROKER_ADDRESSES_SECONDS = 60.0
 """The greatest age of the brokers' addresses."""
 
@@ -350,10 +355,7 @@ class BrokerAddressQuestion(Question["frozenset[str]"]):
 
 
 class LinkQuestion(Question["Links"]):
-    """Asks between which brokers replication runs, while a quota holds in a role that has no connection.
-
-    That may be right: a broker that leads everything fetches from no other, and one that leads nothing sends to none.
-    """
+    """Asks between which brokers replication runs, while a quota holds: who is not seen here goes around."""
 
     name = "links"
     least_pause_seconds = retry_seconds = LINKS_SECONDS
@@ -366,12 +368,20 @@ class LinkQuestion(Question["Links"]):
         self._learn_links = learn_links
 
     async def wait_until_due(self) -> None:
-        """Wait until a role has a quota and no connection."""
+        """Wait until a role has a quota."""
         await poll(self._is_due)
 
     async def ask(self, broker: Broker) -> Links:
         """Return the links of the broker beside us, from all topics."""
-        return await ask_metadata(broker, None, partial(replication_links, broker_id=self._broker_id))
+        links: Links = await ask_metadata(broker, None, partial(replication_links, broker_id=self._broker_id))
+        found = dict[str, int]()
+        with trio.move_on_after(RESOLVE_SECONDS):
+            for leader in links.leaders:
+                host, port = links.hosts[leader]
+                with suppress(OSError):
+                    looked_up = await trio.socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+                    found |= {str(Address(*each[4][:2])): leader for each in looked_up}
+        return links._replace(addresses=found)
 
     def learn(self, found: Links | None, now: float) -> None:
         """Pass the links on; None: unknown."""

@@ -126,16 +126,14 @@ class OverrideKeeper:
         """The store's problem, ready to print; None if there is none."""
         return self.not_stored or self.damaged or self.no_room
 
-    def warnings(self) -> list[str]:
-        """Return what an operator should know of the overrides, ready to print."""
+    def old(self) -> list[tuple[str, str]]:
+        """Return the ids of the overrides without an end that are older than `OLD_SECONDS`, each with a sentence."""
         now = self._watch.now()
         old = [each for each in self.current if each.until is None and (now - each.since).total_seconds() > OLD_SECONDS]
-        told = [
-            f"override {each.id}{'' if each.label is None else f' ({each.label})'} by {each.by} has no end and is "
-            f"{(now - each.since).days} days old: throttle-sidecar undo {each.id}, or move it into quotas.toml"
+        return [
+            (each.id, f"override {_named(each)} by {each.by} has no end and is {(now - each.since).days} days old")
             for each in old[:_MAX_CHANGES_LOGGED]
         ]
-        return told if self.problem is None else [f"overrides: {self.problem}", *told]
 
     async def add(self, new: Override) -> Applied:
         """Store an override and put it in force. Raises ConfigurationError: then nothing has changed."""
@@ -286,6 +284,10 @@ class OverrideKeeper:
                 changes=[change.text for change in each.changes[:_MAX_CHANGES_LOGGED]],
             )
             self._record(each, action, by)
+
+
+def _named(override: Override) -> str:
+    return override.id if override.label is None else f"{override.id} ({override.label})"
 
 
 class _Found(NamedTuple):

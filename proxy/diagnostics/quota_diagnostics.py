@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 ALONE_SECONDS = 60.0
 """How long a quota may be in force without a connection before a warning. Followers come back within seconds
 (replica.fetch.backoff.ms, reconnect.backoff.max.ms)."""
+MISSING_SECONDS = 30.0
+"""How long a broker that should be seen through the sidecar may not be before a warning."""
 _WHO_GOES_AROUND = {
     Role.LEADER: (
         "fetch from this broker: they go around the sidecar. Does the broker advertise ingress.listen on its "
@@ -44,6 +46,8 @@ class Reason(enum.StrEnum):
     NO_CONNECTION = "no_connection"
     """The warning that no connection has come. It raises an alert, and has a sample of the metric, only where a broker
     says that there are brokers whose connections should."""
+    BYPASSED = "bypassed"
+    """The warning that some brokers replicate around the sidecar, while others do not."""
     UNKNOWN_REPLICAS = "unknown_replicas"
     TINY_RATE = "tiny_rate"
     UNKNOWN_RACKS = "unknown_racks"
@@ -60,6 +64,11 @@ class QuotaWarning(NamedTuple):
     """The finding and what to look at, for people."""
 
 
+def is_in_force(quota: RoleQuota) -> bool:
+    """Return True if the quota bounds something."""
+    return not math.isinf(quota.bytes_per_second) and not quota.selects_nothing
+
+
 class QuotaDiagnostics:
     """The warnings about one role that this sidecar serves. `found`: those of the last look."""
 
@@ -68,6 +77,9 @@ class QuotaDiagnostics:
         self._role = role
         self._alone_since: float | None = None
         """The time since when a quota has been in force without any connection; None: there is one, or no quota."""
+
+        self._unseen: dict[int, float] = {}
+        """The time since when each broker that should be seen through the sidecar has not been."""
 
     def is_alone(self, now: float) -> bool:
         """Return True if a quota has been in force without any connection for long."""
@@ -82,13 +94,15 @@ class QuotaDiagnostics:
         *,
         racks: RackWarnings = NO_RACK_WARNINGS,
         linked: Collection[int] | None = (),
+        seen: Collection[int] | None = None,
     ) -> tuple[QuotaWarning, ...]:
         """Return the warnings there are now.
 
         `unknown`: what `unknown_replicas` found in the lists. `linked`: the brokers whose connections should come
-        through here, as far as it was asked for; None: no broker tells.
+        through here, as far as it was asked for; None: no broker tells. `seen`: those that replicate through here;
+        None: that cannot be told of each connection.
         """
-        in_force = not math.isinf(quota.bytes_per_second) and not quota.selects_nothing
+        in_force = is_in_force(quota)
         if not in_force or connections:
             self._alone_since = None
         elif self._alone_since is None:
@@ -100,6 +114,10 @@ class QuotaDiagnostics:
             found.append(
                 QuotaWarning(Reason.NO_CONNECTION, 0 if linked is None else 1, text + self._about_links(linked))
             )
+        elif missing := self._missing(linked if in_force else (), seen, now):
+            named = first_of([str(broker) for broker in missing])
+            text = f"brokers {named} {_WHO_GOES_AROUND[self._role]}"
+            found.append(QuotaWarning(Reason.BYPASSED, len(missing), text))
         if unknown:
             found.append(QuotaWarning(Reason.UNKNOWN_REPLICAS, len(unknown), _about_unknown(unknown)))
         found += _about_rates(quota)
@@ -107,6 +125,15 @@ class QuotaDiagnostics:
             found.append(QuotaWarning(Reason.UNKNOWN_RACKS, len(racks.unknown) + len(racks.missing), racks.in_words()))
         self.found = tuple(found)
         return self.found
+
+    def _missing(self, linked: Collection[int] | None, seen: Collection[int] | None, now: float) -> list[int]:
+        """Return the brokers that have not been seen for `MISSING_SECONDS`."""
+        if seen is None:
+            self._unseen.clear()
+            return []
+        absent = set(linked or ()).difference(seen)
+        self._unseen = {broker: self._unseen.get(broker, now) for broker in absent}
+        return sorted(broker for broker, since in self._unseen.items() if now - since >= MISSING_SECONDS)
 
     def _about_links(self, linked: Collection[int] | None) -> str:
         if linked is None:

@@ -94,12 +94,14 @@ class AcceptLimiter:
             return Pause.DESCRIPTORS
         return pause
 
-    @property
-    def warnings(self) -> list[str]:
-        """The warnings for the operator, ready to print."""
-        pause, few = self.pausing, too_few_open_files(self.open_files, self._limits.max_connections)
-        found = [] if pause is None else [f"no connection is accepted ({pause.value}): {self.open} are open"]
-        return found if few is None else [*found, few]
+    def pause_in_words(self) -> str | None:
+        """Return why no connection is accepted, ready to print; None while there is room."""
+        pause = self.pausing
+        return None if pause is None else f"no connection is accepted ({pause.value}): {self.open} are open"
+
+    def few_open_files(self) -> str | None:
+        """Return what to tell an operator of a limit of open files that is too low; None if it is not."""
+        return too_few_open_files(self.open_files, self._limits.max_connections)
 
     async def serve(
         self,

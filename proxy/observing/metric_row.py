@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from admission.turns import BudgetNode
 
     from ..clients.throttle import ClientThrottle
+    from ..diagnostics.conditions import Condition
     from ..diagnostics.partition_rates import PartitionRate
-    from ..diagnostics.quota_diagnostics import QuotaWarning
     from ..diagnostics.replica_stats import ReplicaStats
     from ..journal.writer import JournalStatistics
     from ..network.accept_limiter import AcceptLimiter
@@ -67,8 +67,8 @@ class Sources:
     quota_keeping: Mapping[str, int] = field(default_factory=dict)
     """The number of writes of the last good quotas, by outcome."""
     http: HttpStatistics = field(default_factory=HttpStatistics)
-    quota_warnings: Callable[[Role], Iterable[QuotaWarning]] = lambda _: ()
-    """The reasons why the quota may not do what was meant, as found once a second."""
+    conditions: Callable[[], Iterable[Condition]] = lambda: ()
+    """What is wrong, as found once a second."""
     loop_lag_seconds: Callable[[], float] = lambda: 0.0
     """The worst lag of the loop in the last 15 to 30 seconds."""
     accept_limiter: AcceptLimiter | None = None

@@ -2,7 +2,7 @@
 every replica on request.
 
 Does little itself: `diagnostics` finds what to warn of and what passes, `cluster` which topics and links there are.
-Invariants: a warning is logged once when it begins and once when it ends; a look at the replicas is taken in slices
+Invariant: a look at the replicas is taken in slices
 (`http.loop_share`), at most once a second, for all who ask: a scrape and ten people who watch `status` cost one. A look
 of up to 1.1 s takes a tenth of the loop at most.
 """
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
+import math
 from typing import TYPE_CHECKING
 
 import trio
@@ -19,7 +20,7 @@ from protocol.metadata import Links
 
 from ..cluster.questions import LinkQuestion, ListedTopicsQuestion
 from ..diagnostics.partition_rates import partition_rates
-from ..diagnostics.quota_diagnostics import QuotaDiagnostics, QuotaWarning, Reason, unknown_replicas
+from ..diagnostics.quota_diagnostics import QuotaDiagnostics, QuotaWarning, is_in_force, unknown_replicas
 from ..diagnostics.replica_stats import ReplicaStats, replica_stats
 from ..diagnostics.role_rates import RoleRateMeter, RoleRates
 from ..http.loop_share import Shared
@@ -30,12 +31,13 @@ if TYPE_CHECKING:
 
     from ..diagnostics.partition_rates import PartitionRate
     from ..http.loop_share import LoopShare
-    from ..logs.log import Log
     from ..quota_files.reload import QuotaWatch
     from ..throttle.role_throttle import RoleThrottle
 
 
 LOOK_SECONDS = 1.0
+CONNECT_SECONDS = 10.0
+"""The time after which brokers are asked who replicates with whom: those that can connect have done so."""
 MIN_PAUSE_SECONDS = 1.0
 PAUSE_RATIO = 9.0
 """The pause after a look, as a multiple of the look's time, between the two bounds. The look's time includes what
@@ -44,16 +46,13 @@ MAX_PAUSE_SECONDS = 10.0
 
 
 class QuotaChecks:
-    """Samples rates and finds quota warnings. `throttles` has the roles that the sidecar serves; `through`: the leaders
-    to which the broker's connections lead through here, None: all of them."""
+    """Samples rates and finds quota warnings. `throttles` has the roles that the sidecar serves."""
 
-    def __init__(
-        self, throttles: Mapping[Role, RoleThrottle], log: Log, *, through: Collection[int] | None = None
-    ) -> None:
+    def __init__(self, throttles: Mapping[Role, RoleThrottle]) -> None:
         self._throttles = throttles
-        self._log = log
         self._listed: ListedTopicsQuestion | None = None
-        self._through = through
+        self._quota_since = math.inf
+        """The time since when there has been a quota in force; infinite if there is none."""
         self._links: Links | None = Links()
         """The links of the broker beside us; None: no broker tells. Empty before it was asked for."""
         self._diagnostics = {role: QuotaDiagnostics(role) for role in throttles}
@@ -90,10 +89,15 @@ class QuotaChecks:
 
     def links_question(self, broker_id: int) -> LinkQuestion:
         """Return the question whether there should be connections in a role that has none."""
-        return LinkQuestion(broker_id, self._any_alone, self.learn_links)
+        return LinkQuestion(broker_id, self._are_due, self.learn_links)
 
-    def _any_alone(self, now: float) -> bool:
-        return any(found.is_alone(now) for found in self._diagnostics.values())
+    def _are_due(self, now: float) -> bool:
+        """Return True once a quota has been in force for as long as brokers need to connect."""
+        self._quota_since = min(self._quota_since, now) if self._any_quota() else math.inf
+        return now - self._quota_since >= CONNECT_SECONDS
+
+    def _any_quota(self) -> bool:
+        return any(is_in_force(throttle.quota) for throttle in self._throttles.values())
 
     def learn_links(self, links: Links | None) -> None:
         self._links = links
@@ -101,32 +105,30 @@ class QuotaChecks:
     def _linked(self, role: Role) -> Collection[int] | None:
         if self._links is None:
             return None
-        if role is Role.LEADER:
-            return self._links.followers
-        leaders = self._links.leaders
-        return leaders if self._through is None else leaders.intersection(self._through)
+        return self._links.followers if role is Role.LEADER else self._links.leaders
+
+    def _seen(self, role: Role) -> set[int] | None:
+        """Return the brokers that replicate through the sidecar; None if that cannot be told of every connection."""
+        throttle, addresses = self._throttles[role], {} if self._links is None else self._links.addresses
+        if throttle.statistics.opaque_connections or throttle.is_idle:
+            return None
+        peers = {link.peer for link in throttle.links if link.replicas.fetch_version is not None}
+        brokers = {peer: int(peer) if peer.isdecimal() else addresses.get(peer) for peer in peers}
+        return None if None in brokers.values() else {each for each in brokers.values() if each is not None}
 
     def look(self, now: float) -> None:
         """Check both roles at `now`, in seconds of the monotonic clock."""
-        if not self._any_alone(now):
+        if not self._any_quota():
             self._links = Links()  # of an earlier time
         for role, throttle in self._throttles.items():
             self._passing[role].sample(throttle.statistics, now)
             for link in tuple(throttle.links):
                 throttle.count_crossing(link)
             diagnostics = self._diagnostics[role]
-            before = {warning.reason for warning in diagnostics.found}
             unknown = unknown_replicas(throttle.quota, {} if self._listed is None else self._listed.partitions)
             connections, racks = throttle.statistics.connections, throttle.rack_warnings()
-            found = diagnostics.look(throttle.quota, connections, unknown, now, racks=racks, linked=self._linked(role))
-            self._tell(role, before, found)
-
-    def _tell(self, role: Role, before: set[Reason], found: tuple[QuotaWarning, ...]) -> None:
-        for warning in found:
-            if warning.reason not in before:
-                self._log.warning("quota_warning", role=role.value, reason=warning.reason.value, text=warning.text)
-        for reason in sorted(before - {warning.reason for warning in found}):
-            self._log.info("quota_warning_ended", role=role.value, reason=reason.value)
+            linked, seen = self._linked(role), self._seen(role)
+            diagnostics.look(throttle.quota, connections, unknown, now, racks=racks, linked=linked, seen=seen)
 
 
 def pause_seconds(took_seconds: float) -> float:

@@ -11,7 +11,7 @@ import math
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from ..diagnostics.quota_diagnostics import Reason
+from ..diagnostics.conditions import Kind
 from ..quota_files.effective_quotas import Source
 from ..quota_files.reload import ReloadResult
 from ..quotas.priorities import Need
@@ -28,12 +28,10 @@ if TYPE_CHECKING:
     from .metric_row import Sample, Sources
 
 
-def _quota_warnings(sources: Sources) -> Iterator[Sample]:
-    for role in Role:
-        found = {warning.reason: warning.size for warning in sources.quota_warnings(role)}
-        for reason in Reason:
-            if reason is not Reason.STOPPED:
-                yield (role.value, reason.value), found.get(reason, 0)
+def _conditions(sources: Sources) -> Iterator[Sample]:
+    found = Counter(each.name for each in sources.conditions())
+    for kind in Kind:
+        yield (kind.label, kind.severity.value), found[kind.label]
 
 
 def _quota_until(sources: Sources) -> Iterator[Sample]:
@@ -91,9 +89,9 @@ QUOTA_METRICS = (
         _oldest_override,
     ),
     gauge(
-        "quota_warnings{role,reason}",
-        "Reasons why the quota may not throttle what was meant; 0 if none.",
-        _quota_warnings,
+        "conditions{name,severity}",
+        "What is wrong now, by the names of docs/runbooks.md; 0 if it is not.",
+        _conditions,
     ),
     gauge(
         "enforcing",

@@ -19,7 +19,6 @@ import msgspec
 from ..config.settings_values import Address
 from ..diagnostics.replica_stats import ReplicaStats
 from ..diagnostics.role_rates import RoleRates
-from ..quota_files.effective_quotas import Source
 from ..quotas.keys import CLIENT_RATES, OF_CLIENTS
 from ..roles import Role
 from .client_metrics import client_states
@@ -33,7 +32,6 @@ from .throttle_page import (
     Page,
     PassingState,
     QuotasState,
-    QuotaWarningState,
     RateState,
     RoleChangeState,
     RoleState,
@@ -41,11 +39,11 @@ from .throttle_page import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from ..clients.throttle import ClientThrottle
     from ..config.settings import Settings
-    from ..diagnostics.quota_diagnostics import QuotaWarning
+    from ..diagnostics.conditions import Condition
     from ..journal.writer import JournalStatistics
     from ..quota_files.reload import QuotaWatch
     from ..quotas import Change, RateSource, RoleQuota
@@ -57,11 +55,6 @@ if TYPE_CHECKING:
 
 Steps = Generator[None, None, dict[str, Any]]
 """A page that is worked out in steps: it yields every 0.1 ms or so, wherever there may be much to say."""
-_WHAT_HOLDS = {
-    Source.FILE: "quotas.toml is wrong, the last good one holds",
-    Source.LAST_GOOD: "quotas.toml was wrong at the start, the last good quotas of an earlier run hold",
-    Source.NONE: "NOTHING IS THROTTLED: quotas.toml was wrong at the start, and no last good quotas were kept",
-}
 _LISTS_A_STEP = 20
 
 
@@ -76,11 +69,9 @@ class StatusPage:
         *,
         version: Callable[[], str] = str,
         journal: JournalStatistics | None = None,
-        quota_warnings: Callable[[Role], Iterable[QuotaWarning]] = lambda _: (),
         passing: Callable[[Role], RoleRates] = lambda _: RoleRates(),
         replica_stats: Callable[[Role, float], ReplicaStats] = lambda _, __: ReplicaStats(),
-        others: Callable[[], list[str]] = list,
-        not_kept: Callable[[], str | None] = lambda: None,
+        conditions: Callable[[], tuple[Condition, ...]] = lambda: (),
         chosen: Callable[[Role], Choice | None] = lambda _: None,
         clients: ClientThrottle | None = None,
     ) -> None:
@@ -89,12 +80,9 @@ class StatusPage:
         self._throttles = throttles
         self._version = version
         self._journal = journal
-        self._quota_warnings = quota_warnings
         self._passing = passing
         self._replica_stats = replica_stats
-        self._others = others
-        """The further warnings, ready to print."""
-        self._not_kept = not_kept
+        self._conditions = conditions
         self._chosen = chosen
         self._clients = clients
 
@@ -114,6 +102,7 @@ class StatusPage:
             clients=() if self._clients is None else tuple(client_states(self._clients, now)),
             client_settings=_client_settings(self._watch.current.clients),
             listener_bytes_per_second=_finite(self._watch.current.listener_bytes_per_second),
+            conditions=self._conditions(),
         )
 
     def _role(self, role: Role, throttle: RoleThrottle, now: float) -> RoleState:
@@ -141,9 +130,6 @@ class StatusPage:
             until=None if until is None else until.astimezone(UTC),
             undecoded=dict(statistics.undecoded),
             fetch_versions={str(version): count for version, count in statistics.fetch_requests.items()},
-            quota_warnings=tuple(
-                QuotaWarningState(warning.reason.value, warning.text) for warning in self._quota_warnings(role)
-            ),
             passing_bytes_per_second=PassingState(*self._passing(role)),
             behind_in_need=dict(replica_stats.in_need),
             bounds=tuple(_bounds(throttle, now)),
@@ -189,32 +175,10 @@ class StatusPage:
         }
 
     def readiness(self, *, draining: bool) -> tuple[bool, dict[str, Any]]:
-        """Return readiness: true until a drain begins. Traffic that passes undecoded, and so unthrottled, is a warning
-        only: if the sidecar were not ready for it, a broker would lose its replication path."""
-        warnings = [
-            f"{role.value}: {count} frames or connections passed undecoded and unthrottled ({reason})"
-            for role, throttle in self._throttles.items()
-            for reason, count in throttle.statistics.undecoded.items()
-        ]
-        warnings += [
-            f"{role.value}: {count} connections refused ({reason}): see the rules that redirect to egress.listen"
-            for role, throttle in self._throttles.items()
-            for reason, count in throttle.statistics.refused.items()
-        ]
-        warnings += [
-            f"{role.value}: {warning.text}" for role in self._throttles for warning in self._quota_warnings(role)
-        ]
-        chosen = {role: self._chosen(role) for role in self._throttles}
-        warnings += [f"{role.value}: {choice.words}" for role, choice in chosen.items() if choice and choice.late]
-        if self._watch.statistics.last_error is not None:
-            warnings.append(f"{_WHAT_HOLDS[self._watch.source]}: {self._watch.statistics.last_error}")
-        not_kept = self._not_kept()
-        if not_kept is not None:
-            warnings.append(f"the last good quotas cannot be kept for the next start: {not_kept}")
-        if self._watch.never_changes:
-            warnings.append("quotas.toml is mounted alone (subPath?), so edits never arrive: mount its directory")
-        warnings += self._others()
-        return not draining, {"reasons": ["draining"] if draining else [], "warnings": warnings}
+        """Return readiness: true until a drain begins. Conditions are named only: if the sidecar were not ready for
+        one, a broker would lose its replication path."""
+        told = [msgspec.to_builtins(each) | {"text": each.sentence} for each in self._conditions()]
+        return not draining, {"reasons": ["draining"] if draining else [], "conditions": told}
 
     def _reloads(self, next_change: ChangeState | None, overrides: tuple[OverrideState, ...]) -> QuotasState:
         reloads = self._watch.statistics

@@ -11,6 +11,7 @@ from datetime import datetime  # noqa: TC003 - msgspec reads the annotations
 
 import msgspec
 
+from ..diagnostics.conditions import Condition  # noqa: TC001 - msgspec reads the annotations
 from ..diagnostics.replica_stats import LinkStats, PartitionStats  # noqa: TC001 - msgspec reads the annotations
 
 
@@ -20,13 +21,6 @@ class PassingState(msgspec.Struct, frozen=True):
     catching_up: float = 0.0
     in_sync: float = 0.0
     other: float = 0.0
-
-
-class QuotaWarningState(msgspec.Struct, frozen=True):
-    """A warning that the quota may not have the effect that was meant, and what to look at."""
-
-    reason: str
-    text: str
 
 
 class ThrottledBytes(msgspec.Struct, frozen=True):
@@ -113,7 +107,6 @@ class RoleState(msgspec.Struct, frozen=True):
     """The frames or connections that passed unthrottled because they were not understood, by reason."""
     fetch_versions: dict[str, int] = {}
     """The replicas' Fetch requests by api version."""
-    quota_warnings: tuple[QuotaWarningState, ...] = ()
     passing_bytes_per_second: PassingState | None = None
     """The rates by kind of traffic; None: an older sidecar, which does not say."""
     connections_without_fetches: int = 0
@@ -222,3 +215,5 @@ class Page(msgspec.Struct, frozen=True):
     """The keys of clients that are no rates: their values, as people read them, by section."""
     listener_bytes_per_second: float | None = None
     """The rate of clients and followers together; None: unlimited, or an older sidecar."""
+    conditions: tuple[Condition, ...] | None = None
+    """What is wrong, the worst first; None: an older sidecar, which does not say."""

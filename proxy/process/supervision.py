@@ -52,6 +52,7 @@ class Task(enum.StrEnum):
     """Chooses rates that set themselves, about once a second."""
     CLUSTER = "cluster"
     """Asks brokers about topics, racks, replicas in sync and links."""
+    CONDITIONS = "conditions"
     QUOTA_CHECKS = "quota_checks"
     """Looks once a second at what passes and whether quotas do what was meant."""
     HTTP = "http"

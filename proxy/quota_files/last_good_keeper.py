@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 MIN_PAUSE_SECONDS = 1.0
 """The pause between two writes, so that quotas that change 20 times a second do not wear out a disk."""
-RETRY_SECONDS = 60.0
+RETRY_SECONDS = 10.0
 """The pause after a write that failed, unless the quotas change before."""
 
 WRITE_SECONDS = 60.0

@@ -26,14 +26,17 @@ if TYPE_CHECKING:
     from ..changes import Changes
     from ..clients.throttle import ClientThrottle
     from ..config.settings import LimitSettings
+    from ..config.settings_values import Address
     from ..handover.serving import HandOver
     from ..journal.history import History
     from ..logs.log import Log
     from ..network.accept_limiter import AcceptLimiter
     from ..network.connection_setup import ConnectionSetup, Route
     from ..process.supervision import Supervisor
-    from ..relay.connection import Draining
+    from ..relay.connection import Dial, Draining
     from ..relay.reaper import Reaper
+    from ..relay.transport import Transport
+    from ..statistics.counters import Unreachable
     from ..throttle.role_throttle import RoleThrottle
 
 
@@ -126,8 +129,23 @@ class Connections:
                     received.upstream,
                     peer=received.peer,
                     throttle=self._throttles[route.role],
-                    dial=received.dial,
+                    dial=_noted(received.dial, self._throttles[route.role].statistics.unreachable),
                     clients=partial(attach_clients, self._shared.clients, user=received.user),
                 )
 
         return handle
+
+
+def _noted(dial: Dial, unreachable: Unreachable) -> Dial:
+    """Return the same, with a note of who can be reached and who cannot."""
+
+    async def dial_and_note(address: Address, *, timeout_seconds: float) -> Transport:
+        try:
+            leader = await dial(address, timeout_seconds=timeout_seconds)
+        except OSError as error:
+            unreachable.failed(str(address), str(error) or type(error).__name__, trio.current_time())
+            raise
+        unreachable.reached(str(address))
+        return leader
+
+    return dial_and_note

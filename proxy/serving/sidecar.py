@@ -27,6 +27,7 @@ from ..journal.recorder import Journal
 from ..network.accept_limiter import AcceptLimiter
 from ..network.connection_setup import ConnectionSetup
 from ..network.redirected import Redirected
+from ..observing.condition_checks import ConditionChecks, Parts
 from ..observing.metric_row import Sources
 from ..observing.quota_checks import QuotaChecks, ReplicaStatsTask
 from ..observing.site import Site, exposition_of
@@ -105,17 +106,14 @@ class Sidecar:
         self._reaper = Reaper(limits, Buffers(limits.max_held_bytes), (*self._throttles.values(), self._clients), log)
         self.accept_limiter = self._accept_limiter()
         self._served = {route.role for route in routes(settings)}
-        peers = () if settings.egress is None else settings.egress.peers
-        through = {peer.broker for peer in peers if peer.listen is not None} or None
-        self.quota_checks = QuotaChecks(
-            {role: self._throttles[role] for role in Role if role in self._served}, log, through=through
-        )
+        self.quota_checks = QuotaChecks({role: self._throttles[role] for role in Role if role in self._served})
         turn = LoopShare()
         self._replica_stats_task = ReplicaStatsTask(self._throttles, turn, partitions=settings.http.partition_rates)
         self._rate_controller = self._controller()
         self._overrides = self._override_keeper()
         for role in Role:
             self._quota_holds(role, "start")
+        self.conditions = self._condition_checks()
         self.site = self._site(statistics, turn)
         self.handover = HandOver(
             settings, self._throttles, self._draining, clients=self._clients, manager=manager, log=log
@@ -155,6 +153,22 @@ class Sidecar:
             in_force=lambda: self._rate_controller.holds_current,
         )
 
+    def _condition_checks(self) -> ConditionChecks:
+        parts = Parts(
+            self._settings,
+            self._watch,
+            {role: throttle for role, throttle in self._throttles.items() if role in self._served},
+            self.quota_checks,
+            self._keeper,
+            self._overrides,
+            self.accept_limiter,
+            self.legs,
+            self.journal,
+            self._rate_controller.choice,
+            lambda: self._names.unnamed,
+        )
+        return ConditionChecks(parts, self._log)
+
     def _throttle(self, role: Role, statistics: Statistics, now: float) -> RoleThrottle:
         limits = self._settings.limits
         return RoleThrottle(
@@ -181,13 +195,11 @@ class Sidecar:
             self._throttles,
             version=own_version,
             journal=None if self.journal is None else self.journal.statistics,
-            quota_warnings=self.quota_checks.quota_warnings,
             passing=self.quota_checks.passing,
-            not_kept=lambda: self._keeper.error,
+            conditions=lambda: self.conditions.current,
             replica_stats=lambda role, _: self._replica_stats_task.last(role),
             chosen=self._rate_controller.choice,
             clients=self._clients,
-            others=self._warnings,
         )
         return Site(
             settings.http,
@@ -202,12 +214,6 @@ class Sidecar:
             token=None if settings.http.token_file is None else BearerToken.open(settings.http.token_file, log),
         )
 
-    def _warnings(self) -> list[str]:
-        """Return what an operator should know of connections, keys, the journal and overrides."""
-        problem = None if self.journal is None else self.journal.problem
-        told = [] if problem is None else [f"journal: it is not written, lines are dropped: {problem}"]
-        return [*self.accept_limiter.warnings, *self.legs.warnings, *told, *self._overrides.warnings()]
-
     def _sources(self, statistics: Statistics) -> Sources:
         return Sources(
             statistics=statistics,
@@ -221,7 +227,7 @@ class Sidecar:
             bounds=lambda role: self._throttles[role].tree.inner.values(),
             chosen=self._rate_controller.choice,
             upcoming=lambda: self._watch.upcoming,
-            quota_warnings=self.quota_checks.quota_warnings,
+            conditions=lambda: self.conditions.current,
             rate_bytes_per_second=lambda role: self._throttles[role].rate.measure(trio.current_time()),
             replica_stats=self._replica_stats_task.last,
             partition_rates=self._replica_stats_task.partition_rates if self._settings.http.partition_rates else None,
@@ -269,6 +275,7 @@ class Sidecar:
             Task.REAPER: self._reaper.run,
             Task.GARBAGE: collect_now_and_then,
             Task.QUOTA_CHECKS: self.quota_checks.run,
+            Task.CONDITIONS: self.conditions.run,
             Task.TLS_FILES: self.legs.run,
             Task.HANDOVER: self.handover.run,
         }

@@ -20,6 +20,11 @@ HOLD_BUCKETS_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0)
 """The upper bounds of `hold_seconds`; a hold ends at replica.fetch.wait.max.ms, 500 ms by default."""
 
 
+MAX_UNREACHABLE = 100
+UNREACHABLE_SECONDS = 20.0
+"""How long after an attempt that failed an address counts as unreachable. Brokers dial again every second or so."""
+
+
 @dataclass(slots=True)
 class Histogram:
     """Counts per bucket (not cumulative; the last one is +Inf) and the sum, as Prometheus wants them."""
@@ -30,6 +35,27 @@ class Histogram:
     def observe(self, seconds: float) -> None:
         self.counts[bisect_left(HOLD_BUCKETS_SECONDS, seconds)] += 1
         self.sum += seconds
+
+
+class Unreachable:
+    """The addresses that could not be dialled lately."""
+
+    def __init__(self) -> None:
+        self._errors: dict[str, tuple[str, float]] = {}
+
+    def failed(self, upstream: str, error: str, now: float) -> None:
+        """Note an attempt that failed."""
+        if len(self._errors) >= MAX_UNREACHABLE:
+            self._errors.clear()
+        self._errors[upstream] = error, now
+
+    def reached(self, upstream: str) -> None:
+        """Note one that did not."""
+        self._errors.pop(upstream, None)
+
+    def at(self, now: float) -> list[tuple[str, str]]:
+        """Return the addresses that are dialled without success, each with the last error."""
+        return [(upstream, error) for upstream, (error, at) in self._errors.items() if now - at < UNREACHABLE_SECONDS]
 
 
 @dataclass(slots=True)
@@ -65,6 +91,7 @@ class RoleStatistics:
     """The frames or connections passed without being understood, by reason."""
     refused: Counter[str] = field(default_factory=Counter)
     """Connections to the transparent listener that were not relayed, by reason."""
+    unreachable: Unreachable = field(default_factory=Unreachable)
 
 
 @dataclass(slots=True)

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 MAX_REMEMBERED = 1000
 """The most pairs of peer and reason that are remembered as logged, and the most peers whose handshakes fail. Beyond
 them all are forgotten, so some are logged again."""
-FAILS_SECONDS = 60.0
+FAILS_SECONDS = 20.0
 """How long after a failed handshake those with that peer count as failing. A broker that cannot fetch tries again every
 second."""
 MAX_WARNED = 5

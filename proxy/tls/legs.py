@@ -87,7 +87,6 @@ class Legs:
         ]
         now = time.time()
         for leg in self:
-            found += leg.warnings
             found += [
                 f"{leg.name}: a certificate of its {what} has expired: new connections that need it fail"
                 for what, expires in leg.loaded.expires.items()

@@ -30,6 +30,7 @@ PAGE = {
     "enforce": True,
     "quotas": {"hash": "abc"},
     "roles": {"leader": ROLE},
+    "conditions": [],
     "added_later": 1,
 }
 

@@ -172,7 +172,7 @@ async def test_brokers_know_what_sidecars_ask(with_sidecars: Cluster) -> None:
 
 
 def _misses_topic(sidecar: Sidecar) -> bool:
-    return any("no-such-topic" in line for line in sidecar.log_lines("quota_warning"))
+    return any("no-such-topic" in line for line in sidecar.log_lines("condition_raised"))
 
 
 @pytest.mark.brokers

@@ -26,6 +26,7 @@ def page(broker: int, now: float) -> dict[str, Any]:
             "next_change": None,
         },
         "journal": {"lines_total": 1000 * n, "dropped_total": 7 if broker == 120 else 0},
+        "conditions": conditions(broker, n),
         "roles": {"leader": role(n, leads=True), "follower": role(n, leads=False)},
     }
 
@@ -49,20 +50,27 @@ def role(n: int, *, leads: bool) -> dict[str, Any]:
         "lag_messages": 147_000 if stalled else 2**63 - 1 if n == 48 else lag,
         "eta_seconds": 9e52 if n == 48 else None if stalled or n == 30 else lag / 900.0,
         "undecoded": {"tls": 3 + n} if n in (14, 15) and leads else {},
-        "quota_warnings": quota_warnings(n, leads=leads),
         "links": [link(n, peer, lag) for peer in range(1, 3)],
         "partitions": [partition(n, p, lag) for p in range(3)] if lag else [],
     }
 
 
-def quota_warnings(n: int, *, leads: bool) -> list[dict[str, str]]:
-    if n == 26:
-        return [{"reason": "no_connection", "text": "a quota holds, and no connection has come through here"}]
-    if n == 44 and leads:
-        return [{"reason": "tiny_rate", "text": "the rate is 300 B/s: was a unit forgotten?"}]
-    if n % 5 == 4 and not leads:
-        return [{"reason": "unknown_replicas", "text": "lists name what the cluster does not have: ordrs"}]
-    return []
+def conditions(broker: int, n: int) -> list[dict[str, Any]]:
+    found = [
+        (broker == 105, "observe_only", "note", None, "observing only, nothing is throttled", 0),
+        (broker == 112, "quotas_file_wrong", "warning", None,
+         "quotas.toml is wrong, the last good one holds: quotas.toml: brokers.default: expected a rate", 0),
+        (broker == 120, "journal_not_written", "warning", None, "{count} journal lines dropped", 7),
+        (n in (14, 15), "undecoded", "critical", "leader", "{count} frames passed undecoded (tls)", 3 + n),
+        (n == 9, "over_quota", "warning", "leader", "replicas behind got more than 105 % of the quota", 0),
+        (n == 44, "quota_warning", "warning", "leader", "the rate is 300 B/s: was a unit forgotten?", 0),
+        (n == 26, "bypassed", "critical", "leader", "no connection has come through here", 0),
+        (n == 26, "bypassed", "critical", "follower", "no connection has come through here", 0),
+        (n % 5 == 4, "quota_warning", "warning", "follower", "lists name what the cluster does not have: ordrs", 0),
+    ]  # fmt: skip
+    names = ("name", "severity", "role", "text", "count")
+    begun = {"since": "2026-12-01T00:00:00Z", "do": "see docs/runbooks.md"}
+    return [dict(zip(names, each, strict=True)) | begun for holds, *each in found if holds]
 
 
 def link(n: int, peer: int, lag: int) -> dict[str, Any]:

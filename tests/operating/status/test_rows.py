@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import pytest
@@ -9,9 +10,10 @@ import pytest
 from operating.asking import ask
 from operating.fleet.members import Member
 from operating.status.rows import Sidecar, decode, rows, totals
+from proxy.diagnostics.conditions import Condition, Kind
 from proxy.diagnostics.replica_stats import PartitionStats
 from proxy.errors import UnreachableError
-from proxy.observing.throttle_page import Page, PassingState, QuotasState, QuotaWarningState, RoleState
+from proxy.observing.throttle_page import Page, PassingState, QuotasState, RoleState
 
 if TYPE_CHECKING:
     from tests.proxy.fake_sidecar import FakeSidecar
@@ -21,7 +23,13 @@ MIB = 2.0**20
 
 
 def sidecar(broker: int, **roles: RoleState) -> Sidecar:
-    page = Page(broker, "strict", enforce=True, quotas=QuotasState("a"), roles=roles)
+    wrong = [(2, Kind.CATCH_UP_STOPPED, "follower"), (4, Kind.QUOTA_WARNING, "leader")]
+    conditions = tuple(
+        Condition(kind.label, kind.severity, datetime(2026, 12, 1, tzinfo=UTC), "x", "y", role)
+        for each, kind, role in wrong
+        if each == broker
+    )
+    page = Page(broker, "strict", enforce=True, quotas=QuotasState("a"), roles=roles, conditions=conditions)
     return Sidecar(Member(f"http://{broker}"), page=page)
 
 
@@ -32,7 +40,7 @@ FLEET = (
     sidecar(2, leader=RoleState(2 * MIB, MIB, lag_messages=500, eta_seconds=50.0), follower=RoleState(0.0, 0.0)),
     sidecar(3, leader=RoleState(8 * MIB, 0.0, lag_messages=7, eta_seconds=None),
             follower=RoleState(None, 0.0, served=False)),
-    sidecar(4, leader=RoleState(MIB, 0.0, quota_warnings=(QuotaWarningState("tiny_rate", "x"),),
+    sidecar(4, leader=RoleState(MIB, 0.0,
                                 partitions=(PartitionStats("orders", 0), PartitionStats("clicks", 1)))),
     Sidecar(Member("http://5", 5), error="no answer"),
 )  # fmt: skip

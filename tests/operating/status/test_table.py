@@ -12,6 +12,7 @@ from operating.fleet.members import Member
 from operating.status.rows import Sidecar
 from operating.status.table import layout
 from operating.status.words import holding
+from proxy.diagnostics.conditions import Condition
 from proxy.diagnostics.replica_stats import LinkStats, PartitionStats
 from proxy.observing.throttle_page import (
     BoundChangeState,
@@ -22,7 +23,6 @@ from proxy.observing.throttle_page import (
     Page,
     PassingState,
     QuotasState,
-    QuotaWarningState,
     RateState,
     RoleChangeState,
     RoleState,
@@ -45,7 +45,9 @@ def shown(*answers: Page | Sidecar) -> list[str]:
 
 
 def page(role: RoleState, *, enforce: bool = True, quotas: QuotasState = GOOD) -> Page:
-    return Page(101, "strict", enforce, quotas, {"follower": role}, version="1.2", journal=JournalState(7, 0))
+    return Page(
+        101, "strict", enforce, quotas, {"follower": role}, version="1.2", journal=JournalState(7, 0), conditions=()
+    )
 
 
 def test_a_row_per_role_and_what_holds() -> None:
@@ -215,13 +217,15 @@ def test_how_old_the_quotas_are_is_said_as_what_it_is(
 ) -> None:
     read = [None if age is None else NOW.timestamp() - age for age in ages]
     quotas = [QuotasState("abc", source=source, last_success_timestamp_seconds=at) for at in read]
-    pages = [Page(n, "strict", enforce=True, quotas=each, roles={}) for n, each in enumerate(quotas, 1)]
+    pages = [Page(n, "strict", enforce=True, quotas=each, roles={}, conditions=()) for n, each in enumerate(quotas, 1)]
     assert holding(pages, NOW) == told
 
 
 def test_quotas_that_were_kept_are_told_apart_from_those_that_were_read() -> None:
     kept = QuotasState("abc", source="last_good", last_success_timestamp_seconds=NOW.timestamp() - 9)
-    pages = [Page(n, "strict", enforce=True, quotas=each, roles={}) for n, each in enumerate((GOOD, kept), 1)]
+    pages = [
+        Page(n, "strict", enforce=True, quotas=each, roles={}, conditions=()) for n, each in enumerate((GOOD, kept), 1)
+    ]
     assert [line.partition(" abc ")[2] for line in holding(pages, NOW)] == [
         "read 1m30s ago",
         "first kept on disk 9s ago",
@@ -232,7 +236,9 @@ def ahead(*roles: str, **after: Any) -> str:
     """What is said to change at a sidecar that serves these roles, each at 1 MiB/s; the follower's changes."""
     change = ChangeState(NOW, enforce=True, roles={"follower": RoleChangeState(2.0**20, **after)})
     served = {name: RoleState(2.0**20, 0.0, served=name in roles) for name in ("leader", "follower")}
-    told = shown(Page(1, "strict", enforce=True, quotas=QuotasState("abc", next_change=change), roles=served))
+    told = shown(
+        Page(1, "strict", enforce=True, quotas=QuotasState("abc", next_change=change), roles=served, conditions=())
+    )
     return " ".join(told).partition("next change 2026-11-01 12:00:00 UTC (in 0s): ")[2]
 
 
@@ -284,11 +290,9 @@ def test_what_holds_nothing_is_not_told_of(held_by: str) -> None:
     assert line.endswith("the rate sets itself, now 1.00 MiB/s: not all of it is used (at most 9.00 MiB/s)")
 
 
-def test_one_that_will_be_late_is_amiss() -> None:
+def test_one_that_will_be_late_says_what_would_be_needed() -> None:
     late = msgspec.structs.replace(SET_ITSELF, late=True, reason="too late", needed_bytes_per_second=20.0 * 2**20)
     lines = shown(page(RoleState(9.0 * 2**20, 0.0, rate=late)))
-    assert lines[2].startswith("101 ! follower")
-    assert "warning: broker 101, follower: too late" in lines
     assert lines[-1].endswith("20.0 MiB/s would be needed (at most 9.00 MiB/s)")
 
 
@@ -302,20 +306,13 @@ def test_what_changes_of_a_rate_that_sets_itself_is_its_source() -> None:
 
 
 def test_what_is_amiss_is_said_below() -> None:
-    role = RoleState(
-        0.0, 0.0, undecoded={"tls": 2}, quota_warnings=(QuotaWarningState("no_connection", "nobody is there"),)
-    )
-    quotas = QuotasState("abc", last_reload_successful=False, last_error="quotas.toml: x")
-    found = Page(101, "strict", enforce=False, quotas=quotas, roles={"leader": role}, journal=JournalState(9, 4))
+    wrong = Condition("undecoded", "critical", NOW, "{count} passed (tls)", "look", "leader", 2)
+    roles = {"leader": RoleState(0.0, 0.0)}
+    found = Page(101, "strict", enforce=False, quotas=QuotasState("abc"), roles=roles, conditions=(wrong,))
     lines = shown(found)
     assert lines[2].startswith("101 ! leader OBSERVING ")
-    assert [line for line in lines if line.startswith("warning: ")] == [
-        "warning: broker 101: observing only, nothing is throttled (mode.enforce is false)",
-        "warning: broker 101: quotas.toml is wrong, the last good one holds: quotas.toml: x",
-        "warning: broker 101: 4 journal lines dropped: the disk is full, slow or not writable",
-        "warning: broker 101, leader: 2 undecoded (tls): passed unthrottled",
-        "warning: broker 101, leader: nobody is there",
-    ]
+    told = [line for line in lines if line.startswith("warning: ")]
+    assert told == ["warning: broker 101, leader: 2 passed (tls): look"]
 
 
 def test_eighty_columns_are_enough() -> None:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import trio
 import trio.testing
 
-from protocol.metadata import Links
 from proxy.cluster.questions import LINKS_SECONDS, LinkQuestion
 from proxy.cluster.view import LOOK_SECONDS, follow
 
 from ..metadata_broker import MetadataBroker
 from ..recorded_log import RecordedLog
+
+if TYPE_CHECKING:
+    from protocol.metadata import Links
 
 
 async def test_all_topics_are_asked_for_while_links_are_wanted() -> None:
@@ -28,7 +32,10 @@ async def test_all_topics_are_asked_for_while_links_are_wanted() -> None:
         with trio.fail_after(10):
             await came.wait()
         nursery.cancel_scope.cancel()
-    assert learnt == [Links()]  # of one replica each, led by 101
+    (links,) = learnt
+    assert links is not None
+    assert (links.leaders, links.followers) == (frozenset(), frozenset())  # of one replica each, led by 101
+    assert set(links.hosts) == {101, 102}
     assert broker.asked == [["t", "u"]]
 
 

@@ -89,7 +89,7 @@ async def test_beyond_the_limit_connections_wait_in_the_backlog() -> None:
         assert to.log.events == ["accept_paused"]
         assert to.accept_limiter.pauses == {Pause.CONNECTIONS: 1}
         assert to.accept_limiter.pausing is Pause.CONNECTIONS
-        assert to.accept_limiter.warnings == ["no connection is accepted (connections): 2 are open"]
+        assert to.accept_limiter.pause_in_words() == "no connection is accepted (connections): 2 are open"
         to.leave.set()
         assert await served(third)
 
@@ -173,12 +173,12 @@ async def test_while_memory_is_short_nothing_is_accepted() -> None:
     async with door(short=lambda: short[0]) as to:
         stream = await to.dial()
         assert not await served(stream, 0.3)
-        assert to.accept_limiter.warnings == ["no connection is accepted (memory): 0 are open"]
+        assert to.accept_limiter.pause_in_words() == "no connection is accepted (memory): 0 are open"
         short.clear()
         short.append(False)
         assert await served(stream)
         assert to.accept_limiter.pausing is None
-        assert to.accept_limiter.warnings == []
+        assert to.accept_limiter.pause_in_words() is None
         assert to.accept_limiter.pauses == {Pause.MEMORY: 1}
 
 
@@ -219,7 +219,7 @@ async def test_without_descriptors_there_is_one_line_a_minute(autojump_clock: Mo
             for _ in range(24):
                 await trio.sleep(0.1 * TELL_SECONDS)
                 assert accept_limiter.pausing is Pause.DESCRIPTORS
-                assert accept_limiter.warnings == ["no connection is accepted (descriptors): 0 are open"]
+                assert accept_limiter.pause_in_words() == "no connection is accepted (descriptors): 0 are open"
             await trio.sleep(0.2 * TELL_SECONDS)
             assert not listener.failures
             assert accept_limiter.pausing is None
@@ -236,4 +236,5 @@ async def test_the_limit_of_open_files_is_a_bound_in_any_case(
     monkeypatch.setattr("resource.getrlimit", lambda _: (soft, soft))
     accept_limiter = AcceptLimiter(limits(), RecordedLog())
     assert accept_limiter.most == most
-    assert [f"{most} connections at most" in warning for warning in accept_limiter.warnings] == [True] * (most < 10_000)
+    few = accept_limiter.few_open_files()
+    assert (few is not None and f"{most} connections at most" in few) == (most < 10_000)

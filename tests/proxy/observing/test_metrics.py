@@ -12,7 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families as parse_tex
 from admission.budget import Kip73Budget
 from proxy.clients.connection import ClientConnection
 from proxy.clients.throttle import ClientThrottle
-from proxy.diagnostics.quota_diagnostics import QuotaWarning, Reason
+from proxy.diagnostics.conditions import Condition
 from proxy.diagnostics.replica_stats import ReplicaStats
 from proxy.observing.exposition import Exposition
 from proxy.observing.metric_row import Sources
@@ -82,7 +82,7 @@ def sources(*, partition_rates: list[PartitionRate] | None = None) -> Sources:
         bounds=lambda role: [BOUND] if role is Role.LEADER else [],
         chosen=lambda role: LATE if role is Role.LEADER else AUTO,
         upcoming=lambda: Change(SOON, QUOTAS, replace(QUOTAS, leader=RoleQuota(2.0))),
-        quota_warnings=lambda role: [QuotaWarning(Reason.UNKNOWN_REPLICAS, 4, "x")] if role is Role.LEADER else [],
+        conditions=lambda: [Condition("bypassed", "critical", SOON, "x", "y")] * 2,
         rate_bytes_per_second=RATES.__getitem__,
         replica_stats=SURVEYS.__getitem__,
         clients=client_of_1000_bytes_per_second(),
@@ -169,9 +169,8 @@ PREFIX = "replication_throttle_"
         (PREFIX + "auto_limited_by", {"role": "follower", "signal": "catch_up_reads"}, 1),
         (PREFIX + "auto_limited_by", {"role": "follower", "signal": "network"}, 0),
         (PREFIX + "enforcing", {}, 0),
-        (PREFIX + "quota_warnings", {"role": "leader", "reason": "unknown_replicas"}, 4),
-        (PREFIX + "quota_warnings", {"role": "leader", "reason": "no_connection"}, 0),
-        (PREFIX + "quota_warnings", {"role": "follower", "reason": "tiny_rate"}, 0),
+        (PREFIX + "conditions", {"name": "bypassed", "severity": "critical"}, 2),
+        (PREFIX + "conditions", {"name": "observe_only", "severity": "note"}, 0),
         (PREFIX + "quota_until_timestamp_seconds", {"role": "follower"}, SOON.timestamp()),
         (PREFIX + "quota_next_change_timestamp_seconds", {"role": "leader"}, SOON.timestamp()),
         (PREFIX + "omitted_partitions_total", {"role": "leader"}, 3),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -13,7 +14,7 @@ import pytest
 from proxy.clients.connection import ClientConnection
 from proxy.clients.throttle import ClientThrottle
 from proxy.config.settings import load_settings
-from proxy.diagnostics.quota_diagnostics import QuotaWarning, Reason
+from proxy.diagnostics.conditions import Condition
 from proxy.diagnostics.role_rates import RoleRates
 from proxy.journal.writer import JournalStatistics
 from proxy.observing.client_metrics import MAX_SHOWN, client_states
@@ -202,40 +203,33 @@ def test_config_shows_what_is_in_force(page: StatusPage) -> None:
 
 
 def test_ready_until_a_drain_begins(page: StatusPage) -> None:
-    assert page.readiness(draining=False) == (True, {"reasons": [], "warnings": []})
+    assert page.readiness(draining=False) == (True, {"reasons": [], "conditions": []})
     ready, why = page.readiness(draining=True)
     assert not ready
     assert why["reasons"] == ["draining"]
 
 
-def test_what_passes_unthrottled_is_a_warning_and_no_reason_to_stop(
-    page: StatusPage, throttles: dict[Role, RoleThrottle]
-) -> None:
-    throttles[Role.FOLLOWER].statistics.undecoded["tls"] = 3
-    ready, why = page.readiness(draining=False)
-    assert ready
-    (warning,) = why["warnings"]
-    assert warning.startswith("follower: 3 ")
-    assert "(tls)" in warning
-
-
-def test_a_quota_that_is_warned_of_is_a_warning_and_no_reason_to_stop(
+def test_what_is_wrong_is_named_and_no_reason_to_stop(
     tmp_path: Path, watch: QuotaWatch, throttles: dict[Role, RoleThrottle], page: StatusPage
 ) -> None:
     """Not ready would take a replication path away because a list is misspelt."""
-    warning = QuotaWarning(Reason.NO_CONNECTION, 1, "nobody is there")
+    since = datetime(2026, 12, 1, tzinfo=UTC)
+    condition = Condition("undecoded", "critical", since, "{count} passed", "look", "leader", 3)
     warned = StatusPage(
         load_settings(tmp_path / "proxy.toml"),
         watch,
         throttles,
-        quota_warnings=lambda role: (warning,) if role is Role.LEADER else (),
+        conditions=lambda: (condition,),
         passing=lambda _: RoleRates(3.0, 2.0, 1.0),
     )
-    assert warned.readiness(draining=False) == (True, {"reasons": [], "warnings": ["leader: nobody is there"]})
-    shown = encoded(warned.throttle(0.0))["roles"]
-    assert shown["leader"]["quota_warnings"] == [{"reason": "no_connection", "text": "nobody is there"}]
-    assert shown["follower"]["quota_warnings"] == []
-    assert shown["follower"]["passing_bytes_per_second"] == {"catching_up": 3.0, "in_sync": 2.0, "other": 1.0}
+    ready, why = warned.readiness(draining=False)
+    (told,) = why["conditions"]
+    assert (ready, told["name"], told["role"], told["text"], told["do"]) == (
+        True, "undecoded", "leader", "3 passed", "look",
+    )  # fmt: skip
+    shown = encoded(warned.throttle(0.0))
+    assert [each["name"] for each in shown["conditions"]] == ["undecoded"]
+    assert shown["roles"]["follower"]["passing_bytes_per_second"] == {"catching_up": 3.0, "in_sync": 2.0, "other": 1.0}
 
 
 def test_connections_without_a_replicas_fetch_are_told_apart(
@@ -249,26 +243,9 @@ def test_connections_without_a_replicas_fetch_are_told_apart(
     assert (shown["leader"]["served"], shown["follower"]["served"]) == (True, False)
 
 
-def test_a_file_that_never_changes_is_a_warning(page: StatusPage, watch: QuotaWatch) -> None:
-    watch.never_changes = True
-    ready, why = page.readiness(draining=False)
-    assert ready
-    assert "mount its directory" in why["warnings"][0]
-
-
-def test_refused_connections_are_a_warning(page: StatusPage, throttles: dict[Role, RoleThrottle]) -> None:
-    throttles[Role.FOLLOWER].statistics.refused["own_connection"] = 2
-    ready, why = page.readiness(draining=False)
-    assert ready
-    assert why["warnings"][0].startswith("follower: 2 connections refused (own_connection)")
-
-
-async def test_a_bad_file_is_a_warning(tmp_path: Path, page: StatusPage, watch: QuotaWatch) -> None:
+async def test_a_bad_file_is_shown(tmp_path: Path, page: StatusPage, watch: QuotaWatch) -> None:
     (tmp_path / "quotas.toml").write_text("[brokers.default]\nrate = 1")
     await watch.reload("test")
-    ready, why = page.readiness(draining=False)
-    assert ready
-    assert "the last good one holds" in why["warnings"][0]
     shown = encoded(page.throttle(0.0))["quotas"]
     assert shown["last_reload_successful"] is False
     assert "quotas.toml" in shown["last_error"]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from proxy.config.settings import load_settings
+from proxy.observing.condition_checks import LOOK_SECONDS
 
 from .test_sidecar import get, running, settings, write_quotas
 
@@ -24,7 +25,8 @@ async def told(sidecar: Running) -> tuple[list[str], list[str]]:
     http = sidecar.addresses["http.listen"]
     ready = json.loads(await trio.to_thread.run_sync(get, http, "/readyz"))
     metrics = await trio.to_thread.run_sync(get, http, "/metrics")
-    return ready["warnings"], [line for line in metrics.splitlines() if line.startswith(NAME) and line.endswith(" 1.0")]
+    paused = [each["text"] for each in ready["conditions"] if each["name"] == "accepting_paused"]
+    return paused, [line for line in metrics.splitlines() if line.startswith(NAME) and line.endswith(" 1.0")]
 
 
 async def test_while_nothing_is_accepted_readyz_and_metrics_say_so(tmp_path: Path) -> None:
@@ -39,6 +41,7 @@ async def test_while_nothing_is_accepted_readyz_and_metrics_say_so(tmp_path: Pat
             for each in (first, second):
                 await each.send_all(b"\0")
             ours = await leader.accept()
+            await trio.sleep(1.5 * LOOK_SECONDS)
             full = ["no connection is accepted (connections): 1 are open"], [f'{NAME}{{reason="connections"}} 1.0']
             assert await told(sidecar) == full
         await ours.aclose()

@@ -101,10 +101,10 @@ class Running:
 
 
 @asynccontextmanager
-async def running(of: Settings, *, signals: bool = False) -> AsyncIterator[Running]:
-    """A sidecar until the block ends, or it does."""
+async def running(of: Settings, *, signals: bool = False, overrides: Path | None = None) -> AsyncIterator[Running]:
+    """A sidecar until the block ends, or it does. `overrides`: the path of their store."""
     log, statistics, finished = RecordedLog(), Statistics(), trio.Event()
-    watch = QuotaWatch.open(of.quotas.file, broker_id=101, log=log)
+    watch = QuotaWatch.open(of.quotas.file, broker_id=101, log=log, overrides=overrides)
     run = partial(serve, of, watch, statistics=statistics, log=log, signals=signals)
     with trio.fail_after(50):
         async with trio.open_nursery() as nursery:
@@ -332,7 +332,8 @@ def test_a_second_signal_ends_at_once(first: str, second: str, tmp_path: Path) -
                     with leader.accept()[0] as ours:
                         ours.recv(1000)
                         process.send_signal(getattr(signal, first))
-                        assert json.loads(process.stdout.readline())["event"] == "drain_started"
+                        while json.loads(process.stdout.readline())["event"] != "drain_started":
+                            pass
                         wait_deadly(process.pid, getattr(signal, second))
                         process.send_signal(getattr(signal, second))
                         assert process.wait(LIMIT_SECONDS) == -getattr(signal, second)
@@ -369,6 +370,7 @@ async def test_who_dials_a_transparent_egress_itself_is_refused_and_told_of_once
             async with await trio.open_tcp_stream(host, port) as follower:
                 await follower.send_all(HALF_A_LENGTH)
                 assert await read_all(follower) == b""
+        await until(lambda: any(line.get("name") == "redirect_refused" for line in sidecar.log.lines))
         ready = await trio.to_thread.run_sync(get, sidecar.addresses["http.listen"], "/readyz")
     assert sidecar.statistics.follower.refused == {"not_redirected": 3}
     refused = [line for line in sidecar.log.lines if line["event"] == "redirected_connection_refused"]
@@ -423,8 +425,9 @@ async def test_a_journal_that_is_not_written_is_a_warning_while_it_is_so(
     async with running(load_settings(path)) as sidecar:
         before = await trio.to_thread.run_sync(get, sidecar.addresses["http.listen"], "/readyz")
         monkeypatch.setattr(Journal, "problem", "No space left on device")
+        await until(lambda: any(line.get("name") == "journal_not_written" for line in sidecar.log.lines))
         after = await trio.to_thread.run_sync(get, sidecar.addresses["http.listen"], "/readyz")
-    assert ("journal" in before, "journal: it is not written, lines are dropped: No space left" in after) == (
+    assert ("journal" in before, "the journal is not written, lines are dropped: No space left" in after) == (
         False,
         True,
     )
