@@ -17,11 +17,12 @@ if TYPE_CHECKING:
     from ..relay.connection import Connection
     from ..relay.in_flight import InFlightRequests
 
-SPREAD_SECONDS = 3.0
-"""How long it takes until the last connection's turn has come. A thousand peers that came back at once would wait for
-each other's handshakes, which take some milliseconds of a core each."""
-MAX_TURN_SECONDS = 0.25
-"""The longest turn, so that few connections take no longer than they need."""
+SPREAD_SECONDS, MAX_SPREAD_SECONDS = 3.0, 10.0
+"""How long it takes until the last connection's turn has come, of a few hundred and of any number. Peers that came back
+at once would wait for each other's handshakes."""
+MIN_TURN_SECONDS, MAX_TURN_SECONDS = 0.01, 0.25
+"""The shortest turn of up to a thousand connections: the handshakes that follow take some milliseconds of a core. And
+the longest, so that few connections take no longer than they need."""
 AFTER_FOLLOWERS_SECONDS = 0.02
 """How long other connections wait before they line up. Followers that are behind are granted nothing here meanwhile."""
 REPORT_SECONDS = 1.0
@@ -49,7 +50,8 @@ class EndingTurns:
             await trio.sleep(AFTER_FOLLOWERS_SECONDS)
         async with self._turn:
             self._report()
-            await trio.sleep(min(MAX_TURN_SECONDS, SPREAD_SECONDS / len(self._asked)))
+            spread_seconds = min(max(SPREAD_SECONDS, MIN_TURN_SECONDS * len(self._asked)), MAX_SPREAD_SECONDS)
+            await trio.sleep(min(MAX_TURN_SECONDS, spread_seconds / len(self._asked)))
         return Given.ENDS
 
     def _report(self) -> None:

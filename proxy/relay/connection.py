@@ -312,6 +312,7 @@ class Connection:
         exchange.service = DRAINING
         self._hold_waits.for_answers = True
         exchange.changes.notify()
+        self._later(self.request_direction)  # whether something is unread, only reading tells
         with trio.move_on_after(UNREAD_SECONDS):
             await self._wait_until(lambda: self._is_at_rest)
             if exchange.correlator.has_unanswerable:

@@ -72,6 +72,15 @@ async def test_the_end_goes_with_the_last_answer(clock: MockClock, monkeypatch: 
     assert wire.ending["cause"] == "drained"
 
 
+async def test_one_on_which_nothing_has_come_in_this_process_ends_at_once(clock: MockClock) -> None:
+    """It was taken over, and idle since: whether something is unread is not known before it is tried."""
+    async with relayed() as wire:
+        wire.draining.begun.set()
+        await wire.finished.wait()
+        assert trio.current_time() < relaying.LOOK_SECONDS * 3
+    assert wire.ending["cause"] == "drained"
+
+
 async def test_half_a_request_is_waited_for_and_answered(clock: MockClock) -> None:
     request = with_length(fetch_frame({T0: 5}))
     async with relayed() as wire:
