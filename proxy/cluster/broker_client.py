@@ -21,6 +21,7 @@ from protocol.wire.framing import LENGTH_PREFIX_BYTES, frame_size, with_length
 from ..errors import ConfigurationError
 from ..relay.transport import open_stream
 from ..threads import in_thread
+from ..tls.openssl_errors import forget_errors
 from .login import Login
 
 if TYPE_CHECKING:
@@ -112,13 +113,16 @@ async def response_of(
         size = frame_size(await _receive_exactly(stream, LENGTH_PREFIX_BYTES), 0, maximum=MAX_RESPONSE_BYTES)
         return await _receive_exactly(stream, size)
 
-    async with stream:
-        if broker.login is not None:
-            if broker.context is None and not broker.login.in_plaintext:
-                raise ProtocolError("names.security.protocol is SASL_SSL, and the leg that leads there has no keys")
-            await broker.login.run(ask, client_id=CLIENT_ID)
-        version = newest_version(await ask(api_versions_request(0, client_id=CLIENT_ID)), api_key, versions)
-        return await ask(request(version)), version
+    try:
+        async with stream:
+            if broker.login is not None:
+                if broker.context is None and not broker.login.in_plaintext:
+                    raise ProtocolError("names.security.protocol is SASL_SSL, and the leg that leads there has no keys")
+                await broker.login.run(ask, client_id=CLIENT_ID)
+            version = newest_version(await ask(api_versions_request(0, client_id=CLIENT_ID)), api_key, versions)
+            return await ask(request(version)), version
+    finally:
+        forget_errors()
 
 
 async def _receive_exactly(stream: trio.abc.Stream, size: int) -> bytes:

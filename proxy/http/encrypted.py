@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 import trio
 
+from ..tls.openssl_errors import forget_errors
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -102,6 +104,7 @@ class EncryptedStream:
         except ssl.SSLWantReadError:
             return None
         except ssl.SSLError as error:
+            forget_errors()
             raise trio.BrokenResourceError from error
 
     async def _fill(self, most_bytes: int = _PIECE_BYTES) -> None:

@@ -19,6 +19,7 @@ import socket
 import ssl
 from typing import TYPE_CHECKING
 
+from ..tls.openssl_errors import forget_errors
 from ..tls.tls_watchdog import TLS_WATCHDOG
 from .transport import WOULD_WAIT
 
@@ -126,6 +127,7 @@ class TlsSocket:
         except ssl.SSLWantReadError:
             self.crossed = ANY_EVENT
         except OSError as error:
+            forget_errors()
             self._hear()
             # `_hear` may have read a byte that is lost, so nothing may be read after it: reading raises this error.
             self._failure = self._failure or error
@@ -155,6 +157,7 @@ class TlsSocket:
                 with contextlib.suppress(OSError, ValueError):
                     self._sock.unwrap()
             finally:
+                forget_errors()
                 TLS_WATCHDOG.end()
         self._sock.close()
 
@@ -167,6 +170,7 @@ class TlsSocket:
 
     def _failed(self, error: OSError, received: int) -> None:
         """Raise the error now, or at the next read if bytes came before it."""
+        forget_errors()
         self._failure = error
         if self._refused is not None and isinstance(error, ssl.SSLError):
             self._refused(error)

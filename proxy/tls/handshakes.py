@@ -32,6 +32,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from ..changes import Changes
+from .openssl_errors import forget_errors
 from .tls_watchdog import HANDSHAKE_SECONDS, TLS_WATCHDOG
 
 if TYPE_CHECKING:
@@ -149,6 +150,9 @@ def _step(sock: ssl.SSLSocket) -> Callable[[ssl.SSLSocket], Awaitable[None]] | N
         return trio.lowlevel.wait_readable
     except ssl.SSLWantWriteError:
         return trio.lowlevel.wait_writable
+    except OSError:
+        forget_errors()
+        raise
     finally:
         if TLS_WATCHDOG.end():
             raise HandshakeError(Reason.OTHER, "its records keep OpenSSL busy without completing the handshake")

@@ -87,10 +87,9 @@ class OfAnotherUser(type(Path())):
     [
         (OfAnotherUser("priv/quotas.toml"), "priv/quotas.toml: cannot be read: Permission denied"),
         (Path("q" * 300), "q" * 300 + ": cannot be read: File name too long"),
-        (Path("q\0"), "'q\\x00': cannot be read: embedded null byte"),
+        (Path("q\0"), r"'q\\x00': cannot be read: .*embedded null"),  # Pythons differ in the rest
     ],
 )
 def test_where_that_cannot_be_told_it_is_an_error(ask: Callable[[Path], bool], path: Path, error: str) -> None:
-    with pytest.raises(ConfigurationError) as caught:
+    with pytest.raises(ConfigurationError, match=f"^{error}"):
         ask(path)
-    assert str(caught.value) == error
