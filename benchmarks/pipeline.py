@@ -212,7 +212,7 @@ JOBS = {
     ),
     "lag": Job("lag {tables} --history --out {out}/lag --format csv"),
     "moves": Job("moves {tables} --out {out}/moves --format csv"),
-    "replay, ten quotas": Job(f"replay {{tables}} --model fluid {TEN} --out {{out}}/replay --format csv"),
+    "replay, ten quotas": Job(f"replay {{tables}} {TEN} --out {{out}}/replay --format csv"),
     "ask was-it-kept": Job("ask was-it-kept {tables}", "Yes"),
     "ask will-it-finish": Job("ask will-it-finish {tables}", "Yes, in"),
     "ask what-rate": Job("ask what-rate {tables}"),

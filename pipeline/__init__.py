@@ -10,5 +10,5 @@ The nouns, and the folders in the order in which each may import those before it
 - **Questions** (`questions`) are answered by a sentence, the **report** (`report`) is one page of them.
 - **Commands** (`commands`): thin entry points. Only they hold a session, read or write.
 
-Knows the journal's schema and the admission code, never the sidecar.
+Knows the journal's schema, never the sidecar.
 """

@@ -72,4 +72,5 @@ def told(answer: Answer) -> str:
     """Return the answer as text."""
     lines = [answer.sentence, *(f"  - {text}" for text in answer.evidence)]
     lines += [f"  but: {text}" for text in answer.uncertainty]
+    lines += [f"  do: {answer.command}"] if answer.command else []
     return printable("\n".join(lines))

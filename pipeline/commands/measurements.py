@@ -10,6 +10,9 @@ from pyspark.sql import functions as F
 from ..jobs import audit, lag, rates
 from ..jobs.inner_rates import with_bounds
 from ..jobs.quotas import ROLE
+from ..questions import will_it_finish
+from ..questions.answer import Verdict
+from ..questions.asking import units_of
 from ..tables import CachedFrames
 from .options import output_options, put_out, require_room, tables_job, tell
 
@@ -19,6 +22,10 @@ if TYPE_CHECKING:
     from .options import Job, Output
 
 MAX_DOUBTS = 20
+STATE = (
+    "broker long, role string, time long, lag long, behind long, lost long, done double, remaining_bytes double,"
+    " pace double, eta_seconds double, eta_low double, eta_high double"
+)
 RATE_HISTORY_SECONDS = 3600
 """SimpleRate's slots are taken in turns: which one is the oldest depends on what was before."""
 
@@ -103,16 +110,16 @@ def _tell_doubts(summary: DataFrame) -> None:
 
 
 @click.command("lag", short_help="How far behind, how long yet, and what keeps it.")
-@click.option("--stalls", "only_stalls", is_flag=True, help="Only seconds in which the lag does not shrink, and why.")
-@click.option("--history", is_flag=True, help="Every second with news, not the last one alone.")
+@click.option("--stalls", "only_stalls", is_flag=True, help="Only seconds in which it comes no nearer, and why.")
+@click.option("--history", is_flag=True, help="Every second with news, not the state at the end.")
 @output_options
 @tables_job
 def lag_command(job: Job, output: Output, *, only_stalls: bool, history: bool) -> None:
-    """Compute SumReplicaLag, progress, and the end: an estimate from the last minute's trend, with its 95 % interval.
+    """Compute SumReplicaLag, the bytes that remain, the pace since the last change, and the end with its 80 % interval.
 
-    The trend begins anew when the quota changes, and is not known for ten seconds then: `drain` is `-`. Where it is
-    known and `eta_seconds` is `-`, it never ends at this rate. With --since, `done` and `remaining_bytes` are told from
-    what moved since a minute and a half before it; everything else is as without.
+    After a change of a quota no pace is known for ten seconds: `pace` is `-`, and the end is by the quotas alone. With
+    a `pace`, an `eta_seconds` of `-` is never. Exit status 4: a replica fell silent while behind; which, and what it
+    lacked, is printed.
 
     \b
     Examples:
@@ -122,10 +129,28 @@ def lag_command(job: Job, output: Output, *, only_stalls: bool, history: bool) -
     with job.tables() as found:
         before = found.reaching_back(lag.LOOKS_BACK_SECONDS)
         rows = lag.of_tables(before)
-        rows = found.scope.cut(lag.stalls(rows, before.seconds, before.events) if only_stalls else rows)
-        if not (only_stalls or history):
-            # Silence is not progress: what fell silent while behind is not the last word.
-            spoken = rows.where("lost = 0")
-            rows = spoken.groupBy(*ROLE).agg(F.max_by(F.struct(*rows.columns[2:]), "time").alias("last"))
-            rows = rows.select(*ROLE, "last.*")
-        put_out(rows.orderBy(*ROLE, "time"), output)
+        if only_stalls or history:
+            rows = found.scope.cut(lag.stalls(rows, before.seconds, before.events) if only_stalls else rows)
+            put_out(rows.orderBy(*ROLE, "time"), output)
+            return
+        state = will_it_finish.facts(found)
+        put_out(at_the_end(found.scope.cut(rows), state), output)
+        units = units_of(found)
+    for one in state.lost[:MAX_DOUBTS]:
+        tell(f"not known: {will_it_finish.lost_in_words(one, units)}")
+    if state.lost:
+        click.get_current_context().exit(Verdict.UNKNOWN.value)
+
+
+def at_the_end(rows: DataFrame, state: will_it_finish.Finish) -> DataFrame:
+    """Return one row per broker and role: its last word, and how it goes on from there."""
+    last = rows.where("lost = 0").groupBy(*ROLE).agg(F.max_by(F.struct("time", "lag", "done"), "time").alias("last"))
+    roles = will_it_finish.by_role(state)
+    told = []
+    for row in last.orderBy(*ROLE).collect():
+        one = roles.get((str(row.broker), row.role), will_it_finish.RoleEnd())
+        done = None if one.lost else row.last.done
+        end = (one.end.seconds, one.end.low, one.end.high)
+        told.append((row.broker, row.role, row.last.time, row.last.lag, one.behind, one.lost, done, one.remaining_bytes,
+                     one.pace, *end))  # fmt: skip
+    return rows.sparkSession.createDataFrame(told, STATE)

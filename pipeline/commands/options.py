@@ -27,7 +27,7 @@ from ..terminal import cell, listed, printable
 from .quantities import MOMENT, Moment
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from pyspark.sql import DataFrame
 
@@ -193,7 +193,7 @@ def put_out(frame: DataFrame, output: tuple[str | None, str], *, rows: int = SHO
         tell(f"written to {path}")
         return
     found = frame.limit(rows + 1).collect()
-    click.echo(_columns(frame.columns, [[cell(value) for value in row] for row in found[:rows]]))
+    click.echo(columns(frame.columns, [[cell(value) for value in row] for row in found[:rows]]))
     if len(found) > rows:
         tell(f"more than {rows} rows: use --out for all of them")
     elif not found:
@@ -205,7 +205,9 @@ def tell(text: str) -> None:
     click.echo(printable(text), err=True)
 
 
-def _columns(names: list[str], rows: list[list[str]]) -> str:
+def columns(names: Iterable[str], rows: list[list[str]]) -> str:
+    """Return a table for a terminal."""
+    names = list(names)
     widths = [max(map(len, column)) for column in zip(names, *rows, strict=True)]
     lines = [names, *rows]
     return "\n".join(

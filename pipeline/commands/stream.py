@@ -10,8 +10,9 @@ import click
 
 from ..errors import InputError
 from ..journals import stream
-from ..terminal import printable
-from .options import put_out, spark_job, tell
+from ..questions import present_state
+from ..terminal import cell, printable
+from .options import columns, spark_job, tell
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -50,24 +51,27 @@ def command(source: str, target: str, textfile: Path | None, job: Job, *, once: 
 def watch(live: stream.Live, textfile: Path | None, *, once: bool, sleep: Callable[[float], None] = time.sleep) -> bool:
     """Look again and again, and show what the tables say after each look that took something. `once`: look once, and
     return whether nothing is missing of what it took, and the text file, if one is wanted, was written."""
+    shown = False
     while True:
         outcome = live.look()
         for trouble in outcome.troubles:
             click.echo(printable(trouble))
         if once:
             return _show(live, textfile) and outcome.is_complete
-        if outcome.files:
+        # Begun anew over tables that are there already, it says at once what they say.
+        if outcome.files or not (shown or live.tables.last_second() is None):
             _show(live, textfile)
+            shown = True
         sleep(LOOK_SECONDS)
 
 
 def _show(live: stream.Live, textfile: Path | None) -> bool:
     """Return whether the text file, if one is wanted, was written."""
-    now = stream.state(live.tables.recent("seconds"), live.tables.recent("traffic"), live.tables.events)
-    put_out(now, (None, ""))
+    now = present_state.state(live.tables)
+    click.echo(columns(now[0].asDict(), [[cell(value) for value in row] for row in now]) if now else "no traffic yet")
     if textfile is not None:
         counts = live.tables.files.groupBy("state").agg({"*": "count"}).orderBy("state").collect()
-        text = stream.exposition(now.collect(), [(row[0], row[1]) for row in counts])
+        text = present_state.exposition(now, [(row[0], row[1]) for row in counts])
         try:
             stream.write_textfile(textfile, text)
         except OSError as error:

@@ -1,8 +1,9 @@
-"""The lag of replicas: SumReplicaLag over time, progress, when it ends, and why it does not.
+"""The lag of replicas: SumReplicaLag over time, in messages and in bytes, how fast it shrinks, and why it does not.
 
-DataFrame → DataFrame. A partition has lines only when there is news, so its lag is carried on until its next line, for
-at most `HELD_SECONDS`: a replica that is behind has news every second. Invariant: at any time the sum is over what each
-replica's last line said. A grid of partitions times seconds is never built.
+DataFrame → DataFrame; when it ends `questions.will_it_finish` says. A partition has lines only when there is news, so
+its lag is carried on until its next line, for at most `HELD_SECONDS`: a replica that is behind has news every second.
+Invariant: at any time the sum is over what each replica's last line said. A grid of partitions times seconds is never
+built.
 """
 
 from __future__ import annotations
@@ -18,57 +19,69 @@ from .rates import LEVELS, per_second
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
-    from pyspark.sql.window import WindowSpec
 
     from ..tables import Tables
 
+STATE, OF_SECOND = ("lag", "lag_bytes", "behind", "unsized"), ("record_bytes", "written_bytes", "lost")
+"""Columns of what holds from a second on, and of what happened in it."""
+MIN_SECONDS = 10
+"""The least seconds since a change from which on a pace is known."""
 HELD_SECONDS = 30
 """A replica that was behind and is silent for longer than this is gone: its connection, its leader, or the replica
 itself."""
-TREND_SECONDS = 60
-LOOKS_BACK_SECONDS = TREND_SECONDS + HELD_SECONDS
-"""The seconds before a second whose lines its lag and its trend may depend on: the trend's seconds, and the lag carried
+PACE_SECONDS = 60
+"""How far back a second's pace and the size of its messages reach, if nothing changed."""
+LOOKS_BACK_SECONDS = PACE_SECONDS + HELD_SECONDS
+"""The seconds before a second whose lines its lag and its pace may depend on: the pace's seconds, and the lag carried
 into them."""
-MIN_TREND_SECONDS = 10
-Z_95 = 1.96
 
 
 def per_replica(traffic: DataFrame) -> DataFrame:
-    """Return one row per replica and second with a line: `lag` in messages, and what it was before, 0 if it was gone.
+    """Return one row per replica and second with a line: `lag` in messages, the `size` of one (null: not known), and
+    what was before.
 
     A follower's replica is the same whichever leader it fetches from; a leader has one per follower.
     """
     keyed = traffic.withColumn("replica", F.when(F.col("role") == "leader", F.col("peer")).otherwise(""))
     key = (*ROLE, "replica", "topic", "partition")
     # Rows are shuffled once, by replica, so that a second and those around it are in one place.
-    keyed = keyed.select(*key, "time", "fetch_offset", "high_watermark", "in_sync", "record_bytes").repartition(*key)
+    offsets = ("fetch_offset_before", "fetch_offset", "high_watermark")
+    keyed = keyed.select(*key, "time", *offsets, "in_sync", "record_bytes").repartition(*key)
     # In the second in which a replica catches up it has two lines; the one with the higher offset is the later one.
     seconds = keyed.groupBy(*key, "time").agg(
         F.max("fetch_offset").alias("fetch_offset"),
         F.max("high_watermark").alias("high_watermark"),
         F.bool_or("in_sync").alias("in_sync"),
         F.sum("record_bytes").alias("record_bytes"),
+        F.sum(F.greatest(F.col("fetch_offset") - F.col("fetch_offset_before"), F.lit(0))).alias("messages"),
     )
     lag = F.when(F.col("in_sync") | (F.col("high_watermark") < 0), 0).otherwise(
         F.greatest(F.col("high_watermark") - F.col("fetch_offset"), F.lit(0))
     )
     in_order = Window.partitionBy(*key).orderBy("time")
-    return seconds.withColumn("lag", lag).select(
-        *key, "time", "in_sync", "record_bytes", "fetch_offset", "high_watermark", "lag",
-        *(F.lag(name).over(in_order).alias(f"{name}_before")
-          for name in ("time", "lag", "fetch_offset", "high_watermark")),
+    recent = in_order.rangeBetween(1 - PACE_SECONDS, Window.currentRow)
+    # A second has few messages, if they are large: its own quotient would be a guess.
+    moved = F.when(F.col("messages") > 0, F.col("record_bytes"))
+    size = F.try_divide(F.sum(moved).over(recent), F.sum("messages").over(recent))
+    sized = seconds.withColumns({"lag": lag, "size": F.when(size > 0, size)})
+    before = ("time", "lag", "lag_bytes", "high_watermark")
+    return sized.withColumn("lag_bytes", _bytes("lag")).select(
+        *key, "time", "in_sync", "record_bytes", "high_watermark", "lag", "size", "lag_bytes",
+        *(F.lag(name).over(in_order).alias(f"{name}_before") for name in before),
         F.lead("time").over(in_order).alias("time_after"),
     )  # fmt: skip
 
 
 def sum_replica_lag(replicas: DataFrame) -> DataFrame:
-    """Return per broker, role and second with any news `lag` (messages, summed), `behind` (replicas), and of that
-    second `moved` and `written` (messages), `record_bytes`, `lost` (replicas behind that fell silent)."""
+    """Return per broker, role and second with any news `lag` (messages, summed), `lag_bytes`, `behind` (replicas),
+    `unsized` (those of which no message was seen, so that they are not in `lag_bytes`), and of that second
+    `record_bytes` and `written_bytes` (brought to, and written to, replicas behind), `lost` (those that fell silent).
+    """
     return added_up(_steps(replicas))
 
 
 def steps_by_day(replicas: DataFrame) -> DataFrame:
-    """Return per broker, role, second and `day` of the lines that say so by how much `lag` and `behind` change, and the
+    """Return per broker, role, second and `day` of the lines that say so by how much each of `STATE` changes, and the
     rest as `sum_replica_lag` says it. A replica may fall silent on the day after its last line."""
     return _summed(_steps(replicas), "day")
 
@@ -76,88 +89,74 @@ def steps_by_day(replicas: DataFrame) -> DataFrame:
 def added_up(steps: DataFrame) -> DataFrame:
     """Return `sum_replica_lag` from its steps, in however many rows those of a second are."""
     so_far = Window.partitionBy(*ROLE).orderBy("time").rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    return _summed(steps).select(
-        *ROLE, "time", F.sum("lag").over(so_far).alias("lag"), F.sum("behind").over(so_far).alias("behind"),
-        "moved", "written", "record_bytes", "lost",
-    )  # fmt: skip
+    state = (F.sum(name).over(so_far).alias(name) for name in STATE)
+    return _summed(steps).select(*ROLE, "time", *state, *OF_SECOND)
 
 
 def _summed(steps: DataFrame, *more: str) -> DataFrame:
-    names = ("lag", "behind", "moved", "written", "record_bytes", "lost")
-    return steps.groupBy(*ROLE, *more, "time").agg(*(F.sum(name).alias(name) for name in names))
+    return steps.groupBy(*ROLE, *more, "time").agg(*(F.sum(name).alias(name) for name in (*STATE, *OF_SECOND)))
 
 
 def _steps(replicas: DataFrame) -> DataFrame:
     was_held = F.col("time") - F.col("time_before") <= HELD_SECONDS
-    before = F.when(was_held, F.col("lag_before")).otherwise(0)
-    # After a silence, what passed unseen has no bytes from which the size of a message could be told, so it is not
-    # counted.
-    was_behind = was_held & (F.col("lag_before") > 0)
+    before = F.when(was_held, F.coalesce("lag_before", F.lit(0))).otherwise(0)
+    before_bytes = F.when(was_held, F.col("lag_bytes_before"))
+    was_unsized = was_held & (F.col("lag_before") > 0) & F.col("lag_bytes_before").isNull()
+    is_behind, unsized = F.col("lag") > 0, (F.col("lag") > 0) & F.col("lag_bytes").isNull()
+    # What was written in a silence belongs to no second.
+    grown = F.greatest(F.col("high_watermark") - F.col("high_watermark_before"), F.lit(0))
+    nothing = F.lit(0).cast("long")
     step = F.struct(
         "time",
-        (F.col("lag") - F.coalesce(before, F.lit(0))).alias("lag"),
-        ((F.col("lag") > 0).cast("int") - F.coalesce((before > 0).cast("int"), F.lit(0))).alias("behind"),
-        F.when(was_behind, _growth("fetch_offset")).otherwise(0).alias("moved"),
-        F.when(was_behind, _growth("high_watermark")).otherwise(0).alias("written"),
+        (F.col("lag") - before).alias("lag"),
+        (F.coalesce("lag_bytes", nothing) - F.coalesce(before_bytes, nothing)).alias("lag_bytes"),
+        (is_behind.cast("int") - (before > 0).cast("int")).alias("behind"),
+        (unsized.cast("int") - F.coalesce(was_unsized, F.lit(False)).cast("int")).alias("unsized"),
         F.when(F.col("in_sync"), 0).otherwise(F.col("record_bytes")).alias("record_bytes"),
+        F.coalesce(F.when(before > 0, F.round(grown * F.col("size"))).cast("long"), nothing).alias("written_bytes"),
         F.lit(0).alias("lost"),
     )
-    falls_silent = (F.col("lag") > 0) & (
-        F.col("time_after").isNull() | (F.col("time_after") - F.col("time") > HELD_SECONDS)
-    )
+    falls_silent = is_behind & (F.col("time_after").isNull() | (F.col("time_after") - F.col("time") > HELD_SECONDS))
     end = F.struct(
-        (F.col("time") + HELD_SECONDS).alias("time"),
-        (-F.col("lag")).alias("lag"),
-        F.lit(-1).alias("behind"),
-        *(F.lit(0).cast("long").alias(name) for name in ("moved", "written", "record_bytes")),
+        (F.col("time") + HELD_SECONDS).alias("time"), (-F.col("lag")).alias("lag"),
+        (-F.coalesce("lag_bytes", nothing)).alias("lag_bytes"), F.lit(-1).alias("behind"),
+        (-unsized.cast("int")).alias("unsized"), nothing.alias("record_bytes"), nothing.alias("written_bytes"),
         F.lit(1).alias("lost"),
-    )
+    )  # fmt: skip
     day = F.floor(F.col("time") / DAY_SECONDS).alias("day")
     return replicas.select(*ROLE, day, F.inline(F.when(falls_silent, F.array(step, end)).otherwise(F.array(step))))
 
 
-def _growth(name: str) -> Column:
-    return F.greatest(F.coalesce(F.col(name) - F.col(f"{name}_before"), F.lit(0)), F.lit(0))
+def _bytes(messages: str) -> Column:
+    """Return so many messages in whole bytes, 0 for none; null if the size of one is not known."""
+    return F.when(F.col(messages) == 0, 0).otherwise(F.round(F.col(messages) * F.col("size"))).cast("long")
 
 
 def progress(lag: DataFrame, events: DataFrame | None = None) -> DataFrame:
-    """Add `done` (0 to 1: messages moved since nothing lagged, as a share of these and the lag) and `remaining_bytes`.
-    Add from the last minute `drain` (messages per second by which the lag shrinks; null: not known yet),
-    `drain_error` (its standard error; null with two rows), and `eta_seconds`, `eta_low`, `eta_high` (95 %). If `drain`
-    is known and `eta_seconds` is null, it never ends at this rate.
+    """Add `remaining_bytes` (null: not known of all replicas), `done` (0 to 1: bytes brought since nothing lagged, as a
+    share of these and those remaining; null where replicas are lost), and `pace`: the bytes per second by which it
+    comes nearer, since the quota changed or something began to lag, in the last minute; null within ten seconds of
+    that.
 
-    Where replicas are lost, `done` and the three times are null: the lag did not become less by their catching up.
-
-    events: have the quotas, so that a trend from before a change of quota says nothing of what comes after it.
+    events: have the quotas.
     """
     before = Window.partitionBy(*ROLE).orderBy("time").rowsBetween(Window.unboundedPreceding, -1)
     so_far = (
         Window.partitionBy(*ROLE, "episode").orderBy("time").rowsBetween(Window.unboundedPreceding, Window.currentRow)
     )
-    steady = Window.partitionBy(*ROLE, "episode", "quota_since").orderBy("time")
-    recent = steady.rangeBetween(1 - TREND_SECONDS, Window.currentRow)
-    moved, moved_bytes = F.sum("moved").over(so_far), F.sum("record_bytes").over(so_far)
+    since_change = Window.partitionBy(*ROLE, "episode", "quota_since").orderBy("time")
+    recent = since_change.rangeBetween(1 - PACE_SECONDS, Window.currentRow)
+    moved, remaining = F.sum("record_bytes").over(so_far), F.when(F.col("unsized") == 0, F.col("lag_bytes"))
     caught_up = F.sum((F.col("lag") == 0).cast("int")).over(before)
-    with_trend = (
-        _since_change(lag, events)
-        .withColumn("episode", F.coalesce(caught_up, F.lit(0)))
-        .select(
-            "*",
-            F.when(F.col("lost") == 0, F.try_divide(moved, moved + F.col("lag"))).alias("done"),
-            (F.col("lag") * F.try_divide(moved_bytes, moved)).alias("remaining_bytes"),
-            F.when(
-                F.col("time") - F.min("time").over(recent) >= MIN_TREND_SECONDS,
-                0.0 - F.regr_slope("lag", "time").over(recent),
-            ).alias("drain"),
-            _slope_error(recent).alias("drain_error"),
-        )
-    )
-    return with_trend.select(
-        *lag.columns, "done", "remaining_bytes", "drain", "drain_error",
-        _eta(F.col("drain")).alias("eta_seconds"),
-        _eta(F.col("drain") + Z_95 * F.col("drain_error")).alias("eta_low"),
-        _eta(F.col("drain") - Z_95 * F.col("drain_error")).alias("eta_high"),
-    )  # fmt: skip
+    net = F.sum(F.col("record_bytes") - F.col("written_bytes")).over(recent)
+    seconds = F.col("time") - F.min("time").over(recent)
+    told = _since_change(lag, events).withColumn("episode", F.coalesce(caught_up, F.lit(0)))
+    return told.select(
+        *lag.columns,
+        F.when(F.col("lost") == 0, F.try_divide(moved, moved + remaining)).alias("done"),
+        remaining.alias("remaining_bytes"),
+        F.when(seconds >= MIN_SECONDS, net / (seconds + 1)).alias("pace"),
+    ).drop("lag_bytes", "unsized")
 
 
 def _since_change(lag: DataFrame, events: DataFrame | None) -> DataFrame:
@@ -168,24 +167,10 @@ def _since_change(lag: DataFrame, events: DataFrame | None) -> DataFrame:
     return held.select(*lag.columns, F.col("period.since").alias("quota_since"))
 
 
-def _slope_error(recent: WindowSpec) -> Column:
-    """Return the standard error of a least-squares slope: sqrt((Syy - Sxy²/Sxx) / (n - 2) / Sxx)."""
-    xx, yy = F.regr_sxx("lag", "time").over(recent), F.regr_syy("lag", "time").over(recent)
-    xy = F.regr_sxy("lag", "time").over(recent)
-    degrees = F.regr_count("lag", "time").over(recent) - 2
-    residual = F.greatest(yy - F.try_divide(xy * xy, xx), F.lit(0.0))
-    return F.when(degrees > 0, F.sqrt(F.try_divide(F.try_divide(residual, degrees), xx)))
-
-
-def _eta(drain: Column) -> Column:
-    left = F.when(F.col("lag") == 0, 0.0).when(drain > 0, F.col("lag") / drain)
-    return F.when(F.col("lost") == 0, left)
-
-
 def stalls(progress_rows: DataFrame, link_seconds: DataFrame, events: DataFrame) -> DataFrame:
-    """Return the seconds in which replicas are behind and the lag does not shrink, with the cause."""
+    """Return the seconds in which replicas are behind and come no nearer, with the cause."""
     throttled = with_limit(per_second(link_seconds, LEVELS["broker"]), events)
-    recent = Window.partitionBy(*ROLE).orderBy("time").rangeBetween(1 - TREND_SECONDS, Window.currentRow)
+    recent = Window.partitionBy(*ROLE).orderBy("time").rangeBetween(1 - PACE_SECONDS, Window.currentRow)
     inflow = throttled.select(
         *ROLE, "time", "limit", "enforce",
         F.avg("bytes").over(recent).alias("rate"),
@@ -193,35 +178,29 @@ def stalls(progress_rows: DataFrame, link_seconds: DataFrame, events: DataFrame)
         F.sum("fetches").over(recent).alias("fetches"),
         F.avg("in_sync_bytes").over(recent).alias("in_sync_rate"),
     )  # fmt: skip
-    fell_behind = F.col("behind") - F.min("behind").over(recent)
-    known = progress_rows.withColumn("fell_behind", fell_behind)
-    stalled = known.where((F.col("lag") > 0) & (F.col("drain") <= 0)).select(
-        *ROLE, "time", "lag", "behind", "drain", "fell_behind",
-        F.sum("written").over(recent).alias("written"), F.sum("record_bytes").over(recent).alias("recent_bytes"),
-        F.sum("moved").over(recent).alias("recent_moved"),
+    stalled = progress_rows.where((F.col("lag") > 0) & (F.col("pace") <= 0)).select(
+        *ROLE, "time", "lag", "behind", "pace",
+        *(F.sum(name).over(recent).alias(f"recent_{name}") for name in ("record_bytes", "written_bytes")),
     )  # fmt: skip
     found = stalled.join(inflow, on=[*ROLE, "time"], how="left").withColumn("cause", _cause())
-    return found.drop("enforce", "fetches", "fell_behind")
+    return found.drop("enforce", "fetches")
 
 
 def _cause() -> Column:
     """Return the cause of a stall, or that nothing in the journals explains it."""
-    held_back = F.coalesce(F.col("omitted") > 0, F.lit(False))
-    moves, outrun = F.col("recent_moved") > 0, F.col("written") >= F.col("recent_moved")
+    held_back, moves = F.coalesce(F.col("omitted") > 0, F.lit(False)), F.col("recent_record_bytes") > 0
     return (
         F.when(F.col("enforce") & (F.col("limit") == 0), "the quota is 0")
         .when(held_back & (F.col("in_sync_rate") >= 0.9 * F.col("limit")), "in-sync traffic takes the whole quota")
-        .when(held_back & moves & outrun, "the quota is no more than what producers write")
-        .when(moves & outrun, "producers write more than the link brings")
-        .when(moves & (F.col("fell_behind") > 0), "more replicas fell behind meanwhile")
-        .when(held_back & ~moves, "held back, and nothing moves")
-        .when(~moves & (F.col("fetches") > 0), "asked for, and nothing comes: the other side withholds it")
-        .when(~moves, "nobody asks for it")
-        .otherwise("the journals do not say why")
+        .when(held_back & moves, "the quota is no more than what producers write")
+        .when(moves, "producers write more than the link brings")
+        .when(held_back, "held back, and nothing moves")
+        .when(F.col("fetches") > 0, "asked for, and nothing comes: the other side withholds it")
+        .otherwise("nobody asks for it")
     )
 
 
-SUMMARY = Summary("lag_steps", lambda traffic: per_replica(traffic.where("throttled")), steps_by_day)
+SUMMARY = Summary("lag_seconds", lambda traffic: per_replica(traffic.where("throttled")), steps_by_day)
 
 
 def of_tables(tables: Tables) -> DataFrame:

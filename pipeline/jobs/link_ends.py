@@ -74,10 +74,3 @@ def of_one_end(rows: DataFrame, *measures: str | Column) -> DataFrame:
     seen = rows.withColumn("seen", F.struct(*measures, (F.col("role") == "follower").alias("follows")))
     most = F.max("seen").over(Window.partitionBy(*REPLICA))
     return seen.withColumn("most", most).where("seen = most").drop("seen", "most")
-
-
-def one_end(traffic: DataFrame) -> DataFrame:
-    """Return the seconds of each replica as one end saw them: the end that saw more bytes, or more seconds."""
-    whole = Window.partitionBy(*END)
-    size, seconds = F.sum("bytes").over(whole).alias("bytes"), F.count("*").over(whole).alias("seconds")
-    return of_one_end(seconds_of_ends(traffic), size, seconds)

@@ -1,4 +1,4 @@
-"""The models: what would have happened, or will, under other quotas, and which rate a plan needs.
+"""The models: at which pace links go on, what would have happened under other quotas, and which rate a plan needs.
 
-`simulation` runs the sidecar's own admission code; `fluid` treats links as fluids, in no time. Both are plain Python.
+`pace` is of the last minutes; `fluid` shares quotas out, in no time. Both are NumPy alone.
 """

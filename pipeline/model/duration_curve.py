@@ -2,7 +2,7 @@
 
 From the tables to a few values: the model (`fluid`) is run at the driver, on a row per link and wave, however long the
 recording. For the curve every quota in force is scaled by the same factor, so that brokers with quotas of their own
-keep their proportions. Scenarios are apart from `replay`, whose Python runs on executors, which need not have numpy.
+keep their proportions.
 
 Invariant: the recorded result stands beside the model's answer for the same quotas, always.
 """
@@ -19,8 +19,7 @@ from ..jobs.quotas import UNLIMITED, periods
 from ..jobs.rates import inflow
 from ..tables import CachedFrames
 from .broker_pairs import Pair, pairs
-from .fluid import Change, Stream, finish_times
-from .replay import MAX_SECONDS
+from .fluid import LINE_BYTES_PER_SECOND, Change, Stream, finish_times
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -29,11 +28,8 @@ if TYPE_CHECKING:
 
     from ..jobs.inner_rates import Bound
     from ..tables import Tables
-    from .replay import WhatIf
-    from .simulation import Flow, Quotas
+    from .fluid import Quotas
 
-LINE_BYTES_PER_SECOND = 125_000_000.0
-"""The default speed of a link: a gigabit."""
 FACTORS = tuple(2.0 ** (step / 2) for step in range(-6, 7))
 """The factors of the quotas, from an eighth to eight."""
 Period = tuple[float, float, float]
@@ -41,8 +37,23 @@ Period = tuple[float, float, float]
 MAX_FACTOR = 1024.0
 EXACT = 1.0001
 """Two factors count as the same if the larger is no more than this times the smaller."""
-EXACT_CPU_SECONDS = 0.0003
-"""The CPU time for each second of a link (measured: 0.2 ms where one end has a quota, 0.3 where both have)."""
+
+
+class WhatIf(NamedTuple):
+    """A scenario as it was asked for: one quota for all leaders and one for all followers. None: no quota."""
+
+    name: str
+    leader_bytes_per_second: float | None
+    follower_bytes_per_second: float | None
+
+    def quotas(self, links: Iterable[Stream]) -> Quotas:
+        found: Quotas = {}
+        for link in links:
+            if self.leader_bytes_per_second is not None:
+                found[link.source, "leader"] = self.leader_bytes_per_second
+            if self.follower_bytes_per_second is not None:
+                found[link.destination, "follower"] = self.follower_bytes_per_second
+        return found
 
 
 class Recorded(NamedTuple):
@@ -214,40 +225,15 @@ def fluid(
     line_bytes_per_second: float,
     bounds: Sequence[Bound] = (),
 ) -> DataFrame:
-    """Return `replay.durations` by the fluid model, at the driver; `began` is since the first link's.
-
-    what_ifs: of the strict policy, whose long run it is.
-    """
+    """Return one row per scenario and link: when it `began`, in seconds since the first link, and the `seconds` until
+    it had caught up; null: never."""
     zero = min((link.starts for link in links), default=0.0)
     rows = []
     for one in what_ifs:
         found = finish_times(links, one.quotas(links), bounds=bounds, line_bytes_per_second=line_bytes_per_second)
         rows += [
-            (one.name, one.policy, link.source, link.destination, link.starts - zero, end and end - link.starts)
+            (one.name, link.source, link.destination, link.starts - zero, end and end - link.starts)
             for link, end in zip(links, found, strict=True)
         ]
-    schema = "name string, policy string, source string, destination string, began double, seconds double"
+    schema = "name string, source string, destination string, began double, seconds double"
     return spark.createDataFrame(rows, schema)
-
-
-def exact_cpu_seconds(
-    flows: Sequence[Flow], what_ifs: Sequence[WhatIf], *, line_bytes_per_second: float, bounds: Sequence[Bound] = ()
-) -> float:
-    """Estimate the CPU seconds of the exact model, for all scenarios together: it follows each link until it has caught
-    up and nothing more is written to it. Links that stand still cost nothing."""
-    links = [
-        Stream(
-            flow.source, flow.destination, flow.backlog_bytes, flow.starts,
-            sum(flow.arrivals) / max(len(flow.arrivals), 1), float(len(flow.arrivals)),
-        )
-        for flow in flows
-    ]  # fmt: skip
-    seconds = 0.0
-    for one in what_ifs:
-        quotas = one.quotas(links)
-        found = finish_times(links, quotas, bounds=bounds, line_bytes_per_second=line_bytes_per_second)
-        for link, end in zip(links, found, strict=True):
-            if all(quotas.get(side) != 0 for side in ((link.source, "leader"), (link.destination, "follower"))):
-                took = MAX_SECONDS if end is None else end - link.starts
-                seconds += min(max(took, link.written_seconds), MAX_SECONDS)
-    return seconds * EXACT_CPU_SECONDS

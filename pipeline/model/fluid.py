@@ -2,8 +2,8 @@
 
 Every budget hands out turns, so that in the long run its flows have equal shares, and what one cannot use the others
 have: max-min fairness, by progressive filling (Bertsekas, Gallager: Data Networks, 6.5.2). Replicas in sync are never
-held back, but are charged: what is written to them comes off first. That is the strict policy's mean; single seconds,
-and the `kip73` policy, are `pipeline.model.simulation`'s, fetch by fetch.
+held back, but are charged: what is written to them comes off first. That is the strict policy's mean, without its
+single seconds; the broker's own arithmetic (`kip73`) lets a tenth more pass in the long run.
 
 Pure, numpy. Invariant: no flow moves more than it has, and no budget more than its quota but for what is in sync.
 """
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ..jobs.inner_rates import Bound
-    from .simulation import Quotas
 
     Numbers = NDArray[np.float64]
     Indices = NDArray[np.int64]
@@ -39,6 +38,10 @@ SHORTER = 0.1
 the shortest one, each end would be a step of its own."""
 BEGINS_LATE = 1 / 50
 """How much later than in truth a stream may begin in the model, as a part of the least time that it can take."""
+Quotas = dict[tuple[str, str], float]
+"""(broker, role) to bytes per second; one that is not in it is not throttled."""
+LINE_BYTES_PER_SECOND = 125_000_000.0
+"""The default speed of a link: a gigabit."""
 NEAR = 1 - 1e-9
 DONE_BYTES = 1.0
 
@@ -144,6 +147,16 @@ def finish_times(
         finished[ending] = now + ends[ending]
         left = np.where(ending, 0.0, np.where(behind, np.maximum(left - drains * step, 0.0), left))
         now += step
+
+
+def shares(
+    streams: Sequence[Stream], quotas: Quotas, *, bounds: Sequence[Bound] = (), line_bytes_per_second: float
+) -> list[float]:
+    """Return at how many bytes per second each goes on at its start, if all are behind."""
+    if not streams:
+        return []
+    network = _network(streams, quotas, line_bytes_per_second)._replace(inside=_inside(streams, bounds))
+    return [float(one) for one in _shares(network, np.ones(len(streams), dtype=bool), np.zeros(len(streams)))]
 
 
 def _together(now: float, starts: Numbers, ends: Numbers, gains: NDArray[np.bool_], latest_starts: Numbers) -> float:

@@ -16,6 +16,12 @@ from ..terminal import printable
 if TYPE_CHECKING:
     from pyspark.sql import Row
 
+    from ..units import Units
+
+STATUS = "throttle-sidecar status --fleet fleet.toml"
+"""The command that says what is in force now, at every sidecar."""
+LEADER_RATE, FOLLOWER_RATE = "leader.replication.throttled.rate", "follower.replication.throttled.rate"
+
 
 class Verdict(enum.Enum):
     """value: the exit status of `ask`, beside 1 for wrong input and 2 for wrong usage."""
@@ -29,7 +35,8 @@ class Verdict(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """unit: of the number. evidence: what it is told from, a sentence each, the weightiest first."""
+    """unit: of the number. evidence: what it is told from, a sentence each, the weightiest first. command: what to type
+    to act on it; empty where there is nothing to do."""
 
     question: str
     verdict: Verdict
@@ -38,6 +45,7 @@ class Answer:
     unit: str = ""
     evidence: tuple[str, ...] = ()
     uncertainty: tuple[str, ...] = ()
+    command: str = ""
 
     def doubted(self, *reasons: str) -> Answer:
         return replace(self, uncertainty=(*self.uncertainty, *reasons))
@@ -46,6 +54,18 @@ class Answer:
         """Return it for JSON, in which a number that is not finite is null."""
         number = self.number if self.number is not None and math.isfinite(self.number) else None
         return {**asdict(self), "verdict": self.verdict.name.lower(), "number": number}
+
+
+def set_rate(broker: str, key: str, bytes_per_second: float, units: Units) -> str:
+    """Return the command that sets a rate of brokers (ids with a space between) of a fleet."""
+    rate = units.rate(bytes_per_second).replace(" ", "")
+    at = "".join(f" --at {one}" for one in broker.split())
+    return f"throttle-sidecar set {key} {rate} --fleet fleet.toml{at}"
+
+
+def describe(topic: str) -> str:
+    """Return Kafka's own command that says which replicas of a topic are in sync."""
+    return f"kafka-topics.sh --bootstrap-server HOST:9092 --describe --topic {printable(topic, keep='')}"
 
 
 def moment(seconds: float) -> str:

@@ -8,6 +8,7 @@ from pyspark.sql import functions as F
 
 from ..jobs.moves import times_behind, unpaced
 from ..model.duration_curve import recorded
+from ..tables import CachedFrames
 from ..tables.incomplete_data import of_tables
 from ..units import Units
 from . import (
@@ -56,6 +57,12 @@ def ask(
     def moves() -> DataFrame:
         return unpaced(times_behind(tables))
 
+    def never() -> replica_times.Behind:
+        with CachedFrames() as held:
+            behind = held.once(times_behind(tables))
+            lost = will_it_finish.of_times_behind(tables, behind).lost
+            return replica_times.never_caught_up(unpaced(behind))._replace(lost=lost)
+
     answers: dict[str, Callable[[], Answer]] = {
         will_it_finish.QUESTION: lambda: will_it_finish.answer(will_it_finish.facts(tables), units),
         was_it_kept.QUESTION: lambda: was_it_kept.answer(was_it_kept.facts(tables), units),
@@ -66,9 +73,7 @@ def ask(
         who_was_starved.QUESTION: lambda: who_was_starved.answer(who_was_starved.facts(tables), units),
         which_move_hurt.QUESTION: lambda: which_move_hurt.answer(which_move_hurt.facts(tables), units),
         replica_times.KEEPS_FALLING: lambda: replica_times.answer_falling_behind(replica_times.falling_behind(moves())),
-        replica_times.NEVER_CATCHES_UP: lambda: replica_times.answer_never_caught_up(
-            replica_times.never_caught_up(moves()), units
-        ),
+        replica_times.NEVER_CATCHES_UP: lambda: replica_times.answer_never_caught_up(never(), units),
         replica_times.UNDER_REPLICATED: lambda: replica_times.answer_under_replicated(
             replica_times.under_replicated(moves())
         ),

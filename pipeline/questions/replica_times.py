@@ -11,13 +11,15 @@ from pyspark.sql import functions as F
 from ..jobs.link_ends import REPLICA
 from ..tables import CachedFrames
 from ..tables.daily_summaries import DAY_SECONDS
-from ..terminal import printable
+from ..terminal import listed, printable
 from ..units import duration
-from .answer import Answer, Verdict, counted, moment, replica
+from .answer import Answer, Verdict, counted, describe, moment, replica
+from .will_it_finish import lost_in_words
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Row
 
+    from ..model.remaining_bytes import Waiting
     from ..units import Units
 
 KEEPS_FALLING, NEVER_CATCHES_UP = "who-keeps-falling-behind", "who-never-catches-up"
@@ -34,12 +36,14 @@ DOUBT = "only replicas that a quota selects are known to be behind"
 
 class Behind(NamedTuple):
     """moves: times behind of all replicas. replicas: how many are meant by the question. rows: the worst of these,
-    REPLICA and what is told of each. destinations: the brokers of these: `destination`, `times`."""
+    REPLICA and what is told of each. destinations: the brokers of these: `destination`, `times`. lost: replicas that
+    fell silent while behind, and were not seen in sync since."""
 
     moves: int
     replicas: int
     rows: tuple[Row, ...]
     destinations: tuple[Row, ...] = ()
+    lost: tuple[Waiting, ...] = ()
 
 
 class UnderReplicated(NamedTuple):
@@ -125,8 +129,13 @@ def _often(row: Row) -> str:
 
 
 def answer_never_caught_up(found: Behind, units: Units) -> Answer:
-    """Tell it; `number` is how many replicas."""
-    evidence = [_left(row, units) for row in found.rows]
+    """Tell it; `number` is how many replicas. Silence is not success: of one that fell silent it is not known."""
+    lost = [lost_in_words(one, units) for one in found.lost]
+    if lost and not found.replicas:
+        sentence = f"Not known: {listed(lost, MAX_LISTED)}."
+        command = describe(found.lost[0].topic)
+        return Answer(NEVER_CATCHES_UP, Verdict.UNKNOWN, sentence, None, "replicas", tuple(lost), (DOUBT,), command)
+    evidence = [*(_left(row, units) for row in found.rows), *lost[:MAX_LISTED]]
     doubt = f"who was behind for less than {duration(LONG_SECONDS)} does not count"
     return _replicas(NEVER_CATCHES_UP, found, "each ended or came nearer", evidence, doubt)
 
@@ -147,8 +156,9 @@ def _replicas(question: str, found: Behind, none: str, evidence: list[str], doub
         return Answer(question, Verdict.GOOD, sentence, 0.0, "replicas", uncertainty=(DOUBT,))
     more = f", and {counted(found.replicas - 1, 'more replica')}" if found.replicas > 1 else ""
     number = float(found.replicas)
+    command = describe(found.rows[0].topic)
     return Answer(
-        question, Verdict.BAD, f"{evidence[0]}{more}.", number, "replicas", tuple(evidence), (doubt, DOUBT)
+        question, Verdict.BAD, f"{evidence[0]}{more}.", number, "replicas", tuple(evidence), (doubt, DOUBT), command
     )  # fmt: skip
 
 

@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 from ..jobs import audit
 from ..jobs.inner_rates import with_bounds
 from ..jobs.quotas import ROLE
-from .answer import Answer, Verdict, counted, moment, who
+from .answer import STATUS, Answer, Verdict, counted, moment, who
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -113,7 +113,7 @@ def answer(kept: Kept, units: Units) -> Answer:
         f" {counted(kept.broken_roles, 'role of a broker', 'roles of brokers')}; the worst: {_incident(first, units)}."
     )
     told = tuple(_incident(one, units) for one in kept.incidents)
-    return Answer(QUESTION, Verdict.BAD, sentence, number, "x quota", (*told, *evidence), _doubts(kept))
+    return Answer(QUESTION, Verdict.BAD, sentence, number, "x quota", (*told, *evidence), _doubts(kept), STATUS)
 
 
 def _extreme(one: Row, units: Units) -> str:

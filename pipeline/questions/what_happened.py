@@ -1,21 +1,21 @@
-"""What happened at a moment: what was said, what changed, what was broken, in the minutes around it."""
+"""What happened at a moment, in the minutes around it: first what calls for something to be done, then what changed."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from pyspark.sql import Window
 from pyspark.sql import functions as F
 
 from journal_schema import Kind
 
 from ..jobs import lag
-from ..jobs.quotas import ROLE
-from ..jobs.rates import LEVELS, per_second
+from ..jobs.quotas import ROLE, UNLIMITED, periods
 from ..tables.schema import CHANGES
 from ..terminal import listed, printable
 from ..units import duration
 from . import was_it_kept
-from .answer import Answer, Verdict, counted, moment, who
+from .answer import STATUS, Answer, Verdict, counted, moment, who
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,19 +29,17 @@ if TYPE_CHECKING:
 QUESTION = "what-happened"
 AROUND_SECONDS = 300
 MAX_ROWS = 12
-CHANGED = 0.25
-"""The share of the larger of two rates that counts as a change: less is how traffic is."""
 UNREMARKABLE = ("file_opened", "file_closed", "client")
 MAX_NAMES = 5
 """The most brokers, or changes of an override, that a sentence names."""
-TOLD_APART = ("override", "connection")
+TOLD_APART = ("override", "connection", "quota")
 """Kinds of events that are grouped before they are told."""
 
 
 class Happened(NamedTuple):
     """events: of the journals, the nearest. overrides: the nearest, each once for all brokers that have it.
-    connections: ended ones, by broker and cause. rates: the roles that changed most, `before` and `after` in bytes per
-    second. stalls: by role and cause."""
+    connections: ended ones, by broker and cause. quotas: those that changed, `before` (None: none was told) and
+    `limit`, each change once for all `roles` that made it. stalls: by role and cause."""
 
     at: int
     around: int
@@ -50,7 +48,7 @@ class Happened(NamedTuple):
     events: tuple[Row, ...]
     overrides: tuple[Row, ...]
     connections: tuple[Row, ...]
-    rates: tuple[Row, ...]
+    quotas: tuple[Row, ...]
     stalls: tuple[Row, ...]
     bound: Kept
 
@@ -66,13 +64,12 @@ def facts(tables: Tables, at: int, *, around: int = AROUND_SECONDS) -> Happened:
     ended = said.where(F.col("kind") == Kind.CONNECTION.value).groupBy("broker", "cause")
     connections = ended.agg(F.count("*").alias("number"), F.min("time").alias("first"))
     connections = connections.orderBy(F.desc("number"), "broker", "cause")
-    traffic = per_second(near.seconds, LEVELS["broker"])
     # Traffic that no quota selects is recorded, too: where there is nothing else, there is not nothing.
     busy = near.seconds.select("time").distinct().count()
     return Happened(
         at, around, busy, tuple(sorted(events, key=lambda row: (row.time, row.broker))),
         tuple(_overrides(said, at)), tuple(connections.limit(MAX_ROWS).collect()),
-        tuple(_rates(traffic, at, around)), tuple(_stalls(near)),
+        tuple(_quotas(near, at)), tuple(_stalls(near)),
         was_it_kept.facts(near),
     )  # fmt: skip
 
@@ -87,14 +84,14 @@ def _overrides(said: DataFrame, at: int) -> list[Row]:
     return sorted(nearest, key=lambda row: row.time)
 
 
-def _rates(traffic: DataFrame, at: int, around: int) -> list[Row]:
-    before, after = (
-        (F.coalesce(F.sum(F.when(half, F.col("bytes"))), F.lit(0)) / around).alias(name)
-        for name, half in (("before", F.col("time") < at), ("after", F.col("time") >= at))
-    )
-    change = F.abs(F.col("after") - F.col("before"))
-    rows = traffic.groupBy(*ROLE).agg(before, after).where(change > CHANGED * F.greatest("before", "after"))
-    return rows.orderBy(F.desc(change), *ROLE).limit(MAX_ROWS).collect()
+def _quotas(near: Tables, at: int) -> list[Row]:
+    before = F.lag("limit").over(Window.partitionBy(*ROLE).orderBy("since"))
+    found = periods(near.events).select(*ROLE, "since", "limit", "enforce", before.alias("before"))
+    told = found.where(F.col("before").isNotNull() | (F.col("limit") < UNLIMITED))
+    said = told.withColumnRenamed("since", "time").where(F.col("time") >= (near.scope.since or 0))
+    roles = F.sort_array(F.collect_set(F.struct(*ROLE))).alias("roles")
+    rows = said.groupBy("before", "limit", "enforce").agg(F.min("time").alias("time"), roles)
+    return rows.orderBy(F.abs(F.col("time") - at), "time", "limit").limit(MAX_ROWS).collect()
 
 
 def _stalls(near: Tables) -> list[Row]:
@@ -113,9 +110,11 @@ def answer(found: Happened, units: Units) -> Answer:
             verdict = Verdict.GOOD
             sentence = f"Nothing out of the ordinary {window}: no bound broken, nothing changed, nobody stalled."
         return Answer(QUESTION, verdict, sentence, 0.0, "things", uncertainty=_doubts(found))
+    texts = [text for text, _ in told]
+    command = next((command for _, command in told if command), "")
     more = f", and {counted(len(told) - 1, 'more thing')} {window}" if len(told) > 1 else ""
-    sentence = f"{told[0][0].upper()}{told[0][1:]}{more}."
-    return Answer(QUESTION, Verdict.GOOD, sentence, float(len(told)), "things", tuple(told), _doubts(found))
+    sentence = f"{texts[0][0].upper()}{texts[0][1:]}{more}."
+    return Answer(QUESTION, Verdict.GOOD, sentence, float(len(told)), "things", tuple(texts), _doubts(found), command)
 
 
 def _doubts(found: Happened) -> tuple[str, ...]:
@@ -125,26 +124,44 @@ def _doubts(found: Happened) -> tuple[str, ...]:
     return tuple(doubts)
 
 
-def _told(found: Happened, units: Units) -> list[str]:
-    bound = was_it_kept.answer(found.bound, units).sentence
-    told = [bound.removeprefix("No, ").rstrip(".")] if found.bound.over else []
-    told += [f"{moment(row.time)}: {_override(row)}" for row in found.overrides]
-    told += [f"{moment(row.time)}: {_event(row, units)}" for row in found.events]
+def _told(found: Happened, units: Units) -> list[tuple[str, str]]:
+    """Return each thing, and the command that acts on it; what calls for something to be done comes first."""
+    bound = was_it_kept.answer(found.bound, units)
+    told = [(bound.sentence.removeprefix("No, ").rstrip("."), bound.command)] if found.bound.over else []
     told += [
-        f"{who(row.broker, row.role)} got no nearer for {counted(row.seconds, 'second')} from {moment(row.first)}:"
-        f" {row.cause}"
+        ((f"{who(row.broker, row.role)} got no nearer for {counted(row.seconds, 'second')} from {moment(row.first)}:"
+         f" {row.cause}"), STATUS)
         for row in found.stalls
-    ]
+    ]  # fmt: skip
+    events = [(row, f"{moment(row.time)}: {_event(row)}") for row in found.events]
+    told += [(text, _remedy(row)) for row, text in events if _remedy(row)]
+    told += [(f"{moment(row.time)}: {_override(row)}", _undo(row)) for row in found.overrides]
+    told += [(f"{moment(row.time)}: {_quota(row, units)}", "") for row in found.quotas]
+    told += [(text, "") for row, text in events if not _remedy(row)]
     told += [
-        f"{who(row.broker, row.role)} moved {units.rate(row.before)} before and {units.rate(row.after)} after"
-        for row in found.rates
-    ]
-    told += [
-        f"{counted(row.number, 'connection')} of broker {row.broker} ended, the first at {moment(row.first)}:"
-        f" {row.cause}"
+        ((f"{counted(row.number, 'connection')} of broker {row.broker} ended, the first at {moment(row.first)}:"
+         f" {row.cause}"), "")
         for row in found.connections
-    ]
+    ]  # fmt: skip
     return told
+
+
+def _remedy(row: Row) -> str:
+    """Return what to type where something is wrong with a sidecar; empty where nothing is."""
+    if row.kind == Kind.RELOAD.value and row.error:
+        return "throttle-sidecar check --config proxy.toml"
+    return STATUS if row.kind == Kind.DROPPED.value else ""
+
+
+def _undo(row: Row) -> str:
+    return f"throttle-sidecar undo {printable(row.override, keep='')} --fleet fleet.toml" if row.action == "set" else ""
+
+
+def _quota(row: Row, units: Units) -> str:
+    roles = listed((who(one.broker, one.role) for one in row.roles), MAX_NAMES)
+    was = "" if row.before is None else f"{units.rate(row.before)} → "
+    observed = "" if row.enforce else ", only observed"
+    return f"the quota of {roles} became {was}{units.rate(row.limit)}{observed}"
 
 
 def _override(row: Row) -> str:
@@ -169,12 +186,8 @@ def _key(change: Row) -> str:
     return change.key if change.place == "broker" else f"{change.place}.{change.key}"
 
 
-def _event(row: Row, units: Units) -> str:
+def _event(row: Row) -> str:
     kind, sidecar = row.kind, f"broker {row.broker}'s sidecar"
-    if kind == Kind.QUOTA.value:
-        quota = "unlimited" if row.bytes_per_second is None else units.rate(row.bytes_per_second)
-        observed = "" if row.enforce else ", only observed"
-        return f"{who(row.broker, row.role)} got the quota {quota}{observed} ({row.reason})"
     if kind == Kind.RELOAD.value:
         failed = f": {printable(row.error, keep='')}" if row.error else ""
         return f"{sidecar} read its quotas again: {row.outcome}{failed}"

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from ..model.duration_curve import EXACT, MAX_FACTOR
 from ..terminal import listed
 from ..units import duration
-from .answer import Answer, Verdict, counted
+from .answer import FOLLOWER_RATE, LEADER_RATE, Answer, Verdict, counted, set_rate
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from ..model.duration_curve import Recorded
+    from ..model.fluid import Quotas
     from ..units import Units
 
 QUESTION = "what-rate"
@@ -78,7 +80,16 @@ def _told(found: Recorded, units: Units, took: float, wanted_seconds: float | No
             f"brokers {listed(sorted(too_low), MAX_QUOTAS)} take in more than that in sync, which a quota that selects"
             " those replicas counts as well: then catching up never ends (KIP-73: T > IN)"
         )
-    return Answer(QUESTION, Verdict.GOOD, sentence, number, "B/s", tuple(evidence), tuple(doubts))
+    return Answer(QUESTION, Verdict.GOOD, sentence, number, "B/s", tuple(evidence), tuple(doubts), _set(rates, units))
+
+
+def _set(rates: Quotas, units: Units) -> str:
+    """Return the commands that set these rates: one for all brokers of a role that get the same."""
+    alike: dict[tuple[str, float], list[str]] = defaultdict(list)
+    for (broker, role), rate in sorted(rates.items()):
+        alike[LEADER_RATE if role == "leader" else FOLLOWER_RATE, rate].append(broker)
+    commands = [set_rate(" ".join(brokers), key, rate, units) for (key, rate), brokers in sorted(alike.items())]
+    return " && ".join(commands[:MAX_QUOTAS])
 
 
 def _too_little(found: Recorded, wanted: float, units: Units) -> tuple[Verdict, str]:

@@ -17,7 +17,7 @@ from ..jobs.quotas import ROLE
 from ..model.broker_pairs import pairs
 from ..tables import CachedFrames
 from ..units import duration
-from .answer import Answer, Verdict, counted, moment
+from .answer import LEADER_RATE, Answer, Verdict, counted, moment, set_rate
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -122,7 +122,10 @@ def answer(found: Moved, units: Units) -> Answer:
     told = tuple(_hurt(one, units) for one in found.hurting[:MAX_LISTED])
     more = f", and {counted(len(found.hurting) - 1, 'more move')}" if len(found.hurting) > 1 else ""
     number = float(len(found.hurting))
-    return Answer(QUESTION, Verdict.BAD, f"{told[0]}{more}.", number, "moves", told, doubts)
+    pair = found.hurting[0].pair
+    slower = units.rounded_up(pair.bytes / max(pair.ended - pair.began, 1) / 2)
+    command = set_rate(pair.source, LEADER_RATE, slower, units)
+    return Answer(QUESTION, Verdict.BAD, f"{told[0]}{more}.", number, "moves", told, doubts, command)
 
 
 def _hurt(one: Hurt, units: Units) -> str:

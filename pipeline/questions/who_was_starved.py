@@ -17,7 +17,7 @@ from ..jobs.quotas import ROLE
 from ..tables import CachedFrames
 from ..tables.daily_summaries import DAY_SECONDS, Summary, read_summary
 from ..terminal import printable
-from .answer import Answer, Verdict, counted, moment
+from .answer import STATUS, Answer, Verdict, counted, moment
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row
@@ -132,7 +132,9 @@ def answer(found: Starved, units: Units) -> Answer:
     more = f"; so did {counted(found.replicas - 1, 'more replica')}" if found.replicas > 1 else ""
     evidence = tuple(stood_still(row, units) for row in found.rows)
     doubts.append("a quota that is worth less than a batch of each replica a minute cannot serve all of them in one")
-    return Answer(QUESTION, Verdict.BAD, f"{sentence}{more}.", float(first.minutes), "min", evidence, tuple(doubts))
+    return Answer(
+        QUESTION, Verdict.BAD, f"{sentence}{more}.", float(first.minutes), "min", evidence, tuple(doubts), STATUS
+    )
 
 
 def stood_still(row: Row, units: Units) -> str:

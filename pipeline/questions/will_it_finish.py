@@ -1,164 +1,200 @@
-"""Will it finish, and when: what replicas have still to bring, under the quotas in force; if never, what keeps it.
-
-In bytes, by the fluid model (`fluid`) from the present state: links share what the quotas allow, and what one does not
-need any more the others have. A link that no quota holds goes on at the pace it has.
-"""
+"""Will it finish, and when: what replicas have still to bring, at the pace that they have; if never, what keeps it."""
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 
 from pyspark.sql import functions as F
 
 from ..jobs.inner_rates import Bound, inside
-from ..jobs.lag import HELD_SECONDS, MIN_TREND_SECONDS
-from ..jobs.moves import HELD_BACK, times_behind, unpaced
+from ..jobs.lag import HELD_SECONDS
+from ..jobs.moves import times_behind
 from ..jobs.quotas import ROLE, UNLIMITED, periods
-from ..jobs.remaining_bytes import RECENT_SECONDS, Waiting, waiting
 from ..journals.parse_lines import LATEST_SECONDS
-from ..model.backtest import of_links
-from ..model.duration_curve import LINE_BYTES_PER_SECOND, recorded
-from ..model.fluid import Stream, finish_times
-from ..tables import CachedFrames
+from ..model.pace import WINDOW_SECONDS, End, Pace, ends, is_still, paces
+from ..model.remaining_bytes import Behind, Waiting, waiting
+from ..tables import CachedFrames, accounted_bytes
 from ..terminal import listed
 from ..units import duration
-from .answer import Answer, Verdict, counted, moment, who
+from .answer import FOLLOWER_RATE, LEADER_RATE, Answer, Verdict, counted, describe, moment, set_rate, who
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from pyspark.sql import DataFrame
 
-    from ..model.duration_curve import Recorded
-    from ..model.simulation import Quotas
+    from ..model.fluid import Quotas
     from ..tables import Tables
     from ..units import Units
 
 QUESTION = "will-it-finish"
 MAX_LISTED = 5
-TURN_BYTES = 1_048_576
-"""The most that one fetch brings of a partition, unless a broker is set otherwise. Under a small quota replicas take
-turns, so that one of many may get nothing for long and is no worse off than the others."""
+IN_SYNC_SECONDS = 10
+FASTER = 2.0
+"""By how much the quota is raised that halves the time."""
 
 
 class Left(NamedTuple):
-    """A link: what its replicas have still to bring, at which pace, and in how many seconds they have (None: never).
-    observed: of the last minute the seconds in which it was behind."""
+    """A link: what its replicas have still to bring, at which pace, and when they have: never, if one of them gets
+    nothing."""
 
     source: str
     destination: str
     replicas: int
     bytes: float
-    rate: float
-    written: float
-    seconds: float | None
-    observed: int
+    pace: Pace
+    end: End
 
     @property
-    def by_pace(self) -> float | None:
-        """The seconds until then, if everything goes on as in the last minute; None: never."""
-        return self.bytes / (self.rate - self.written) if self.rate > self.written else None
+    def seconds(self) -> float | None:
+        """The seconds until it has caught up; None: never."""
+        return self.end.seconds
+
+    def as_json(self) -> dict[str, object]:
+        """Return it for JSON: bytes, bytes per second, and seconds (null: never) with their interval."""
+        return {
+            "source": self.source, "destination": self.destination, "replicas": self.replicas, "bytes": self.bytes,
+            "pace": self.pace.net, "seconds": self.end.seconds, "low": self.end.low, "high": self.end.high,
+            "by_quotas": self.end.by_quotas,
+        }  # fmt: skip
+
+    @property
+    def is_known(self) -> bool:
+        """False if it is too soon after a change, and no quota says what comes."""
+        return not self.end.by_quotas or self.end.is_bounded
 
 
 class Finish(NamedTuple):
     """The state at the last second of all (`now`; None: there is no traffic).
 
-    links: those that are behind, never first, then the ones that take longest. still: replicas that get nothing.
-    silent: brokers' roles that nothing was heard of for `HELD_SECONDS` while behind, and the last second. lost:
-    replicas that fell silent while behind, of brokers that are still heard of. unsized: replicas of which nobody knows
-    the size of a message. errors: of this model for links that have ended.
+    links: those that are behind, never first, then the ones that take longest. still: replicas that get nothing. lost:
+    replicas that fell silent while behind. silent: those brokers' roles that nothing was heard of since, and the last
+    second. unsized: replicas of which nobody knows the size of a message. quotas: those in force.
     """
 
     now: int | None
     links: tuple[Left, ...] = ()
     still: tuple[Waiting, ...] = ()
+    lost: tuple[Waiting, ...] = ()
     silent: tuple[tuple[int, str, int], ...] = ()
-    lost: int = 0
     unsized: int = 0
-    errors: tuple[float, ...] = ()
+    quotas: Mapping[tuple[str, str], float] = {}
+
+
+class RoleEnd(NamedTuple):
+    """What a broker has still to send, or to fetch: the replicas behind and those `lost`, the bytes that both lack,
+    those by which it comes nearer in a second (None: not known yet), and when it ends (None: never or, without a
+    `pace`, not known)."""
+
+    behind: int = 0
+    lost: int = 0
+    remaining_bytes: float | None = 0.0
+    pace: float | None = None
+    end: End = End(0.0, 0.0, 0.0)
+
+    @property
+    def stalled(self) -> bool:
+        """Whether it comes no nearer."""
+        return self.behind > 0 and self.pace is not None and self.pace <= 0
+
+
+def by_role(found: Finish) -> dict[tuple[str, str], RoleEnd]:
+    """Return the state of each broker's role that has something left."""
+    links: dict[tuple[str, str], list[Left]] = defaultdict(list)
+    lost: dict[tuple[str, str], list[Waiting]] = defaultdict(list)
+    for link in found.links:
+        for side in _sides(link):
+            links[side].append(link)
+    for one in found.lost:
+        for side in _sides(one):
+            lost[side].append(one)
+    return {side: _role_end(links[side], lost[side]) for side in {*links, *lost}}
+
+
+def _role_end(links: Sequence[Left], lost: Sequence[Waiting]) -> RoleEnd:
+    sizes = [*(one.bytes for one in links), *(one.remaining for one in lost)]
+    remaining = None if None in sizes else sum(size or 0.0 for size in sizes)
+    known = bool(links) and all(one.pace.is_known for one in links)
+    pace = sum(one.pace.net for one in links) if known else None
+    # When a lost one ends nobody knows.
+    end = links[0].end if links and not lost else End(None, None, None)
+    return RoleEnd(sum(one.replicas for one in links), len(lost), remaining, pace, end)
 
 
 def facts(tables: Tables) -> Finish:
     """Work it out."""
     with CachedFrames() as held:
-        behind = held.once(times_behind(tables))
-        return of_times_behind(tables, behind, lambda: recorded(tables, unpaced(behind)))
+        return of_times_behind(tables, held.once(times_behind(tables)))
 
 
-def of_times_behind(tables: Tables, behind: DataFrame, found: Callable[[], Recorded]) -> Finish:
-    """Return the facts from what `moves.times_behind` and `duration_curve.recorded` return of these tables."""
-    throttled = tables.seconds.where("throttled")
-    heard = {(row.broker, row.role): row.last for row in
-             throttled.groupBy(*ROLE).agg(F.max("time").alias("last")).collect()}  # fmt: skip
-    if not heard:
+def of_times_behind(tables: Tables, behind: DataFrame) -> Finish:
+    """Return the facts from what `moves.times_behind` returns of these tables."""
+    # A role is heard of by whatever it moves: quotas may select nothing any more.
+    last = tables.seconds.groupBy(*ROLE).agg(F.max("time").alias("last"), F.bool_or("throttled").alias("throttled"))
+    roles = last.collect()
+    if not any(row.throttled for row in roles):
         return Finish(None)
+    heard = {(row.broker, row.role): row.last for row in roles}
     now = max(heard.values())
-    replicas = waiting(tables, behind, now)
-    if not replicas:
+    state = waiting(tables, behind, now)
+    if not state.replicas:
         return Finish(now)
-    last = periods(tables.events).where("until is null").collect()
-    quotas = {(str(row.broker), row.role): row.limit for row in last if row.enforce and row.limit < UNLIMITED}
-    tested = of_links(found()).tested
-    state = judged(replicas, heard, now, quotas, inside(tables.events).bounds)
-    return state._replace(errors=tuple(one.error for one in tested))
+    said: dict[tuple[str, str], list[tuple[int, float]]] = {}
+    recent = F.col("until").isNull() | (F.col("until") > now - WINDOW_SECONDS)
+    for row in periods(tables.events).where(recent).orderBy("since").collect():
+        said.setdefault((str(row.broker), row.role), []).append((row.since, row.limit if row.enforce else UNLIMITED))
+    just = tables.within(tables.scope._replace(since=now - IN_SYNC_SECONDS + 1)).seconds.where("throttled and in_sync")
+    by_role = just.groupBy(*ROLE).agg(F.sum(accounted_bytes()).alias("bytes")).collect()
+    taken = {(str(row.broker), row.role): row.bytes / IN_SYNC_SECONDS for row in by_role}
+    return judged(state, heard, now, said, taken, inside(tables.events).bounds)
 
 
 def judged(
-    behind: Sequence[Waiting], heard: Mapping[tuple[int, str], int], now: int, quotas: Quotas, bounds: Sequence[Bound]
+    behind: Behind,
+    heard: Mapping[tuple[int, str], int],
+    now: int,
+    limits: Mapping[tuple[str, str], Sequence[tuple[int, float]]],
+    in_sync: Mapping[tuple[str, str], float],
+    bounds: Sequence[Bound],
 ) -> Finish:
     """Return the facts from the replicas that are behind, and from when each broker's role was last heard of."""
-    here, silent, lost = [], set(), 0
-    for one in behind:
-        spoke = None if one.broker is None else heard.get(one.broker)
-        if one.last >= now - HELD_SECONDS:
-            here.append(one)
-        elif one.broker is not None and (spoke is None or spoke < now - HELD_SECONDS):
-            silent.add((*one.broker, one.last if spoke is None else spoke))
-        else:
-            lost += 1
-    by_link: dict[tuple[str, str], list[Waiting]] = defaultdict(list)
+    here = [one for one in behind.replicas if one.last >= now - HELD_SECONDS]
+    lost = [one for one in behind.replicas if one.last < now - HELD_SECONDS]
+    silent = {
+        (*one.broker, heard[one.broker]) for one in lost
+        if one.broker is not None and heard.get(one.broker, now) < now - HELD_SECONDS
+    }  # fmt: skip
+    by_link: dict[tuple[str, str], list[Waiting]] = {(one.source, one.destination): [] for one in behind.links}
     for one in here:
-        by_link[one.source, one.destination].append(one)
-    links = _links(by_link, quotas, bounds)
-    still = tuple(one for one in here if _is_still(one, by_link[one.source, one.destination]))
-    unsized = sum(one.remaining is None for one in here)
-    return Finish(now, tuple(links), still, tuple(sorted(silent)), lost, unsized)
-
-
-def _links(by_link: Mapping[tuple[str, str], Sequence[Waiting]], quotas: Quotas, bounds: Sequence[Bound]) -> list[Left]:
-    paces = {link: sum(one.rate for one in own) for link, own in by_link.items()}
-    taken: dict[tuple[str, str], float] = defaultdict(float)
-    for (source, destination), pace in paces.items():
-        taken[source, "leader"] += pace
-        taken[destination, "follower"] += pace
-    held = {side for side, limit in quotas.items() if taken[side] >= HELD_BACK * limit}
-    own_pace = [
-        Bound(source, "leader", "its pace", frozenset([destination]), pace)
-        for (source, destination), pace in paces.items()
-        if (source, "leader") not in held and (destination, "follower") not in held
-    ]
-    streams = [
-        Stream(*link, sum(one.remaining or 0.0 for one in own), 0.0, sum(one.written for one in own))
+        by_link.setdefault((one.source, one.destination), []).append(one)
+    rates = {link: sum(one.rate for one in own) for link, own in by_link.items()}
+    still = tuple(
+        one
         for link, own in by_link.items()
+        for one in own
+        if is_still(one.rate, one.observed, among=len(own), pace=rates[link])
+    )
+    left = [
+        sum(one.remaining or 0.0 for one in by_link[link.source, link.destination] if one not in still)
+        for link in behind.links
     ]
-    ends = finish_times(streams, quotas, bounds=[*bounds, *own_pace], line_bytes_per_second=LINE_BYTES_PER_SECOND)
-    found = [
-        Left(
-            *link, len(own), stream.backlog_bytes, paces[link], stream.written_bytes_per_second, end,
-            max(one.observed for one in own),
-        )
-        for (link, own), stream, end in zip(by_link.items(), streams, ends, strict=True)
-    ]  # fmt: skip
-    return sorted(found, key=lambda one: (one.seconds is not None, -(one.seconds or 0.0), one.source, one.destination))
-
-
-def _is_still(one: Waiting, link: Sequence[Waiting]) -> bool:
-    """True if a replica got nothing for a whole minute, though its turn came."""
-    if one.rate > 0 or one.observed < RECENT_SECONDS:
-        return False
-    pace = sum(other.rate for other in link)
-    return not pace or len(link) * TURN_BYTES / pace <= RECENT_SECONDS
+    quotas: Quotas = {side: told[-1][1] for side, told in limits.items() if told[-1][1] < UNLIMITED}
+    found = paces(behind.links, left, limits)
+    when = ends(behind.links, found, left, quotas, in_sync=in_sync, bounds=bounds)
+    stuck = {(one.source, one.destination) for one in still}
+    links = []
+    for link, pace, end in zip(behind.links, found, when, strict=True):
+        own = by_link[link.source, link.destination]
+        if own:
+            lacks = sum(one.remaining or 0.0 for one in own)
+            never = End(None, None, None)
+            ends_at = never if (link.source, link.destination) in stuck else end
+            links.append(Left(link.source, link.destination, len(own), lacks, pace, ends_at))
+    links.sort(key=lambda one: (one.seconds is not None, -(one.seconds or 0.0), one.source, one.destination))
+    unsized = sum(one.remaining is None for one in here)
+    return Finish(now, tuple(links), still, tuple(lost), tuple(sorted(silent)), unsized, quotas)
 
 
 def answer(found: Finish, units: Units) -> Answer:
@@ -166,81 +202,98 @@ def answer(found: Finish, units: Units) -> Answer:
     if found.now is None:
         return Answer(QUESTION, Verdict.UNKNOWN, "There is nothing to finish: nothing throttled was recorded.")
     doubts = [f"as of {moment(found.now)}, the last second recorded"]
-    if found.lost:
-        doubts.append(
-            f"{counted(found.lost, 'replica')} fell silent for more than {HELD_SECONDS} s while behind and may have"
-            " come back since"
-        )
-    if not found.links and not found.silent:
-        return Answer(
-            QUESTION, Verdict.GOOD, f"It has: nobody was behind at {moment(found.now)}.", 0.0, "s",
-            uncertainty=tuple(doubts),
-        )  # fmt: skip
+    if not (found.links or found.still or found.lost):
+        sentence = f"It has: nobody was behind at {moment(found.now)}."
+        return Answer(QUESTION, Verdict.GOOD, sentence, 0.0, "s", uncertainty=tuple(doubts))
     if found.unsized:
         doubts.append(f"of {counted(found.unsized, 'replica')} behind no message was seen: their bytes are not in it")
-    verdict, number, sentence = _told(found)
-    doubts.append(_how_exact(found))
-    evidence = [f"{one.name} gets nothing: {one.lag:,} messages behind" for one in found.still[:MAX_LISTED]]
+    verdict, number, sentence, command = _told(found, units)
+    if any(not one.end.by_quotas for one in found.links):
+        doubts.append("the interval (80 %) is by the spread of each pace since its last change; what changes later is"
+                      " not in it")  # fmt: skip
+    evidence = [f"{one.name} gets nothing: it lacks {_size(one, units)}" for one in found.still[:MAX_LISTED]]
+    evidence += [lost_in_words(one, units) for one in found.lost[:MAX_LISTED]]
     evidence += [_one(one, units) for one in found.links[:MAX_LISTED]]
-    return Answer(QUESTION, verdict, sentence, number, "s", tuple(evidence), tuple(doubts))
+    return Answer(QUESTION, verdict, sentence, number, "s", tuple(evidence), tuple(doubts), command)
 
 
-def _told(found: Finish) -> tuple[Verdict, float | None, str]:
+def _told(found: Finish, units: Units) -> tuple[Verdict, float | None, str, str]:
     now = found.now or 0
     replicas = sum(one.replicas for one in found.links)
     left = f"{counted(replicas, 'replica')} on {counted(len(found.links), 'link')} behind"
     if found.still:
         names = listed((one.name for one in found.still), MAX_LISTED)
-        return Verdict.BAD, float("inf"), f"Never, at this rate: {left}, and nothing comes for {names}."
+        return Verdict.BAD, math.inf, f"Never, at this rate: nothing comes for {names}.", describe(found.still[0].topic)
+    never = next((one for one in found.links if one.seconds is None and one.is_known), None)
+    if never is not None:
+        why = "producers write as much as it may bring" if never.pace.written else "its quota is 0"
+        wanted = units.rounded_up(max(FASTER * (never.pace.written + never.pace.gained), units.value**2))
+        sentence = f"Never, at this rate: {left}, and for {never.source} to {never.destination} {why}."
+        return Verdict.BAD, math.inf, sentence, _raise(never, found, wanted, units)
+    if found.lost:
+        return Verdict.UNKNOWN, None, _lost(found, units), describe(found.lost[0].topic)
+    unknown = next((one for one in found.links if not one.is_known), None)
+    if unknown is not None:
+        link = f"{unknown.source} to {unknown.destination}"
+        since = duration(unknown.pace.seconds)
+        sentence = f"Not known yet: {left}; {link} has no quota, and {since} ago something changed."
+        return Verdict.UNKNOWN, None, sentence, ""
+    slowest = found.links[0]
+    seconds = slowest.seconds or 0.0
+    at = now + seconds
+    when = f"at {moment(at)}" if at <= LATEST_SECONDS else "long after this century"
+    last = f"{slowest.source} to {slowest.destination} is the last"
+    if slowest.end.by_quotas:
+        last += f"; by the quotas alone, since {duration(slowest.pace.seconds)} after a change no pace is known"
+    sentence = f"Yes, in {duration(seconds)}{interval_text(slowest.end)}, {when}: {left}, {last}."
+    faster = {side: limit for side, limit in found.quotas.items() if side in _sides(slowest) and limit > 0}
+    command = _raise(slowest, found, units.rounded_up(FASTER * min(faster.values())), units) if faster else ""
+    return Verdict.GOOD, seconds, sentence, command and f"{command}   # for half the time"
+
+
+def _lost(found: Finish, units: Units) -> str:
+    names = listed((lost_in_words(one, units) for one in found.lost), MAX_LISTED)
     if found.silent:
         broker, role, last = found.silent[0]
-        said = f"Not known: nothing was heard of {who(broker, role)} after {moment(last)}, when it was behind."
-        return Verdict.UNKNOWN, None, said
-    slowest = found.links[0]
-    link = f"{slowest.source} to {slowest.destination}"
-    if slowest.observed < MIN_TREND_SECONDS:
-        return Verdict.UNKNOWN, None, f"Not known yet: {left}, and {link} for less than {MIN_TREND_SECONDS} s."
-    if slowest.seconds is None:
-        why = "producers write as much as it may bring" if slowest.written else "its quota is 0"
-        return Verdict.BAD, float("inf"), f"Never, at this rate: {left}, and for {link} {why}."
-    at = now + slowest.seconds
-    when = f"at {moment(at)}" if at <= LATEST_SECONDS else "long after this century"
-    sentence = f"Yes, in {duration(slowest.seconds)}{_interval(found)}, {when}: {left}, {link} is the last."
-    return Verdict.GOOD, slowest.seconds, sentence
+        return f"Not known: nothing was heard of {who(broker, role)} after {moment(last)}; {names}."
+    return f"Not known: {names}."
 
 
-def interval(found: Finish) -> tuple[float, float | None] | None:
-    """Return between which seconds it ends: as far off as this model was for links that have ended, and as the pace of
-    the last minute says. None as the larger one: never."""
-    slowest = found.links[0]
-    if slowest.seconds is None:
-        return None
-    by_pace = [one.by_pace for one in found.links]
-    told = [slowest.seconds / (1 + error) for error in (0.0, *found.errors) if error > -1]
-    if None in by_pace:
-        return min(told), None
-    told.append(max(one or 0.0 for one in by_pace))
-    return min(told), max(told)
+def lost_in_words(one: Waiting, units: Units) -> str:
+    """Return which replica fell silent, when, and what it lacked."""
+    return f"{one.name} fell silent at {moment(one.last)} while it lacked {_size(one, units)}"
 
 
-def _interval(found: Finish) -> str:
-    ends = interval(found)
-    if ends is None:
+def _size(one: Waiting, units: Units) -> str:
+    return f"{one.lag:,} messages" if one.remaining is None else units.size(one.remaining)
+
+
+def _sides(link: Left | Waiting) -> tuple[tuple[str, str], tuple[str, str]]:
+    return (link.source, "leader"), (link.destination, "follower")
+
+
+def _raise(link: Left, found: Finish, wanted: float, units: Units) -> str:
+    """Return the command that raises whichever of the two quotas are below that rate."""
+    keys = ((link.source, LEADER_RATE), (link.destination, FOLLOWER_RATE))
+    commands = [
+        set_rate(broker, key, wanted, units) for side, (broker, key) in zip(_sides(link), keys, strict=True)
+        if found.quotas.get(side, math.inf) < wanted
+    ]  # fmt: skip
+    return " && ".join(commands)
+
+
+def interval_text(end: End) -> str:
+    """Return ``(29 s to 33 s)``; empty where there is none."""
+    if end.low is None:
         return ""
-    return f" ({duration(ends[0])} to {'never' if ends[1] is None else duration(ends[1])})"
-
-
-def _how_exact(found: Finish) -> str:
-    tested = counted(len(found.errors), "link")
-    by_model = f"by the model's errors for {tested} that ended, and " if found.errors else ""
-    none = "" if found.errors else "; no link has ended by which the model's error could be told"
-    return f"the interval is {by_model}by the pace of the last minute{none}; what changes later is not in it"
+    return f" ({duration(end.low)} to {'never' if end.high is None else duration(end.high)})"
 
 
 def _one(one: Left, units: Units) -> str:
-    ends = "never" if one.seconds is None else duration(one.seconds)
-    written = f", {units.rate(one.written)} written meanwhile" if one.written else ""
+    ends_in = "never" if one.seconds is None else duration(one.seconds)
+    written = f", {units.rate(one.pace.written)} written meanwhile" if one.pace.written else ""
+    pace = f"{units.rate(one.pace.gained)} in the {duration(one.pace.seconds)} since the last change"
     return (
-        f"{one.source} to {one.destination}: {units.size(one.bytes)} in {counted(one.replicas, 'replica')},"
-        f" {units.rate(one.rate)} in the last minute{written}: {ends}"
+        f"{one.source} to {one.destination}: {units.size(one.bytes)} in {counted(one.replicas, 'replica')}, {pace}"
+        f"{written}: {ends_in}"
     )

@@ -53,8 +53,14 @@ def amounts(field: str, most: float, units: Units, shown: Callable[[float], str]
 
 def labels(values: Iterable[float], shown: Callable[[float], str]) -> str:
     """Return an expression that names exactly these values of an axis."""
-    names = {f"{value:.15g}": shown(value) for value in values}
+    # JSON's keys are the shortest digits that are the same number, in Python as in a browser.
+    names = {value: shown(value) for value in map(_number, values)}
     return f"({json.dumps(names, ensure_ascii=False)})[datum.value] || ''"
+
+
+def _number(value: float) -> float:
+    """Return a whole number without the `.0` that a browser would not write."""
+    return int(value) if float(value).is_integer() else value
 
 
 def pointed_at(name: str, titles: Mapping[str, str], across: Spec) -> Spec:

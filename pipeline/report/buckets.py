@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
-from ..jobs.lag import TREND_SECONDS
 from ..jobs.quotas import ROLE, UNLIMITED
 from ..tables import CachedFrames
 
@@ -88,8 +87,7 @@ def buckets(judged: DataFrame, progress: DataFrame, step: int) -> DataFrame:
     """Return one row per broker, role and `bucket` (its first second, a multiple of `step`): of the rates `bytes`,
     `limit`, `worst`, `worst_bytes` (each the largest of a second), `broken` (windows), of the lag `lag` (messages, the
     last), `most_lag`, the same in bytes as `lag_bytes` and `most_lag_bytes` (null if no byte was seen of whoever was
-    behind), `behind`, `stalled` (seconds), `eta_low` and `eta_high` of the last second. Either side may be null. If the
-    lag grows for a minute because a further move has begun while earlier ones go on, that is no stall: moves do that.
+    behind), `behind`, `stalled` (seconds). Either side may be null.
 
     judged: what `audit.judged` says. progress: what `lag.progress` says.
     """
@@ -102,21 +100,15 @@ def buckets(judged: DataFrame, progress: DataFrame, step: int) -> DataFrame:
         F.max("bytes").alias("worst_bytes"),
         F.sum(F.when(F.col("enforce"), over).otherwise(0)).alias("broken"),
     )  # fmt: skip
-    each = F.try_divide(F.sum("record_bytes"), F.sum("moved")).alias("bytes_per_message")
-    sizes = progress.groupBy(*ROLE).agg(each)
-    recent = Window.partitionBy(*ROLE).orderBy("time").rangeBetween(1 - TREND_SECONDS, Window.currentRow)
-    joined = (F.col("behind") > F.min("behind").over(recent)) & (F.sum("moved").over(recent) > 0)
-    spoken = progress.withColumn("joined", joined).where("lost = 0")
-    stalled = (F.col("lag") > 0) & (F.col("drain") <= 0) & ~F.col("joined")
-    last = F.max_by(F.struct("lag", "behind", "eta_seconds", "eta_low", "eta_high", "time"), "time").alias("last")
-    lags = spoken.groupBy(*ROLE, bucket).agg(
-        last, F.max("lag").alias("most_lag"), F.count_if(stalled).alias("stalled")
+    stalled = (F.col("lag") > 0) & (F.col("pace") <= 0)
+    last = F.max_by(F.struct("lag", "remaining_bytes", "behind", "time"), "time").alias("last")
+    lags = progress.where("lost = 0").groupBy(*ROLE, bucket).agg(
+        last, F.max("lag").alias("most_lag"), F.max("remaining_bytes").cast("double").alias("most_lag_bytes"),
+        F.count_if(stalled).alias("stalled"),
     )  # fmt: skip
-    size = F.when(F.col("bytes_per_message") > 0, F.col("bytes_per_message"))
-    lag, most = (F.when(F.col(name) == 0, 0.0).otherwise(F.col(name) * size) for name in ("last.lag", "most_lag"))
-    behind = lags.join(F.broadcast(sizes), on=list(ROLE), how="left").select(
-        *ROLE, "bucket", "last.lag", "most_lag", lag.alias("lag_bytes"), most.alias("most_lag_bytes"), "last.behind",
-        "last.eta_seconds", "last.eta_low", "last.eta_high", F.col("last.time").alias("last_second"), "stalled",
+    behind = lags.select(
+        *ROLE, "bucket", "last.lag", "most_lag", F.col("last.remaining_bytes").cast("double").alias("lag_bytes"),
+        "most_lag_bytes", "last.behind", F.col("last.time").alias("last_second"), "stalled",
     )  # fmt: skip
     return rates.join(behind, on=[*ROLE, "bucket"], how="full")
 

@@ -113,21 +113,6 @@ async function drawAll() {
   document.documentElement.dataset.drawn = innerWidth;
 }
 
-// Squares of the maps say what they are at once, also where nothing but a finger points.
-const told = document.createElement("div");
-told.className = "told";
-document.body.append(told);
-for (const title of document.querySelectorAll(".heat rect title")) {
-  title.parentNode.dataset.says = title.textContent;
-  title.remove();
-}
-addEventListener("pointerover", ({ target, clientX, clientY }) => {
-  told.textContent = target.dataset?.says ?? "";
-  told.classList.toggle("visible", told.textContent !== "");
-  told.style.left = `${Math.max(Math.min(clientX + 10, innerWidth - told.offsetWidth - 4), 0)}px`;
-  told.style.top = `${clientY + 16}px`;
-});
-
 let waiting;
 addEventListener("resize", () => {
   clearTimeout(waiting);

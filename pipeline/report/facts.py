@@ -98,7 +98,7 @@ class Facts:
             "answers": {answer.question: answer.as_json() for answer in self.answers},
             "outliers": [one.broker for one in self.outliers[: self.all_outliers]], "all_outliers": self.all_outliers,
             "links": [pair._asdict() for pair in self.recorded.pairs],
-            "left": [one._asdict() for one in self.left.values()],
+            "left": [one.as_json() for one in self.left.values()],
             "worst_replicas": [row.asDict() for row in self.worst_replicas],
             "what_if": [
                 {"bytes_per_second": quota, "seconds": seconds if math.isfinite(seconds) else None}
@@ -143,7 +143,7 @@ def _facts(tables: Tables, whole: Row, held: CachedFrames) -> Facts:
     else:
         kept_facts = was_it_kept.of_seconds(tables, seconds, verdicts)
     rates = what_rate.answer(scaled, units)
-    finish = will_it_finish.of_times_behind(tables, behind, lambda: scaled)
+    finish = will_it_finish.of_times_behind(tables, behind)
     hurt = which_move_hurt.judged(scaled.pairs, tables.scope.cut(tables.events), tables.seconds)
     roles = grid(by_bucket, whole.began, whole.ended, step)
     answers = (
@@ -170,7 +170,7 @@ def _facts(tables: Tables, whole: Row, held: CachedFrames) -> Facts:
         left={(one.source, one.destination): one for one in finish.links},
         worst_replicas=_worst(behind),
         starved=starved.rows,
-        outliers=told(tables, by_bucket, progress, shown),
+        outliers=told(tables, by_bucket, progress, shown, will_it_finish.by_role(finish)),
         all_outliers=len(matters),
         recorded=scaled,
         curve=_curve(scaled, rates.number),

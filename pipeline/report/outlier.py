@@ -13,12 +13,14 @@ from pyspark.sql import functions as F
 
 from ..jobs import lag
 from ..jobs.quotas import ROLE, periods
+from ..model.pace import End
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from pyspark.sql import DataFrame, Row
 
+    from ..questions.will_it_finish import RoleEnd
     from ..tables import Tables
 
 MAX_CAUSES = 6
@@ -45,14 +47,12 @@ class Point(NamedTuple):
 
 
 class LagEnd(NamedTuple):
-    """The end of a lag: its value at the last second, and when it is gone by its trend; None: never, or unknown."""
+    """What is left at the last second, and how it goes on from there."""
 
     time: int
     lag_bytes: float | None
     """The lag in bytes; None: the size of the messages is unknown."""
-    eta_seconds: float | None
-    eta_low: float | None
-    eta_high: float | None
+    end: End
     messages: int = 0
 
 
@@ -74,8 +74,11 @@ class Outlier(NamedTuple):
     """The stalls by role and cause: `seconds`, `first`."""
 
 
-def told(tables: Tables, by_bucket: DataFrame, progress: DataFrame, brokers: Sequence[int]) -> tuple[Outlier, ...]:
-    """Work out each of these brokers, in their order."""
+def told(
+    tables: Tables, by_bucket: DataFrame, progress: DataFrame, brokers: Sequence[int],
+    roles: Mapping[tuple[str, str], RoleEnd],
+) -> tuple[Outlier, ...]:  # fmt: skip
+    """Work out each of these brokers, in their order. roles: what `will_it_finish.by_role` says."""
     if not brokers:
         return ()
     own = F.col("broker").isin(list(brokers))
@@ -88,12 +91,12 @@ def told(tables: Tables, by_bucket: DataFrame, progress: DataFrame, brokers: Seq
     for broker in brokers:
         points, said, why = ([row for row in each if row.broker == broker] for each in (rows, quotas, causes))
         over = sum(row.broken or 0 for row in points)
-        found.append(Outlier(broker, tuple(sides(points, said)), over, tuple(why[:MAX_CAUSES])))
+        found.append(Outlier(broker, tuple(sides(points, said, roles)), over, tuple(why[:MAX_CAUSES])))
     return tuple(found)
 
 
-def sides(rows: list[Row], quotas: list[Row]) -> list[Side]:
-    """Return a broker's facts, from its rows of `buckets` in their order, and its quotas."""
+def sides(rows: list[Row], quotas: list[Row], roles: Mapping[tuple[str, str], RoleEnd]) -> list[Side]:
+    """Return a broker's facts, from its rows of `buckets` in their order, its quotas, and how each role goes on."""
     found = []
     for role in ("leader", "follower"):
         own = [row for row in rows if row.role == role]
@@ -104,7 +107,8 @@ def sides(rows: list[Row], quotas: list[Row]) -> list[Side]:
         last = next((row for row in reversed(own) if row.lag is not None), None)
         end = None
         if last is not None and last.lag > 0:
-            end = LagEnd(last.last_second, last.lag_bytes, last.eta_seconds, last.eta_low, last.eta_high, last.lag)
+            state = roles.get((str(last.broker), role))
+            end = LagEnd(last.last_second, last.lag_bytes, state.end if state else End(None, None, None), last.lag)
         points = tuple(
             Point(
                 row.bucket, row.bytes, None if row.worst_bytes is None else float(row.worst_bytes),

@@ -1,25 +1,32 @@
-"""Drawings of what moved, and of how long it takes by the quota, in Vega-Lite.
+"""Drawings of all brokers and links by time, of what moved, and of how long it takes by the quota, in Vega-Lite.
 
 Pure: values in, a drawing out; knows nothing of where they come from. Invariant: what was recorded is beside what a
-model says, and each colour is the page's own, by name.
+model says, and each colour is the page's own, by name; what was over its bound has a frame, so that it is seen without
+colours, too.
 """
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..questions.answer import moment
 from ..units import Units, duration
 from .axes import QUOTA, TOLD, clock, labels, nearest, pointed_at, zoom
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from ..model.broker_pairs import Pair
+    from .buckets import Cell, Columns, Grid, LinkGrid
     from .drawing import Spec
     from .facts import Curve
 
+MAP_LEFT = 96
+"""Pixels for the names of a map's rows."""
+MAP_ROW = 14
+SQUARE = 0.94
+"""The part of its column that a square takes."""
 AT_QUOTA, BARS = "at_quota", "bars"
 """Layers that a pointer is nearest to, or that it moves."""
 ROW_HEIGHT = 38
@@ -35,6 +42,61 @@ DURATIONS = [
 ]  # fmt: skip
 """Seconds that an axis may be divided by."""
 MAX_DURATIONS = 7
+
+
+def share_map(grid: Grid) -> Spec:
+    """Draw how much of its quota each role used, over the most of all if none used all of it."""
+    most = grid.most_share or 1.0
+    squares = {key: (_strength(cell, most), _share(cell), cell.broken) for key, cell in grid.cells.items()}
+    return _map(grid.columns, {key: f"{key[0]} {key[1]}" for key in grid.rows}, squares, "var(--share)")
+
+
+def _strength(cell: Cell, most: float) -> float:
+    return min(cell.share / most, 1.0) if cell.share is not None else 1.0 if cell.bytes else 0.0
+
+
+def _share(cell: Cell) -> str:
+    over = ", over its bound" if cell.broken else ""
+    if cell.share is None:
+        return f"bytes moved under a quota of 0{over}" if cell.bytes else "nothing moved under a quota"
+    worst = "" if cell.worst is None else f", the worst second {cell.worst:.2f} x"
+    return f"{cell.share:.0%} of its quota{worst}{over}"
+
+
+def link_map(grid: LinkGrid) -> Spec:
+    """Draw how many replicas of each link were behind, over the most of all."""
+    squares = {key: (number / grid.most, f"{number:.3g} replicas behind", False) for key, number in grid.cells.items()}
+    return _map(grid.columns, {key: f"{key[0]} → {key[1]}" for key in grid.rows}, squares, "var(--lag)")
+
+
+def _map(
+    columns: Columns, names: Mapping[Any, str], squares: Mapping[Any, tuple[float, str, bool]], colour: str
+) -> Spec:
+    """Draw rows of squares, each with the strength of its colour, what it says, and whether it has a frame."""
+    wide, ends = columns.seconds_per_column, columns.began + columns.columns * columns.seconds_per_column
+    values = []
+    for (*key, column), (strength, says, framed) in squares.items():
+        at = columns.began + column * wide
+        values.append({"row": names[tuple(key)], "at": 1000 * at, "to": 1000 * (at + wide * SQUARE), "when": moment(at),
+                       "strength": strength, "says": says, "framed": framed})  # fmt: skip
+    encoding: Spec = {
+        "x": clock(), "x2": {"field": "to"},
+        "y": {"field": "row", "type": "nominal", "title": None,
+              "scale": {"domain": [*names.values()], "paddingInner": 0.08},
+              "axis": {"minExtent": MAP_LEFT, "maxExtent": MAP_LEFT, "labelLimit": MAP_LEFT, "labelFontSize": 10,
+                       "labelOverlap": False}},
+        "fillOpacity": {"field": "strength", "type": "quantitative", "scale": {"domain": [0, 1], "range": [0.06, 1]},
+                        "legend": None},
+        "stroke": {"condition": {"test": "datum.framed", "value": "var(--bad)"}, "value": None},
+        "tooltip": [{"field": "row", "title": "who"}, {"field": "when", "title": "from"},
+                    {"field": "says", "title": "what"}],
+    }  # fmt: skip
+    mark = {"type": "rect", "color": colour, "strokeWidth": 1.6}
+    # The axis reaches as far as the columns do, also where nothing is in the first or the last of them.
+    corners = {"data": {"values": [{"at": 1000 * columns.began}, {"at": 1000 * ends}]},
+               "mark": {"type": "point", "opacity": 0}, "encoding": {"x": clock()}}  # fmt: skip
+    layers = [{"mark": mark, "encoding": encoding}, corners]
+    return {"data": {"values": values}, "height": MAP_ROW * len(names), "layer": layers}
 
 
 def moves_plot(pairs: Sequence[Pair], units: Units) -> Spec:

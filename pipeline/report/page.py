@@ -15,8 +15,7 @@ from ..questions.who_was_starved import stood_still
 from ..units import duration
 from .drawing import figure, library
 from .facts import MAX_PAIRS
-from .heat_map import link_map, share_map
-from .overviews import curve_plot, moves_plot
+from .overviews import MAP_LEFT, curve_plot, link_map, moves_plot, share_map
 from .plots import outlier_plot
 from .style import STYLE
 
@@ -67,9 +66,12 @@ def render(facts: Facts) -> str:
 def _answer(answer: Answer) -> str:
     items = [*answer.evidence, *(f"but: {text}" for text in answer.uncertainty)]
     told = "".join(f"<li>{_text(item)}</li>" for item in items)
+    command = f"<p><code>{_text(answer.command)}</code></p>" if answer.command else ""
     more = f"<details><summary>evidence</summary><ul>{told}</ul></details>" if items else ""
     asked = f'<div class="quiet">{_text(answer.question.replace("-", " ").capitalize())}?</div>'
-    return f'<div class="answer {answer.verdict.name.lower()}">{asked}<b>{_text(answer.sentence)}</b>{more}</div>'
+    return (
+        f'<div class="answer {answer.verdict.name.lower()}">{asked}<b>{_text(answer.sentence)}</b>{command}{more}</div>'
+    )
 
 
 def _grid(facts: Facts) -> str:
@@ -82,7 +84,7 @@ def _grid(facts: Facts) -> str:
     return (
         f'<h2>Who, and when</h2><p class="quiet">{squares}{left_out}</p><h3>How much of its quota each used</h3>'
         + _legend(("--share", most), ("--bad", "over the bound", "frame"))
-        + f'<div class="wide">{share_map(grid)}</div>'
+        + figure(share_map(grid), "Share of the quota that each broker used", left=MAP_LEFT)
         + _links(facts.links)
     )
 
@@ -96,7 +98,7 @@ def _links(links: LinkGrid) -> str:
     return (
         f"<h3>Which links were behind</h3>{left_out}"
         + _legend(("--lag", f"{links.most:.3g} replicas behind, the most"))
-        + f'<div class="wide">{link_map(links)}</div>'
+        + figure(link_map(links), "How many replicas of each link were behind", left=MAP_LEFT)
     )
 
 
@@ -117,12 +119,12 @@ def _outliers(facts: Facts) -> str:
         shown = f'<p class="quiet">The {len(facts.outliers)} worst of {counted(facts.all_outliers, "broker")}.</p>'
     legend = _legend(
         ("--leader", "as leader", "line"), ("--follower", "as follower", "line"), ("--muted", "quota", "dashes"),
-        ("--limit", "the quota changed", "dots"), ("--muted", "by the trend, with its 95 % interval", "dots"),
+        ("--limit", "the quota changed", "dots"), ("--muted", "at its pace, with the 80 % interval", "dots"),
         *([("--leader-band", "up to the worst second")] if facts.seconds_per_point > 1 else ()),
     )  # fmt: skip
     marks = (
-        f'<p class="quiet">{POINTED} {ZOOMED} After the last second: where the lag goes by the trend of its last'
-        " minute. Lines end where nothing was recorded.</p>"
+        f'<p class="quiet">{POINTED} {ZOOMED} After the last second: where the lag goes at its pace since the'
+        " last change. Lines end where nothing was recorded.</p>"
     )
     figures = "".join(_outlier(one, facts) for one in facts.outliers)
     return f"<h2>Out of the ordinary</h2>{shown}{marks}{legend}{figures}"

@@ -31,7 +31,7 @@ AHEAD = 0.5
 NOBODY = "-"
 """The word where nothing was recorded, as in the tables that are printed."""
 BEYOND = 1.1
-"""How far a projection is drawn, as a multiple of the time to the latest end that the trend allows."""
+"""How far a projection is drawn, as a multiple of the time to the latest end that the pace allows."""
 MAX_CHANGES = 12
 """The most changes of a role's quota that are marked."""
 ROOM = 1.05
@@ -173,30 +173,35 @@ def _lag(side: Side, seconds_per_point: int, across: Spec, up: Spec) -> list[Spe
 def _ahead(side: Side) -> float:
     """Return until when its lag is projected; 0: it is not."""
     spoken = [point for point in side.points if point.lag_bytes is not None]
-    end = side.end
-    if end is None or end.lag_bytes is None or not spoken:
+    if side.end is None or side.end.lag_bytes is None or not spoken:
         return 0.0
-    if end.eta_seconds is None and end.eta_high is None and end.eta_low is None:
+    seconds, low, high, *_ = side.end.end
+    if seconds is None and low is None:
         return 0.0
     recorded = (spoken[-1].time - spoken[0].time) * AHEAD
-    return end.time + min(recorded, math.inf if end.eta_high is None else end.eta_high * BEYOND)
+    latest = seconds if side.end.end.by_quotas else high
+    return side.end.time + min(recorded, math.inf if latest is None else latest * BEYOND)
 
 
 def _projected(end: LagEnd, lag_bytes: float, seconds: float, side: Side, across: Spec, up: Spec) -> list[Spec]:
-    """Draw the lag's way to nothing by its trend, between the ends of the interval; flat where it never ends."""
+    """Draw the lag's way to nothing at its pace, between the ends of the interval; flat where it never ends."""
 
     def left(eta: float | None, ahead: float) -> float:
         return lag_bytes * max(1 - ahead / eta, 0.0) if eta else lag_bytes
 
     steps = [seconds * step / AHEAD_POINTS for step in range(AHEAD_POINTS + 1)]
+    told = end.end
+    straight: list[dict[str, object]] = [
+        {"at": 1000 * (end.time + ahead), "value": left(told.seconds, ahead)} for ahead in steps
+    ]
+    line = _line(straight, side, across, up, strokeDash=TREND)
+    if told.by_quotas:
+        return [line]
     band: list[dict[str, object]] = [
-        {"at": 1000 * (end.time + ahead), "value": left(end.eta_low, ahead), "to": left(end.eta_high, ahead)}
+        {"at": 1000 * (end.time + ahead), "value": left(told.low, ahead), "to": left(told.high, ahead)}
         for ahead in steps
     ]
-    trend: list[dict[str, object]] = [
-        {"at": 1000 * (end.time + ahead), "value": left(end.eta_seconds, ahead)} for ahead in steps
-    ]
-    return [_band(band, side, across, up), _line(trend, side, across, up, strokeDash=TREND)]
+    return [_band(band, side, across, up), line]
 
 
 def _told(one: Outlier, units: Units, seconds_per_point: int) -> tuple[list[dict[str, object]], dict[str, str]]:

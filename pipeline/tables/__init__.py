@@ -4,7 +4,7 @@
     OUT/events       lines of all other kinds
     OUT/files        an account of each time a journal file was read, written last
     OUT/quarantine   lines that are none of a journal, with the reason
-    OUT/times_behind, lag_steps, held_minutes, replica_days   what `summarise` keeps of whole days
+    OUT/times_behind, lag_seconds, held_minutes, replica_days   what `summarise` keeps of whole days
 
 The nouns: a *view* is rows made of a table's lines while they are read. A *version* is the table after one commit: a
 job reads one version of each table to its end, whoever writes meanwhile.

@@ -95,8 +95,11 @@ TIMES_BEHIND = T.StructType(
 """Summary: one row per end of a link, replica, time behind and day (`jobs.times_behind`): `opens` says that it begins
 here, and `first_known` and `last_known` are the seconds of its first and last high watermark."""
 
-LAG_STEPS = T.StructType(
-    [*_texts("role"), *_numbers("time", "lag", "behind", "moved", "written", "record_bytes", "lost")]
+LAG_SECONDS = T.StructType(
+    [
+        *_texts("role"),
+        *_numbers("time", "lag", "lag_bytes", "behind", "unsized", "record_bytes", "written_bytes", "lost"),
+    ]
 )
 """Summary: one row per broker, role and second in which what its replicas lag changed, and by how much (`lag`)."""
 
@@ -110,7 +113,7 @@ REPLICA_DAYS = T.StructType(
 """Summary: one row per end of a replica and day (`partition_sizes`): the seconds with news of it, its log at the last,
 and the `messages` that `told_bytes` of its bytes were brought for."""
 
-SUMMARIES = {"times_behind": TIMES_BEHIND, "lag_steps": LAG_STEPS, "held_minutes": HELD_MINUTES,
+SUMMARIES = {"times_behind": TIMES_BEHIND, "lag_seconds": LAG_SECONDS, "held_minutes": HELD_MINUTES,
              "replica_days": REPLICA_DAYS}  # fmt: skip
 
 

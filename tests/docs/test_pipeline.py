@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from pipeline.journals.stream import FILES_METRIC, METRICS, PREFIX
+from pipeline.questions.present_state import FILES_METRIC, METRICS, PREFIX
 
 TEXT = (Path(__file__).parents[2] / "docs" / "pipeline.md").read_text("utf-8")
 

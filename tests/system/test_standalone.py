@@ -1,7 +1,7 @@
 """The pipeline on a Spark cluster: a standalone master and two workers, met by spark-submit as docs/pipeline.md says.
 
 What only a cluster shows: code that has to be shipped, plans and rows that are serialised, paths that every process
-has to understand, and Python on executors (replay's).
+has to understand, and Python on executors.
 """
 
 from __future__ import annotations

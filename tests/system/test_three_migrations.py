@@ -19,7 +19,7 @@ from lab.wire.records import Shape
 from pipeline.journals.ingest import ingest
 from pipeline.model.backtest import of_links, of_plan
 from pipeline.model.duration_curve import recorded
-from pipeline.model.simulation import Flow, Scenario, simulate
+from pipeline.model.fluid import LINE_BYTES_PER_SECOND, Stream, finish_times
 from pipeline.tables import CachedFrames, Tables
 from tests.pipeline.frames import moves_of
 from tests.pipeline.sessions import session_in
@@ -48,11 +48,9 @@ class Migration(NamedTuple):
     leaders: tuple[int, ...]
     followers: tuple[int, ...]
 
-    def flows(self) -> list[Flow]:
+    def streams(self) -> list[Stream]:
         return [
-            Flow(str(leader), str(follower), TOPIC_BYTES, batch_bytes=RECORD_BYTES)
-            for leader in self.leaders
-            for follower in self.followers
+            Stream(str(leader), str(follower), TOPIC_BYTES) for leader in self.leaders for follower in self.followers
         ]
 
     def move(self, policy: Policy) -> Move:
@@ -76,9 +74,11 @@ MIGRATIONS = {
 
 
 def predicted_seconds(migration: Migration, policy: Policy) -> float:
-    quotas = {(str(broker), role): float(QUOTA) for broker in BROKERS for role in ("leader", "follower")}
-    finished = simulate(migration.flows(), Scenario("plan", policy, quotas)).finished
-    return max(seconds or 0.0 for seconds in finished)
+    """A broker's own arithmetic lets a tenth more pass in the long run."""
+    rate = QUOTA * (1.1 if policy == "kip73" else 1.0)
+    quotas = {(str(broker), role): rate for broker in BROKERS for role in ("leader", "follower")}
+    ends = finish_times(migration.streams(), quotas, line_bytes_per_second=LINE_BYTES_PER_SECOND)
+    return max(seconds or 0.0 for seconds in ends)
 
 
 # Which quotas set the pace: where two share one, that one alone; of a pair of brokers both.
@@ -125,7 +125,7 @@ def test_they_take_what_replay_said_and_their_bounds_are_told(
         seen = carried_out[name]
         found = [row for row in rows if row.topic == seen.topic]
         assert seen.equal
-        assert len(found) == len(migration.flows())
+        assert len(found) == len(migration.streams())
         took = max(row.began + row.seconds for row in found) - seen.began
         on_the_wire = max(delivery.time for delivery in seen.deliveries) - seen.began
         predicted = predicted_seconds(migration, policy)
@@ -141,5 +141,5 @@ def test_they_take_what_replay_said_and_their_bounds_are_told(
             worst = told.median_and_worst[1].error
             keep("back_test", case=name, model=model, of=len(told.tested), worst=worst)
             assert abs(worst) < 0.1
-        assert len(tested[name]["fluid"].tested) == len(migration.flows())
+        assert len(tested[name]["fluid"].tested) == len(migration.streams())
         assert {one.what for one in tested[name]["plan"].tested} <= HELD_BY[name]

@@ -9,7 +9,6 @@ import pytest
 
 from pipeline.jobs.inner_rates import Bound, inside
 from pipeline.model.fluid import Stream, finish_times
-from pipeline.model.simulation import Flow, Scenario, simulate
 from pipeline.tables.schema import EVENTS
 from tests.pipeline.frames import quota_rows, quotas
 
@@ -57,21 +56,10 @@ def test_what_was_only_observed_bounds_nothing(spark: SparkSession) -> None:
         (None, (PEER,), [50.0, 0.8, 0.8]),  # without a quota the rate inside it holds all the same
     ],
 )
-def test_both_models_hold_to_rates_of_racks_and_peers(
+def test_the_model_holds_to_rates_of_racks_and_peers(
     quota: float | None, bounds: tuple[Bound, ...], finishes: list[float]
 ) -> None:
     quotas = {} if quota is None else {("1", "leader"): quota}
     streams = [Stream("1", other, 100 * MB) for other in "234"]
     fluid = finish_times(streams, quotas, bounds=bounds, line_bytes_per_second=125 * MB)
     assert fluid == pytest.approx(finishes, rel=1e-6)
-    flows = [Flow(one.source, one.destination, one.backlog_bytes, 4) for one in streams]
-    exact = simulate(flows, Scenario("exact", "strict", quotas, 125 * MB, bounds=bounds)).finished
-    assert exact == pytest.approx(finishes, rel=0.08, abs=0.5)
-
-
-def test_the_brokers_own_policy_has_them_too() -> None:
-    flows = [Flow("1", other, 100 * MB, 4) for other in "23"]
-    slow, fast = simulate(flows, Scenario("kip73", "kip73", {("1", "leader"): 20 * MB}, bounds=(PEER,))).finished
-    assert slow == pytest.approx(45.0, rel=0.15)  # the burst that its window lets through, then 2 MB/s
-    assert fast is not None
-    assert fast < 10

@@ -11,9 +11,9 @@ from pyspark.testing import assertDataFrameEqual
 
 from pipeline.commands.stream import watch
 from pipeline.journals.ingest import ingest
-from pipeline.journals.stream import Live, exposition, state, write_textfile
+from pipeline.journals.stream import Live, write_textfile
+from pipeline.questions.present_state import exposition, state
 from pipeline.tables import Tables
-from tests.pipeline.frames import quotas, traffic
 from tests.pipeline.journal_files import FIRST, traffic_line, write_file
 
 if TYPE_CHECKING:
@@ -101,9 +101,9 @@ def test_a_line_of_the_future_is_set_aside_counted_and_said(watched: Watched) ->
 
 
 def test_what_is_said_is_of_now(watched: Watched) -> None:
-    (now, *_) = state(watched.live.tables.seconds, watched.live.tables.traffic, watched.live.tables.events).collect()
+    (now, *_) = state(watched.live.tables)
     assert (now.broker, now.role, now.time - FIRST) == (101, "leader", 499)
-    assert (now.rate, now.behind, now.lag) == (pytest.approx(2036.0), 0, 0)
+    assert (now.rate, now.behind, now.lost) == (pytest.approx(2036.0), 0, 0)
 
 
 @pytest.mark.parametrize(
@@ -168,17 +168,22 @@ def test_without_an_end_it_begins_on_a_fresh_target_and_takes_what_comes(spark: 
         watch(Live(spark, str(journal), str(tmp_path / "tables")), said, once=False, sleep=pause)
     assert pauses == [False, True, True]
     text = said.read_text()
-    assert f'replication_pipeline_lag_messages{{broker="101",role="leader"}} {2 * (3000 - 990)}' in text
-    assert 'replication_pipeline_eta_seconds{broker="101",role="leader"} 201' in text
+    remaining = float(text.partition('replication_pipeline_remaining_bytes{broker="101",role="leader"} ')[2].split()[0])
+    assert remaining == pytest.approx(2 * (3000 - 990) * 100, rel=0.02)
+    eta = float(text.partition('replication_pipeline_eta_seconds{broker="101",role="leader"} ')[2].split()[0])
+    assert eta == pytest.approx(201, rel=0.02)
 
 
-def test_a_stall_is_seen(spark: SparkSession) -> None:
-    rows = [
-        {"at": at, "fetch_offset": 0, "high_watermark": 1000 + at, "record_bytes": 0, "omitted": 5} for at in range(30)
-    ]
-    lines = traffic(spark, rows)
-    (now,) = state(lines, lines, quotas(spark, [(0, 10.0)])).collect()
-    assert (now.stalled, now.eta_seconds, now.lag) == (True, None, 1029)
+def test_a_stall_is_seen(spark: SparkSession, tmp_path: Path) -> None:
+    """10 messages a second until second 30, and then none while producers go on."""
+    rows = [traffic_line(FIRST + at, fetch_offset=10 * at, high_watermark=3000) for at in range(30)]
+    still = {"fetch_offset": 290, "record_bytes": 0, "omitted": 5}
+    rows += [traffic_line(FIRST + at, high_watermark=3000 + at, **still) for at in range(30, 75)]
+    write_file(tmp_path / "journal", lines=rows)
+    live = Live(spark, str(tmp_path / "journal"), str(tmp_path / "tables"))
+    live.look()
+    (now,) = state(live.tables)
+    assert (now.stalled, now.eta_seconds, now.behind) == (True, None, 1)
     text = exposition([now], [("whole", 3), ("unread", 1)])
     assert 'replication_pipeline_stalled{broker="101",role="leader"} 1\n' in text
     assert "eta_seconds{" not in text

@@ -10,11 +10,12 @@ import pytest
 from pyspark.sql import Row
 
 from pipeline.jobs.inner_rates import Bound, Inside
-from pipeline.jobs.remaining_bytes import Waiting
 from pipeline.model.backtest import BackTest, of_links, of_plan
 from pipeline.model.broker_pairs import Pair
 from pipeline.model.duration_curve import Recorded, in_force
 from pipeline.model.fluid import Stream
+from pipeline.model.pace import History
+from pipeline.model.remaining_bytes import Behind, Waiting
 from pipeline.questions import was_it_kept, what_happened, what_rate, who_was_starved, will_it_finish
 from pipeline.questions.answer import Answer, Verdict
 from pipeline.questions.was_it_kept import Kept
@@ -70,49 +71,60 @@ def replica(partition: int = 0, **values: Any) -> Waiting:
 HEARD = {(101, "leader"): FIRST, (102, "follower"): FIRST}
 
 
-def finishing(*behind: Waiting, quotas: dict[tuple[str, str], float] | None = None, **heard: int) -> Finish:
-    return will_it_finish.judged(behind, {**HEARD, **({(102, "follower"): heard["of_102"]} if heard else {})}, FIRST,
-                         quotas or {}, ())  # fmt: skip
+def finishing(
+    *replicas: Waiting, gained: float = 5e4, written: float = 0.0, seconds: int = 60,
+    said: dict[tuple[str, str], list[tuple[int, float]]] | None = None, **heard: int,
+) -> Finish:  # fmt: skip
+    """gained, written: bytes per second on their link."""
+    lines = ((15.0, 15 * written),) * 4
+    link = History("101", "102", FIRST + 1 - seconds, (gained,) * seconds, lines)
+    spoken = {**HEARD, **({(102, "follower"): heard["of_102"]} if heard else {})}
+    return will_it_finish.judged(Behind([*replicas], [link] if replicas else []), spoken, FIRST, said or {}, {}, ())
 
 
-QUOTA = {("102", "follower"): 60_000.0}
+RAISED = {("101", "leader"): [(FIRST - 300, 5e4), (FIRST - 5, 2e5)]}
+GONE = {("101", "leader"): [(FIRST - 300, 5e4), (FIRST - 5, math.inf)]}
+STOPPED_NOW = {("101", "leader"): [(FIRST - 300, 5e4), (FIRST - 20, 0.0)]}
 THE_OTHERS = [replica(number, rate=0.0) for number in range(1, 61)]
+SET = "throttle-sidecar set leader.replication.throttled.rate"
 
 
 @pytest.mark.parametrize(
-    ("found", "verdict", "number", "says"),
+    ("found", "verdict", "number", "says", "command"),
     [
-        (finishing(replica()), Verdict.GOOD, 100.0, "Yes, in 1 min 40 s (1 min 40 s to 1 min 40 s), at 2026-"),
-        (finishing(replica()), Verdict.GOOD, 100.0, "1 replica on 1 link behind, 101 to 102 is the last."),
-        # The quota holds it, so that it goes on at the quota's pace, whatever the last minute was.
-        (finishing(replica(), quotas=QUOTA), Verdict.GOOD, 5e6 / 6e4, "in 1 min 23 s (1 min 23 s to 1 min 40 s)"),
-        (finishing(replica(written=1e4)), Verdict.GOOD, 125.0, "Yes, in 2 min 05 s"),
-        (finishing(replica(written=5e4)), Verdict.BAD, math.inf, "101 to 102 producers write as much as it may"),
-        (finishing(replica(), replica(1, rate=0.0)), Verdict.BAD, math.inf, "nothing comes for orders-1 from 101 to"),
-        (finishing(replica(rate=0.0)), Verdict.BAD, math.inf, "behind, and nothing comes for orders-0"),
+        (finishing(replica()), Verdict.GOOD, 100.0, "Yes, in 1 min 40 s (1 min 36 s to 1 min 44 s), at", ""),
+        (finishing(replica()), Verdict.GOOD, 100.0, "1 replica on 1 link behind, 101 to 102 is the last.", ""),
+        (finishing(replica(), said={("101", "leader"): [(0, 5e4)]}), Verdict.GOOD, 100.0, "Yes, in",
+         f"{SET} 100kB/s --fleet fleet.toml --at 101   # for half the time"),
+        (finishing(replica(), said=RAISED), Verdict.GOOD, 25.0, "in 25 s, at 2026-", f"{SET} 400kB/s"),
+        (finishing(replica(), said=RAISED), Verdict.GOOD, 25.0,
+         "by the quotas alone, since 5 s after a change no pace is known.", ""),
+        (finishing(replica(), said=GONE), Verdict.UNKNOWN, None, "101 to 102 has no quota, and 5 s ago something", ""),
+        (finishing(replica(), gained=0.0, said=STOPPED_NOW), Verdict.BAD, math.inf, "its quota is 0", f"{SET} 1MB/s"),
+        (finishing(replica(), written=1e4), Verdict.GOOD, 125.0, "Yes, in 2 min 05 s", ""),
+        (finishing(replica(), written=5e4), Verdict.BAD, math.inf, "101 to 102 producers write as much as it may", ""),
+        (finishing(replica(), replica(1, rate=0.0)), Verdict.BAD, math.inf, "nothing comes for orders-1 from 101 to",
+         "kafka-topics.sh --bootstrap-server HOST:9092 --describe --topic orders"),
+        (finishing(replica(rate=0.0), gained=0.0), Verdict.BAD, math.inf, "nothing comes for orders-0", "kafka-topics"),
         # One of 61 that take turns of a megabyte: it is no worse off than the others.
-        (finishing(replica(rate=1e6), *THE_OTHERS), Verdict.GOOD, 305.0, "in 5 min"),
-        (finishing(replica(observed=9)), Verdict.UNKNOWN, None, "Not known yet: 1 replica on 1 link behind"),
-        (finishing(replica(remaining=5e4 * 6e11)), Verdict.GOOD, 6e11, "long after this century: 1 replica"),
-        (finishing(replica(last=FIRST - 31), of_102=FIRST - 31), Verdict.UNKNOWN, None, "102 as follower after 2026"),
-        (finishing(), Verdict.GOOD, 0.0, "It has: nobody was behind at 2026-11-21 08:40:00 UTC."),
-        (Finish(None), Verdict.UNKNOWN, None, "There is nothing to finish"),
+        (finishing(replica(rate=1e6), *THE_OTHERS, gained=1e6), Verdict.GOOD, 305.0, "in 5 min", ""),
+        (finishing(replica(), seconds=9), Verdict.UNKNOWN, None, "Not known yet: 1 replica on 1 link behind", ""),
+        (finishing(replica(remaining=5e4 * 6e11)), Verdict.GOOD, 6e11, "long after this century: 1 replica", ""),
+        (finishing(replica(last=FIRST - 31), of_102=FIRST - 31), Verdict.UNKNOWN, None, "102 as follower after 2026",
+         "kafka-topics"),
+        # Its broker is heard of, but not it: that is no success.
+        (finishing(replica(last=FIRST - 31)), Verdict.UNKNOWN, None,
+         "orders-0 from 101 to 102 fell silent at 2026-11-21 08:39:29 UTC while it lacked 5 MB.", "kafka-topics"),
+        (finishing(), Verdict.GOOD, 0.0, "It has: nobody was behind at 2026-11-21 08:40:00 UTC.", ""),
+        (Finish(None), Verdict.UNKNOWN, None, "There is nothing to finish", ""),
     ],
 )  # fmt: skip
-def test_will_it_finish(found: Finish, verdict: Verdict, number: float | None, says: str) -> None:
+def test_will_it_finish(found: Finish, verdict: Verdict, number: float | None, says: str, command: str) -> None:
     answer = will_it_finish.answer(found, Units.DECIMAL)
     assert (answer.verdict, answer.number) == (verdict, number if number is None else pytest.approx(number))
     assert says in answer.sentence
+    assert answer.command.startswith(command)
     assert json.loads(json.dumps(answer.as_json(), allow_nan=False))["verdict"] == verdict.name.lower()
-
-
-def test_the_interval_has_the_models_own_error_in_it() -> None:
-    """Of links that have ended it said a fifth too little and a quarter too much."""
-    found = finishing(replica())._replace(errors=(-0.2, 0.25))
-    assert will_it_finish.interval(found) == (pytest.approx(80.0), pytest.approx(125.0))
-    assert any(
-        "errors for 2 links that ended" in text for text in will_it_finish.answer(found, Units.DECIMAL).uncertainty
-    )
 
 
 def test_rates_inside_the_quotas_stay_and_what_the_model_is_without_is_a_doubt() -> None:
@@ -126,9 +138,13 @@ def test_rates_inside_the_quotas_stay_and_what_the_model_is_without_is_a_doubt()
     assert "broker 101 as leader had rates of topics (o)" in answer.uncertainty
 
 
-def test_who_fell_silent_while_behind_is_a_doubt() -> None:
-    answer = will_it_finish.answer(finishing(replica(last=FIRST - 31)), Units.DECIMAL)
-    assert any("1 replica fell silent" in text for text in answer.uncertainty)
+def test_of_a_broker_that_lost_a_replica_no_end_is_told() -> None:
+    found = finishing(replica(), replica(1, last=FIRST - 31))
+    state = will_it_finish.by_role(found)["101", "leader"]
+    assert (state.behind, state.lost, state.remaining_bytes, state.end.seconds) == (1, 1, 1e7, None)
+    assert state.pace == pytest.approx(5e4)
+    (alone,) = {one.end.seconds for one in will_it_finish.by_role(finishing(replica())).values()}
+    assert alone == pytest.approx(100.0)
 
 
 PAIR = Pair("101", "102", 6, 0, 1000 * MIB, FIRST, FIRST + 250, 0.97, leader_held=0.97)
@@ -262,9 +278,13 @@ def test_weeks_between_two_migrations_are_no_part_of_either() -> None:
 
 
 EVENT = {
-    "kind": "quota", "time": FIRST + 5, "broker": 101, "role": "leader", "bytes_per_second": 4.0 * MIB, "enforce": True,
-    "reason": "change", "error": None, "outcome": None, "version": None, "seconds": None, "lines": None,
+    "kind": "quota", "time": FIRST + 5, "broker": 101, "error": None, "outcome": None, "version": None,
+    "seconds": None, "lines": None,
 }  # fmt: skip
+QUOTA = Row(
+    time=FIRST + 5, before=3.0 * MIB, limit=8.0 * MIB, enforce=True,
+    roles=[Row(broker=101, role="leader"), Row(broker=103, role="follower")],
+)  # fmt: skip
 OVERRIDE = {
     "override": "7f3a", "action": "set", "time": FIRST, "by": "anna", "label": None, "because": None, "until": None,
     "brokers": list(range(101, 131)), "changes": [Row(place="mode", key="enforce", value="false")] * 7,
@@ -275,7 +295,10 @@ QUIET = Happened(FIRST, 300, 600, (), (), (), (), (), KEPT)
 @pytest.mark.parametrize(
     ("found", "says"),
     [
-        (QUIET._replace(events=(Row(**EVENT),)), "2026-11-21 08:40:05 UTC: broker 101 as leader got the quota 4 MiB/s"),
+        (QUIET._replace(quotas=(QUOTA,)),
+         "08:40:05 UTC: the quota of broker 101 as leader, broker 103 as follower became 3 MiB/s → 8 MiB/s"),
+        (QUIET._replace(quotas=(Row(**{**QUOTA.asDict(), "before": None, "enforce": False}),)),
+         "became 8 MiB/s, only observed"),
         (QUIET._replace(events=(Row(**{**EVENT, "kind": "reload", "outcome": "failed", "error": "line 3\x1b[2J"}),)),
          "broker 101's sidecar read its quotas again: failed: line 3\\x1b[2J"),
         (QUIET._replace(events=(Row(**{**EVENT, "kind": "clock", "seconds": -3.0}),)), "was set by -3 s"),
@@ -285,11 +308,12 @@ QUIET = Happened(FIRST, 300, 600, (), (), (), (), (), KEPT)
         (QUIET._replace(overrides=(Row(**OVERRIDE),)),
          ("anna set the override 7f3a at 30 brokers from 101 to 130:"
           f" {'mode.enforce = false, ' * 4}mode.enforce = false and 2 more")),
-        (QUIET._replace(bound=BROKEN, events=(Row(**EVENT),)), "The bound was broken in 3 windows"),
+        (QUIET._replace(bound=BROKEN, quotas=(QUOTA,)), "The bound was broken in 3 windows"),
         (QUIET._replace(stalls=(Row(broker=1, role="leader", cause="the quota is 0", seconds=9, first=FIRST),)),
          "Broker 1 as leader got no nearer for 9 seconds"),
-        (QUIET._replace(rates=(Row(broker=1, role="leader", before=MIB, after=4 * MIB),)),
-         "Broker 1 as leader moved 1 MiB/s before and 4 MiB/s after"),
+        # What calls for something to be done comes first, whenever it was.
+        (QUIET._replace(quotas=(QUOTA,), stalls=(Row(broker=1, role="leader", cause="x", seconds=9, first=FIRST),)),
+         "Broker 1 as leader got no nearer for 9 seconds"),
         (QUIET._replace(connections=(Row(broker=1, cause="peer_closed", number=2, first=FIRST),)),
          "2 connections of broker 1 ended, the first at 2026-11-21 08:40:00 UTC: peer_closed"),
         (QUIET, "Nothing out of the ordinary in the 5 min 00 s before and after 2026-11-21 08:40:00 UTC"),
@@ -330,5 +354,5 @@ def test_an_answer_for_a_script_has_only_what_json_has() -> None:
     answer = Answer("q", Verdict.BAD, "s", math.inf, "s", ("e",), ("u",)).doubted("more")
     assert json.loads(json.dumps(answer.as_json(), allow_nan=False)) == {
         "question": "q", "verdict": "bad", "sentence": "s", "number": None, "unit": "s", "evidence": ["e"],
-        "uncertainty": ["u", "more"],
+        "uncertainty": ["u", "more"], "command": "",
     }  # fmt: skip

@@ -9,8 +9,8 @@ import pytest
 from pyspark.sql import Row
 
 from pipeline.report.buckets import MAX_ROWS, Cell, Columns, buckets, grid, link_grid, outliers
-from pipeline.report.heat_map import link_map, share_map
 from pipeline.report.outlier import sides
+from pipeline.report.overviews import link_map, share_map
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -20,24 +20,7 @@ JUDGED = (
     "broker long, role string, time long, bytes long, `limit` double, quota double, enforce boolean,"
     f" `1s` {WINDOW}, `11s` {WINDOW}"
 )
-PROGRESS = (
-    "broker long, role string, time long, lag long, behind long, moved long, record_bytes long, lost long,"
-    " drain double, eta_seconds double, eta_low double, eta_high double"
-)
-
-
-def test_that_the_next_move_begins_is_nothing_out_of_the_ordinary(spark: SparkSession) -> None:
-    """Of 101 one replica moves on, and after half a minute there is another; of 102 nothing moves. Both are done in the
-    end."""
-    rows = [
-        (broker, "leader", at, 0 if at == 90 else 1000 + at, 1 + (at >= 30), moved, moved, 0, -1.0, None, None, None)
-        for broker, moved in ((101, 5), (102, 0))
-        for at in range(91)
-    ]
-    rows = [row for row in rows if row[0] == 102 or row[2] == 90 or 30 <= row[2] < 60]
-    rows[:0] = [(101, "leader", 29, 1000, 1, 5, 5, 0, 1.0, None, None, None)]
-    found = buckets(spark.createDataFrame([], JUDGED), spark.createDataFrame(rows, PROGRESS), 10)
-    assert outliers(found) == [102]
+PROGRESS = "broker long, role string, time long, lag long, behind long, lost long, remaining_bytes long, pace double"
 
 
 def test_each_kind_of_trouble_is_shown_before_a_second_one_of_any(spark: SparkSession) -> None:
@@ -48,8 +31,8 @@ def test_each_kind_of_trouble_is_shown_before_a_second_one_of_any(spark: SparkSe
         for at in range(seconds)
     ]
     progress = [
-        (broker, "leader", at, lag, 1, 5, 5, 0, drain, None, None, None)
-        for broker, lag, drain in ((105, 10, -1.0), (106, 20, 1.0), (107, 30, 1.0))
+        (broker, "leader", at, lag, 1, 0, 100 * lag, pace)
+        for broker, lag, pace in ((105, 10, -1.0), (106, 20, 1.0), (107, 30, 1.0))
         for at in range(3)
     ]
     found = buckets(spark.createDataFrame(judged, JUDGED), spark.createDataFrame(progress, PROGRESS), 10)
@@ -67,7 +50,7 @@ def test_the_worst_second_is_told_by_its_own_bytes(spark: SparkSession, first: f
     found = buckets(spark.createDataFrame(judged, JUDGED), spark.createDataFrame([], PROGRESS), 10)
     (row,) = found.collect()
     assert (row.bytes, row.limit, row.worst, row.worst_bytes) == (2100, 10_000.0, 1.0, 2000)
-    (one,) = sides([row], [Row(role="leader", since=0, limit=100.0)])
+    (one,) = sides([row], [Row(role="leader", since=0, limit=100.0)], {})
     assert [(point.bytes, point.worst) for point in one.points] == [(2100, 2000.0)]
 
 
@@ -80,22 +63,21 @@ def test_what_moved_under_a_quota_of_0_is_not_told_as_nothing(spark: SparkSessio
     found = buckets(spark.createDataFrame(judged, JUDGED), spark.createDataFrame([], PROGRESS), 10)
     drawn = grid(found, 0, 2, 10)
     assert drawn.cells[101, "leader", 0] == Cell(None, None, True, 15_000)
-    picture = share_map(drawn)
-    assert "101 leader, 00:00:00: bytes moved under a quota of 0, over its bound" in picture
-    assert 'class="broken" fill-opacity="1.00"' in picture
-    assert "102 leader, 00:00:00: nothing moved under a quota" in picture
+    told = {row["row"]: (row["says"], row["framed"], row["strength"]) for row in share_map(drawn)["data"]["values"]}
+    assert told["101 leader"] == ("bytes moved under a quota of 0, over its bound", True, 1.0)
+    assert told["102 leader"][0] == "nothing moved under a quota"
 
 
 def test_behind_by_messages_of_an_unknown_size_is_not_told_as_nothing(spark: SparkSession) -> None:
     """101 is 999 900 messages behind and gets no byte; 102 gets 50 messages of 100 bytes a second."""
     rows = [
-        (broker, "leader", at, 999_900 - at * moved, 1, moved, 100 * moved, 0, 1.0, None, None, None)
+        (broker, "leader", at, 999_900 - at * moved, 1, 0, 100 * (999_900 - at * moved) if moved else None, 1.0)
         for broker, moved in ((101, 0), (102, 50))
         for at in range(20)
     ]
     found = buckets(spark.createDataFrame([], JUDGED), spark.createDataFrame(rows, PROGRESS), 10).cache()
     assert outliers(found) == [102, 101]
-    (one,) = sides(found.where("broker = 101").orderBy("bucket").collect(), [])
+    (one,) = sides(found.where("broker = 101").orderBy("bucket").collect(), [], {})
     assert [point.lag_bytes for point in one.points] == [None, None]
     assert one.end is not None
     assert (one.end.lag_bytes, one.end.messages) == (None, 999_900)
@@ -122,9 +104,9 @@ def test_a_link_has_one_row_and_each_replica_counts_once(spark: SparkSession) ->
     assert found.most == 1.5
     seconds = link_grid(behind, Columns(60, 20, 4), {}).cells
     assert seconds == {("101", "102", 0): 1.0, ("101", "102", 1): 0.5, ("101", "103", 3): 1 / 20}
-    picture = link_map(found)
-    assert picture.count("<rect ") == 3
-    assert "101 → 102, 00:01:00: 0.5 replicas behind" in picture
+    squares = [(row["row"], row["at"], row["says"]) for row in link_map(found)["data"]["values"]]
+    assert len(squares) == 3
+    assert ("101 → 102", 60_000, "0.5 replicas behind") in squares
     # As long behind as all others, but for ever.
     assert link_grid(behind, Columns(0, 60, 3), {("101", "103"): math.inf}).rows == (("101", "103"), ("101", "102"))
 
@@ -135,9 +117,7 @@ def test_of_a_fleet_the_worst_of_each_kind_of_trouble_have_a_row(spark: SparkSes
         (broker, "leader", 0, 200, 100.0, 100.0, True, (2.0, broker < 200), (2.0, False))
         for broker in (*range(101, 146), *range(201, 206))
     ]
-    progress = [
-        (broker, "leader", at, 10, 1, 5, 5, 0, -1.0, None, None, None) for broker in range(301, 306) for at in range(3)
-    ]
+    progress = [(broker, "leader", at, 10, 1, 0, 10, -1.0) for broker in range(301, 306) for at in range(3)]
     found = buckets(spark.createDataFrame(judged, JUDGED), spark.createDataFrame(progress, PROGRESS), 10)
     drawn = grid(found, 0, 2, 10)
     assert (len(drawn.rows), drawn.all_rows) == (MAX_ROWS, 55)

@@ -10,12 +10,14 @@ import pytest
 from pyspark.sql import Row
 
 from pipeline.model.broker_pairs import Pair
+from pipeline.model.duration_curve import FACTORS
+from pipeline.model.pace import End
+from pipeline.questions.answer import moment
 from pipeline.report.buckets import Cell, Columns, Grid, whole_step
 from pipeline.report.drawing import figure
 from pipeline.report.facts import Curve
-from pipeline.report.heat_map import share_map
 from pipeline.report.outlier import LagEnd, Outlier, Point, Side, sides, thinned
-from pipeline.report.overviews import curve_plot, moves_plot
+from pipeline.report.overviews import curve_plot, moves_plot, share_map
 from pipeline.report.page import _left
 from pipeline.report.plots import broken, outlier_plot
 from pipeline.units import Units
@@ -97,14 +99,14 @@ def test_a_change_of_quota_is_marked_and_an_unlimited_one_is_no_height() -> None
 def bucket(at: int, **values: object) -> Row:
     """A minute as leader, in which 5 MB/s moved."""
     said = {"role": "leader", "bucket": at, "bytes": 300 * MB, "worst_bytes": 5 * MB, "lag": None, "lag_bytes": None}
-    return Row(**{**said, "most_lag_bytes": None, "last_second": at + 59, **values})
+    return Row(**{**said, "most_lag_bytes": None, "last_second": at + 59, "broker": 101, **values})
 
 
 def test_a_quota_that_was_over_before_the_first_point_leaves_the_axis_alone() -> None:
     """Quotas are read from the beginning of the tables."""
     changes = ((FIRST - 600, 1000.0 * MB), (FIRST - 60, 8.0 * MB), (FIRST + 60, 9.0 * MB))
     quotas = [Row(role="leader", since=since, limit=limit) for since, limit in changes]
-    (one,) = sides([bucket(FIRST + 60 * at) for at in range(5)], quotas)
+    (one,) = sides([bucket(FIRST + 60 * at) for at in range(5)], quotas, {})
     assert one.quotas == changes[1:]
     _, limits = lines(one)
     assert [row["value"] for row in limits] == [8 * MB, 9 * MB, 9 * MB]
@@ -130,18 +132,18 @@ def test_a_lag_that_comes_and_goes_within_a_bucket_is_seen(left: float, shown: l
     rows = [
         Row(
             role="leader", bucket=at, bytes=1, worst_bytes=2, lag=int(lag), lag_bytes=lag, most_lag_bytes=most,
-            last_second=at, eta_seconds=None, eta_low=None, eta_high=None,
+            last_second=at, broker=101,
         )
         for at, lag, most in ((0, 0.0, 3e6), (10_800, left, 9e6))
     ]  # fmt: skip
-    (one,) = sides(rows, [])
+    (one,) = sides(rows, [], {})
     assert [point.lag_bytes for point in one.points] == shown
     assert (one.end is not None) == (left > 0)
 
 
 def test_a_lag_that_shrinks_has_a_projection_and_one_that_nobody_knows_of_has_none() -> None:
-    ending = LagEnd(FIRST + 939, 9.0 * MB, 60.0, 50.0, 80.0)
-    unknown = LagEnd(FIRST + 939, 9.0 * MB, None, None, None)
+    ending = LagEnd(FIRST + 939, 9.0 * MB, End(60.0, 50.0, 80.0))
+    unknown = LagEnd(FIRST + 939, 9.0 * MB, End(None, None, None))
     (band,) = layers(drawn(side(lags=True, end=ending)), "area")
     rows = band["data"]["values"]
     assert (rows[0]["value"], rows[0]["to"]) == (9 * MB, 9 * MB)
@@ -153,7 +155,7 @@ def test_a_lag_that_shrinks_has_a_projection_and_one_that_nobody_knows_of_has_no
 
 def test_a_lag_of_an_unknown_size_is_not_drawn_as_none() -> None:
     """The page said "0 B behind", beside a flat line; now its list has the messages."""
-    ending = LagEnd(FIRST + 939, None, None, None, None, 999_900)
+    ending = LagEnd(FIRST + 939, None, End(None, None, None), 999_900)
     assert not list(layers(drawn(side(rates=True, end=ending)), "area"))
     assert outlier_plot(Outlier(101, (side(end=ending),), 0, ()), Units.DECIMAL, 1) is None
     assert _left(ending, Units.DECIMAL) == "999,900 messages, in bytes not known,"
@@ -211,6 +213,15 @@ def test_the_curve_has_what_was_recorded_on_it_and_nothing_of_what_never_ends() 
     assert line["encoding"]["y"]["axis"]["values"] == [20, 30]
 
 
+@pytest.mark.parametrize("highest", [2.0 * MIB, 5_452_595.2, 1e6 / 3, 4.6e6 + 1 / 3])
+def test_the_axis_of_the_quota_has_its_numbers_whatever_the_quota(highest: float) -> None:
+    """After a change the quota is a mean with many digits: the axis' names were looked up by fewer of them."""
+    points = tuple((highest * factor, 100.0 / factor) for factor in FACTORS)
+    still = figure(curve_plot(Curve(points, None, None), Units.DECIMAL), "what if").partition("<script")[0]
+    shown = [Units.DECIMAL.rate(quota) for quota, _ in points][::2]
+    assert sum(f">{rate}</text>" in still for rate in shown) >= 4
+
+
 def test_whole_days_on_an_axis_are_short_enough_for_its_labels() -> None:
     hour = 3600.0
     curve = Curve(((1.0 * MIB, 200 * hour), (2.0 * MIB, 24 * hour), (4.0 * MIB, 0.5 * hour)), None, None)
@@ -222,8 +233,9 @@ def test_whole_days_on_an_axis_are_short_enough_for_its_labels() -> None:
 def test_what_moved_for_an_hour_of_a_long_square_is_seen_all_the_same() -> None:
     cells = {(101, "leader", 0): Cell(0.05, 1.0, False), (101, "leader", 1): Cell(0.1, 1.0, False)}
     grid = Grid(((101, "leader"),), 1, Columns(FIRST, 43_200, 2), cells)
-    assert [f'fill-opacity="{shown}"' in share_map(grid) for shown in ("0.53", "1.00")] == [True, True]
-    assert "5% of its quota" in share_map(grid)
+    rows = share_map(grid)["data"]["values"]
+    assert [row["strength"] for row in rows] == [0.5, 1.0]
+    assert rows[0]["says"] == "5% of its quota, the worst second 1.00 x"
 
 
 @pytest.mark.parametrize(("least", "step"), [(1, 1), (18, 20), (8956, 10_800), (86_400, 86_400), (86_401, 172_800)])
@@ -235,7 +247,7 @@ def test_a_drawing_is_seen_without_a_script_and_has_no_colour_of_its_own() -> No
     """Each of them is drawn by Vega; a name from a journal can end neither the drawing nor its data."""
     pairs = (Pair("</script><b>", "102", 1, 0, 8 * MIB, FIRST, FIRST + 100, 0.5),)
     quotas = ((FIRST, 5.0 * MB), (FIRST + 10, 8.0 * MB))
-    ending = LagEnd(FIRST + 939, 9.0 * MB, 60.0, 50.0, 80.0)
+    ending = LagEnd(FIRST + 939, 9.0 * MB, End(60.0, 50.0, 80.0))
     specs = (
         drawn(side(rates=True, lags=True, quotas=quotas, end=ending)),
         moves_plot(pairs, Units.BINARY),
@@ -259,9 +271,14 @@ def test_a_square_says_what_it_is_and_one_over_its_bound_has_a_frame() -> None:
         (102, "<b>", 1): Cell(None, None, broken=False),
     }
     grid = Grid(((101, "leader"), (102, "<b>")), 2, Columns(FIRST, 60, 3), cells)
-    shares = share_map(grid)
-    assert shares.count("<rect ") == 3
-    assert shares.count('class="broken"') == 1
-    assert "101 leader, 08:42:00: 90% of its quota, the worst second 2.00 x, over its bound" in shares
-    assert 'fill-opacity="0.58"' in shares
-    assert "<b>" not in shares
+    spec = share_map(grid)
+    told = {(row["row"], row["when"]): (row["says"], row["framed"]) for row in spec["data"]["values"]}
+    over = "90% of its quota, the worst second 2.00 x, over its bound"
+    assert told == {
+        ("101 leader", moment(FIRST)): ("50% of its quota, the worst second 1.20 x", False),
+        ("101 leader", moment(FIRST + 120)): (over, True),
+        ("102 <b>", moment(FIRST + 60)): ("nothing moved under a quota", False),
+    }
+    shown = figure(spec, "shares")
+    assert shown.partition("<script")[0].count('stroke="var(--bad)"') == 1
+    assert "<b>" not in shown

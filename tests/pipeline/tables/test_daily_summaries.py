@@ -14,7 +14,7 @@ from journal_schema import LINE_SECONDS
 from pipeline.cli import main
 from pipeline.commands.upkeep import SUMMARIES
 from pipeline.jobs import lag, partition_sizes, times_behind
-from pipeline.jobs.link_ends import REPLICA, one_end
+from pipeline.jobs.link_ends import END, REPLICA, of_one_end, seconds_of_ends
 from pipeline.questions import who_was_starved
 from pipeline.tables import Tables, delta
 from pipeline.tables import tables as module
@@ -128,7 +128,9 @@ def replicas_at_once(rows: DataFrame) -> DataFrame:
     known = F.when(F.col("high_watermark") >= 0, F.col("high_watermark"))
     since = F.first("fetch_offset_before").over(block)
     brought = F.last("fetch_offset_reached").over(block) - since
-    seconds = one_end(rows).withColumns(
+    end = Window.partitionBy(*END)
+    size, number = F.sum("bytes").over(end).alias("bytes"), F.count("*").over(end).alias("seconds")
+    seconds = of_one_end(seconds_of_ends(rows), size, number).withColumns(
         {
             "told": (brought >= 0) & (F.max("log_start_offset").over(block) <= since),
             "messages": F.when(F.col("time") == F.max("time").over(block), brought),

@@ -86,7 +86,7 @@ def test_windows_and_trends_are_those_of_everything(whole: Tables, scope: Scope)
 
     def progress(tables: Tables) -> DataFrame:
         replicas = lag.per_replica(tables.traffic.where("throttled"))
-        return lag.progress(lag.sum_replica_lag(replicas), tables.events).drop("done", "remaining_bytes")
+        return lag.progress(lag.sum_replica_lag(replicas), tables.events).drop("done")
 
     def windowed(tables: Tables) -> DataFrame:
         """SimpleRate's slots are taken in turns, so that eleven seconds of traffic have to be known."""
