@@ -16,6 +16,7 @@ from .quota_files import QuotaFiles
 from .scene import Scene
 from .signals import Signals
 from .slow_headers import SlowHeaders
+from .tenants import Tenants
 
 SCENES: dict[str, type[Scene]] = {
     scene.name: scene
@@ -31,6 +32,7 @@ SCENES: dict[str, type[Scene]] = {
         Deaf,
         MadeUpTopics,
         Crowd,
+        Tenants,
     )
 }  # fmt: skip
 """The scenes by name, in the order they are played."""

@@ -56,6 +56,7 @@ class Sidecar:
     def __init__(
         self, program: Program, mode: Mode, home: Path, leaders: Mapping[str, int], ports: Mapping[str, int]
     ) -> None:
+        self.program = program
         self.mode = mode
         self.home = home
         self.ports = ports

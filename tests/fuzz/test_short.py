@@ -8,6 +8,7 @@ import pytest
 
 from fuzz.invariant import MIB, Bounds
 from fuzz.running import Order, run
+from fuzz.scenes.tenants import Tenants
 from fuzz.stage.stage import Program
 from lab.sidecars.sidecars import throttle_sidecar_script
 
@@ -35,3 +36,9 @@ async def test_the_victim_does_not_notice(mode: str, tmp_path: Path) -> None:
     }
     assert sum(result.victim_fetches for result in results) > 20
     assert [(found.breach.signature, found.breach.detail) for one in results for found in one.findings] == []
+
+
+async def test_a_hostile_tenant_costs_the_honest_one_nothing() -> None:
+    scene = Tenants(seed=1, size=0.25)
+    await scene.play(Program(throttle_sidecar_script()))
+    assert scene.things > 50
