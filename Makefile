@@ -84,7 +84,7 @@ machines: needs.machines setup  ## Debian and Ubuntu with git, python3 and make 
 
 kubernetes: needs.kubernetes setup  ## Manifests, chart and fleet on a real API server, which is compiled once (a quarter of an hour)
 	$(TOOLS)/bin/uv sync --frozen --all-packages --all-extras --group kubernetes --quiet
-	$(RUN)python -m lab.kubernetes.programs
+	$(RUN)python -m lab.kubernetes.programs control-plane kyverno
 	$(RUN)pytest -m kubernetes tests/kubernetes
 
 kubelet: needs.kubelet setup  ## A pod on a real kubelet and containerd, which are compiled once: the sidecar starts first, and a quota arrives by ConfigMap

@@ -11,7 +11,8 @@ import yaml
 
 def with_addition(mutating: str, cluster_policy: str) -> str:
     """Return the text of mutating.yaml with what cluster-policy.yaml adds."""
-    (rule,) = yaml.safe_load(cluster_policy)["spec"]["rules"]
+    # A backslash keeps Kyverno from taking $(POD_NAME) for a reference of its own.
+    (rule,) = yaml.safe_load(cluster_policy.replace("\\$(", "$("))["spec"]["rules"]
     patch = rule["mutate"]["patchStrategicMerge"]
     (mark,) = patch["metadata"]["annotations"].values()
     for name, value in {"mark": mark, "addition": patch["spec"]}.items():

@@ -1,6 +1,6 @@
 """The servers of a Kubernetes cluster, and helm 3: compiled once from Go modules, found in the cache ever after.
 
-    python -m lab.kubernetes.programs [control-plane] [node]
+    python -m lab.kubernetes.programs [control-plane] [kyverno] [node]
 
 Ten minutes of two cores the first time, as `make kubernetes` says. Which versions, and the checksum of each module, is
 in `source/` and `node_source/`. Invariant: a folder under its final name is complete, since it appears there by one
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 SOURCE = Path(__file__).with_name("source")
 NODE_SOURCE = Path(__file__).with_name("node_source")
 """A module of its own: containerd wants later versions of Kubernetes' libraries than Kubernetes' servers."""
+KYVERNO_SOURCE = Path(__file__).with_name("kyverno_source")
 VERSION = "1.36.3"
 
 
@@ -49,6 +50,12 @@ CONTROL_PLANE = Programs(
         "helm": (SOURCE, "helm.sh/helm/v3/cmd/helm"),
     },
 )
+KYVERNO = Programs(
+    "kyverno",
+    "make kubernetes",
+    {"kyverno": (KYVERNO_SOURCE, "github.com/kyverno/kyverno/cmd/cli/kubectl-kyverno")},
+)
+"""Its command line, which applies its policies without a cluster."""
 NODE = Programs(
     "node",
     "make kubelet",
@@ -91,7 +98,8 @@ def build(programs: Programs) -> Path:
         complete = Path(scratch, "programs")
         complete.mkdir()
         # Copies: another branch may be checked out in the minutes that it takes.
-        copies = {module: shutil.copytree(module, Path(scratch, module.name)) for module in (SOURCE, NODE_SOURCE)}
+        modules = {module for module, _ in programs.packages.values()}
+        copies = {module: shutil.copytree(module, Path(scratch, module.name)) for module in modules}
         for name, (module, package) in programs.packages.items():
             print(f"building {name} ({', '.join(programs.packages)}); minutes, this once", file=sys.stderr, flush=True)
             _go_build(go, copies[module], package, complete / name)
@@ -126,7 +134,7 @@ def _go_build(go: str, source: Path, package: str, program: Path) -> None:
 
 def main(names: list[str]) -> None:
     """Build those of these names, or what a control plane runs. Raises LabError."""
-    known = {each.name: each for each in (CONTROL_PLANE, NODE)}
+    known = {each.name: each for each in (CONTROL_PLANE, KYVERNO, NODE)}
     unknown = sorted(set(names) - set(known))
     if unknown:
         raise LabError(f"expected some of {', '.join(known)}, found {', '.join(unknown)}")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lab.errors import LabError
-from lab.kubernetes.programs import CONTROL_PLANE, NODE, VERSION, Programs, build, built, main
+from lab.kubernetes.programs import CONTROL_PLANE, KYVERNO, NODE, VERSION, Programs, build, built, main
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,7 +34,7 @@ def go(tmp_path: Path, *, fails: str = "nothing") -> None:
     (tmp_path / "go").chmod(0o755)
 
 
-@pytest.mark.parametrize("programs", [CONTROL_PLANE, NODE], ids=lambda each: each.name)
+@pytest.mark.parametrize("programs", [CONTROL_PLANE, KYVERNO, NODE], ids=lambda each: each.name)
 def test_what_was_not_built_is_an_error_that_says_how(cache: Path, programs: Programs) -> None:
     with pytest.raises(LabError, match=f"{programs.name} of Kubernetes {VERSION} runs is not in .*{programs.verb}"):
         built(programs)
@@ -46,7 +46,7 @@ def test_without_go_it_says_so(cache: Path, tmp_path: Path, monkeypatch: pytest.
         build(CONTROL_PLANE)
 
 
-@pytest.mark.parametrize("programs", [CONTROL_PLANE, NODE], ids=lambda each: each.name)
+@pytest.mark.parametrize("programs", [CONTROL_PLANE, KYVERNO, NODE], ids=lambda each: each.name)
 def test_it_is_built_once(cache: Path, tmp_path: Path, programs: Programs) -> None:
     go(tmp_path)
     folder = build(programs)
@@ -64,6 +64,6 @@ def test_half_of_it_is_nothing(cache: Path, tmp_path: Path) -> None:
 
 
 def test_what_is_not_known_is_refused_before_anything_is_built(cache: Path) -> None:
-    with pytest.raises(LabError, match="expected some of control-plane, node, found nodes"):
+    with pytest.raises(LabError, match="expected some of control-plane, kyverno, node, found nodes"):
         main(["node", "nodes"])
     assert not cache.exists()
