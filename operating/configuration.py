@@ -47,11 +47,11 @@ def load_configuration(path: Path, overrides: Sequence[str] = ()) -> Settings:
 
 
 def state_of(settings: Settings, overrides: Sequence[str]) -> Path:
-    """Return where the sidecar of this configuration keeps its starts. The packages' unit says so to the sidecar by a
-    variable that an operator's shell does not have."""
+    """Return where a sidecar of this configuration that does not answer keeps its starts. The packages' unit says so to
+    it by a variable that an operator's shell does not have."""
     from proxy.config.settings import load_settings
 
-    if settings.path.absolute() != PACKAGED or "STATE_DIRECTORY" in os.environ:
+    if settings.path.absolute() != PACKAGED or "STATE_DIRECTORY" in os.environ or not UNIT_STATE.is_dir():
         return settings.quotas.state
     environ = {**os.environ, "STATE_DIRECTORY": str(UNIT_STATE)}
     return load_settings(settings.path, overrides, environ).quotas.state

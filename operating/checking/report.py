@@ -16,6 +16,8 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import msgspec
+
 from admission.token_bucket import TokenBucket
 from proxy.config.settings import Policy, QuotaSettings, Settings
 from proxy.errors import ConfigurationError
@@ -36,7 +38,7 @@ from proxy.quotas.keys import (
 )
 from proxy.quotas.layer_values import LayerIndex
 from proxy.quotas.names import DEFAULT
-from proxy.quotas.override import active, in_order
+from proxy.quotas.override import active, in_order, layer_of
 from proxy.quotas.priorities import DEFAULT_PRIORITIES
 from proxy.roles import Role
 from proxy.throttle.role_throttle import AUTO_GATE_SECONDS
@@ -54,6 +56,8 @@ if TYPE_CHECKING:
     from proxy.quotas.override import Override
     from proxy.tls.contexts import Loaded
 
+    from .running_state import RunningState
+
 
 MAX_CHANGES = 4
 """The most changes that are shown: of those ahead, and of one override."""
@@ -62,11 +66,18 @@ Json = dict[str, Any]
 
 
 def report_on(
-    settings: Settings, quota_file: QuotaFile, quotas_path: Path, moments: Moments, *, keys: Mapping[str, Loaded] = {}
+    settings: Settings,
+    quota_file: QuotaFile,
+    quotas_path: Path,
+    moments: Moments,
+    *,
+    keys: Mapping[str, Loaded] = {},
+    running: RunningState | None = None,
 ) -> Json:
-    """Return what ``--json`` prints: sizes in bytes, times in seconds, null for a rate without limit."""
+    """Return what ``--json`` prints: sizes in bytes, times in seconds, null for a rate without limit. `running`: the
+    sidecar that answers; None: what it has stored is looked at."""
     now = moments.at
-    quota_file, overrides = with_overrides(quota_file, moments.state, settings.broker.id, now)
+    quota_file, overrides = with_overrides(quota_file, moments.state, settings.broker.id, now, running)
     quotas, index = effective(quota_file, settings.broker.id, now), LayerIndex(quota_file, settings.broker.id)
     served, listener_rate = [role for role in Role if _is_served(role, settings)], quotas.listener_bytes_per_second
     return {
@@ -78,6 +89,8 @@ def report_on(
         "policy": settings.quotas.policy,
         "enforce": quotas.enforce,
         "overrides": overrides,
+        "asked": None if running is None else running.url,
+        "conditions": [] if running is None else [msgspec.to_builtins(each) for each in running.conditions],
         "enforce_layer": layer_report(index, now, SectionKind.MODE.value, ENFORCE),
         "gate_seconds": settings.quotas.gate_seconds,
         "burst_seconds": settings.quotas.burst_seconds,
@@ -205,6 +218,11 @@ def report_lines(report: Json) -> list[str]:
     for change in report["changes"]:
         when = f"{format_time(change['at'])} ({format_distance(change['at'], report['at'])})"
         lines.append(f"  {when}: {', '.join(change['what'])}")
+    if report["conditions"]:
+        lines += ["", "the running sidecar:"]
+    for each in report["conditions"]:
+        role = "" if each["role"] is None else f"{each['role']}: "
+        lines.append(f"  {role}{each['text'].replace('{count}', str(each['count']))}: {each['do']}")
     if report["warnings"]:
         lines += ["", *(f"warning: {warning}" for warning in report["warnings"])]
     return lines
@@ -253,9 +271,17 @@ def _exact(size_bytes: float) -> str:
     return f"{format_bytes(size_bytes)} ({size_bytes:.0f} B)"
 
 
-def with_overrides(quota_file: QuotaFile, state: Path, broker_id: int, now: datetime) -> tuple[QuotaFile, list[str]]:
-    """Return the file below the overrides that the sidecar keeps beside `state`, a line for each of them that counts at
-    `now`, and one that says why they cannot be read."""
+def with_overrides(
+    quota_file: QuotaFile, state: Path, broker_id: int, now: datetime, running: RunningState | None = None
+) -> tuple[QuotaFile, list[str]]:
+    """Return the file below the overrides that the running sidecar goes by, or else those that are stored beside
+    `state`; a line for each of them that counts at `now`, and one that says where they are from, or why they cannot be
+    read."""
+    if running is not None:
+        layers = {each.id: layer_of(each, broker_id) for each in running.overrides}
+        lines = [_override_line(each) for each in active(running.overrides, now)]
+        asked = replace(quota_file, overrides=in_order(running.overrides, layers))
+        return asked, [*lines, f"overrides: as the running sidecar has them ({running.url})"]
     path = store_path(state, broker_id)
     if _is_closed(path.parent):
         return quota_file, [f"overrides: {path}: cannot be read: Permission denied: they are left out here"]
@@ -263,6 +289,8 @@ def with_overrides(quota_file: QuotaFile, state: Path, broker_id: int, now: date
     lines = [_override_line(each) for each in active(stored.overrides, now)]
     if stored.problem is not None:
         lines.append(f"overrides: {stored.problem}")
+    elif stored.found:
+        lines.append(f"overrides: no sidecar answers here; these are stored in {path}")
     return replace(quota_file, overrides=in_order(stored.overrides, stored.layers)), lines
 
 

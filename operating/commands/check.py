@@ -17,6 +17,7 @@ from proxy.quota_files.quota_file import load_quotas_file
 
 from ..checking.keys import load_keys
 from ..checking.report import Moments, report_lines, report_on
+from ..checking.running_state import ask_running
 from ..configuration import load_configuration, state_of
 from ..quota_words import parse_moment
 from ..terminal import encoded, say, say_json
@@ -56,7 +57,8 @@ def command(
     (default, section of the file, or override), its end, and what an override hides; then the next changes. A warning
     is about something valid that is probably not meant, such as a rate without replicas.
 
-    Exit status 0: both files are valid. 1: one is not. Whether the running sidecar does what is meant: `status`.
+    The sidecar of this proxy.toml is asked for its overrides and what is wrong with it, if it runs; else what it has
+    stored is looked at. Exit status 0: both files are valid. 1: one is not.
 
     \b
     Examples:
@@ -68,13 +70,14 @@ def command(
         now = datetime.now(UTC)
         moment = now if at is None else parsed("--at", parse_moment, at)
         settings, quota_file, path, keys = _load(config_path, overrides, quotas_path)
-        moments = Moments(moment, now, state_of(settings, overrides))
+        running = ask_running(settings)
+        moments = Moments(moment, now, state_of(settings, overrides) if running is None else running.state)
     except ConfigurationError as error:
         if not as_json:
             raise
         say_json(encoded({"ok": False, "problems": error.problems}))
         raise click.exceptions.Exit(1) from error
-    report = report_on(settings, quota_file, path, moments, keys=keys)
+    report = report_on(settings, quota_file, path, moments, keys=keys, running=running)
     if as_json:
         say_json(encoded(report))
     else:

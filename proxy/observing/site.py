@@ -98,9 +98,7 @@ class Site:
         token = self._token
         more: dict[Task, Callable[[], Awaitable[None]]] = {} if token is None else {Task.HTTP_TOKEN: token.run}
         named = frozenset(self._settings.writers)
-        others = []
-        if token is not None or named:
-            others = self._overriding(Writers(token, named).required)
+        others = self._overriding(_nobody if token is None and not named else Writers(token, named).required)
         table = pages(
             self.endpoints(),
             others,
@@ -157,6 +155,12 @@ class Site:
         outcome = await self._watch.reload("http")
         facts = {"outcome": outcome.result.value, "error": outcome.error, "changes": dict(outcome.changes)}
         return outcome.error is None, facts
+
+
+def _nobody(_: Request) -> Answer:
+    """Refuse to change anything where no writer is configured."""
+    needed = "expected `[http] token_file` or `writers` in proxy.toml: without them overrides are at control.sock alone"
+    return json_answer(403, {"error": f"nobody may read or change overrides here: {needed}"})
 
 
 def _at_once(_: float) -> float:
