@@ -53,10 +53,10 @@ AT_A_GLANCE = Row(
             "stat",
         ),
         Panel(
-            "quotas.toml is good",
-            "bool_yes_no",
-            "No: some sidecar keeps the last good file, because the present one is wrong.",
-            (Query(f"min({PREFIX}config_last_reload_successful{{{ONE}}})", "good"),),
+            "Conditions",
+            "short",
+            "What is wrong with the sidecars, by name; `throttle-sidecar status` says since when and what to do.",
+            (Query(f'sum by (name) ({PREFIX}conditions{{{ONE}, severity!="note"}}) > 0', "{{name}}"),),
             "stat",
         ),
         Panel(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime  # noqa: TC003 - msgspec reads the annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -9,17 +10,48 @@ import msgspec
 
 from proxy.control.directory import control_path
 from proxy.control.override_routes import PATH
-from proxy.diagnostics.conditions import Condition
+from proxy.errors import ConfigurationError, UnreachableError
 from proxy.quotas.override import Override, PlacedValue
 
-from ..fleet.members import Member, get
+from ..asking import ask
 from ..http_client import UNIX
+from ..status.rows import decode
 
 if TYPE_CHECKING:
     from proxy.config.settings import Settings
+    from proxy.diagnostics.conditions import Condition
 
-_FIELDS = tuple(field.name for field in msgspec.structs.fields(Override))
-_CHANGE = tuple(field.name for field in msgspec.structs.fields(PlacedValue))
+
+class _Paths(msgspec.Struct, frozen=True):
+    state: str
+
+
+class _Config(msgspec.Struct, frozen=True):
+    quotas: _Paths
+
+
+class _Change(msgspec.Struct, frozen=True):
+    place: str
+    key: str
+    value: Any
+
+
+class _Written(msgspec.Struct, frozen=True):
+    id: str
+    by: str
+    since: datetime
+    changes: tuple[_Change, ...]
+    label: str | None = None
+    until: datetime | None = None
+    reason: str | None = None
+
+
+class _Overrides(msgspec.Struct, frozen=True):
+    overrides: tuple[_Written, ...]
+
+
+_CONFIG = msgspec.json.Decoder(_Config)
+_OVERRIDES = msgspec.json.Decoder(_Overrides)
 
 
 class RunningState(NamedTuple):
@@ -38,18 +70,16 @@ def ask_running(settings: Settings) -> RunningState | None:
     directory = settings.control.directory
     if directory is None or not control_path(directory).exists():
         return None
-    member = Member(f"{UNIX}{directory}", settings.broker.id)
-    config, overrides, page = (get(member, each).answer for each in ("/config", PATH, "/throttle"))
-    if config is None or overrides is None or page is None:
+    url = f"{UNIX}{directory}"
+    try:
+        config, overrides, page = (ask(url, each) for each in ("/config", PATH, "/throttle"))
+        found = _OVERRIDES.decode(overrides).overrides
+        state, conditions = Path(_CONFIG.decode(config).quotas.state), decode(url, page).conditions
+    except (UnreachableError, ConfigurationError, msgspec.MsgspecError):
         return None
-    return RunningState(
-        member.url,
-        Path(config["quotas"]["state"]),
-        tuple(_override(each) for each in overrides["overrides"]),
-        msgspec.convert(page.get("conditions", ()), tuple[Condition, ...]),
-    )
+    return RunningState(url, state, tuple(map(_override, found)), conditions or ())
 
 
-def _override(page: dict[str, Any]) -> Override:
-    changes = [{name: change[name] for name in _CHANGE} for change in page["changes"]]
-    return msgspec.convert({name: page[name] for name in _FIELDS} | {"changes": changes}, Override)
+def _override(page: _Written) -> Override:
+    values = msgspec.structs.asdict(page)
+    return Override(**values | {"changes": tuple(PlacedValue(*msgspec.structs.astuple(each)) for each in page.changes)})

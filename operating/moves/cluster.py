@@ -201,9 +201,19 @@ class Cluster:
     def _describe_logs(
         self, asked: dict[str, list[int]] | None, brokers: Iterable[int]
     ) -> Iterator[tuple[int, str, dict[str, Any], str]]:
-        """Yield broker, topic, the partition's log and the directory that it is in. `asked`: None for every topic."""
-        ask = partial(self._client.describe_log_dirs, asked, brokers=sorted(brokers))
-        for answer in self._ask("describing log dirs", ask, unsupported=[]):
+        """Yield broker, topic, the partition's log and the directory that it is in. `asked`: None for every topic, of
+        which each broker has to answer; else what a broker has that does not answer, as behind a dead sidecar, is left
+        out. Raises ClusterError as well if none answers."""
+        answers, errors = [], list[ClusterError]()
+        for broker in sorted(brokers):
+            ask = partial(self._client.describe_log_dirs, asked, brokers=[broker])
+            try:
+                answers += self._ask("describing log dirs", ask, unsupported=[])
+            except ClusterError as error:
+                errors.append(error)
+        if errors and (asked is None or not answers):
+            raise errors[0]
+        for answer in answers:
             for log_dir in answer["log_dirs"]:
                 if _is_online(answer["broker"], log_dir):
                     for topic in log_dir["topics"]:

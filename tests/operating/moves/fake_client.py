@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from kafka.errors import NodeNotReadyError
+
 from operating.client.kafka_python import AlterConfigOp, ConfigResourceType
 
 if TYPE_CHECKING:
@@ -47,6 +49,8 @@ class FakeClient:
         self.brokers = [101, 102, 103, 104, 105]
         self.errors = dict(errors or {})
         self.log_dir_error = self.topic_error = 0
+        self.silent: set[int] = set()
+        """Brokers that cannot be asked themselves, as behind a dead sidecar."""
         self.refusal = "OK"
         self.closed = False
         self.hosts = ["127.0.0.1"]
@@ -85,6 +89,8 @@ class FakeClient:
 
     def describe_log_dirs(self, topics: Mapping[str, list[int]] | None, brokers: list[int]) -> list[dict[str, Any]]:
         self._ask("describe_log_dirs")
+        if silent := self.silent.intersection(brokers):
+            raise NodeNotReadyError(f"NodeNotReadyError: {min(silent)}")
         return [
             {
                 "broker": broker,

@@ -104,6 +104,21 @@ def test_a_disk_that_is_gone_is_left_out_and_other_errors_are_said() -> None:
         Cluster(client).sizes([A], [101])
 
 
+def test_one_dead_sidecar_leaves_the_sizes_of_its_broker_unknown_and_blocks_nothing() -> None:
+    """`plan` and `verify` of any move said "describing log dirs: NodeNotReadyError: 102"."""
+    client = orders()
+    known = Cluster(client).sizes([A], [101, 102, 104])
+    client.silent = {next(iter(known))[0]}
+    left = Cluster(client).sizes([A], [101, 102, 104])
+    assert left == {key: size for key, size in known.items() if key[0] not in client.silent}
+    assert len(known) > len(left)
+    with pytest.raises(ClusterError, match="NodeNotReadyError"):
+        Cluster(client).copying([101, 102, 104])  # what is not known is no reason to take a throttle away
+    client.silent = {101, 102, 104}
+    with pytest.raises(ClusterError, match="NodeNotReadyError"):
+        Cluster(client).sizes([A], [101, 102, 104])
+
+
 def test_a_topic_that_may_not_be_seen_is_not_one_that_does_not_exist() -> None:
     client = FakeClient({})
     client.topic_error = 3  # UNKNOWN_TOPIC_OR_PARTITION
