@@ -37,6 +37,8 @@ SECONDS = 20.0
 MAX_RATIO, SPARED_MS = 1.5, 30.0
 """The bound of the honest tenant's p99 beside the hostile one, and what a busy machine adds to it."""
 BACK_SECONDS = 35.0
+MAX_GROWTH, SPARED_BYTES = 1.05, 4 * 2**20
+"""The bound of resident memory in the last quarter, by that in the third, and what allocators add to it."""
 RECORD_BYTES, EVERY_SECONDS = 2000, 0.05
 HOSTILES = 12
 QUOTAS = '[clients.default]\nproducer_byte_rate = "200KiB/s"\nconsumer_byte_rate = "200KiB/s"\n'
@@ -128,8 +130,13 @@ class Tenants(Scene):
                     await trio.sleep(1)
                     before = psutil.Process(sidecar.pid).num_fds()
                     taken.clear()
-                    beside_hostile = await self._half(port, taken, hostile=True)
+                    resident: list[int] = []
+                    async with trio.open_nursery() as beside:
+                        beside.start_soon(_watch_memory, sidecar.pid, resident)
+                        beside_hostile = await self._half(port, taken, hostile=True)
+                        beside.cancel_scope.cancel()
                     await self._judge(beside_honest, beside_hostile, taken)
+                    self._judge_memory(resident)
                     await self._back(sidecar, before)
                 finally:
                     with trio.CancelScope(shield=True, deadline=trio.current_time() + 10):
@@ -170,6 +177,16 @@ class Tenants(Scene):
         if self.size >= 1 and beside.p99_ms > MAX_RATIO * honest.p99_ms + SPARED_MS:
             raise NotRecoveredError(f"the honest tenant waits for the hostile one: {said}")
 
+    def _judge_memory(self, resident: list[int]) -> None:
+        quarter = len(resident) // 4
+        if self.size < 1 or not quarter:
+            return
+        parts = resident[2 * quarter : 3 * quarter], resident[3 * quarter : 4 * quarter]
+        before, last = (sum(part) / quarter for part in parts)
+        self.doing += f", resident {before / 2**20:.0f}, then {last / 2**20:.0f} MiB"
+        if last > MAX_GROWTH * before + SPARED_BYTES:
+            raise NotRecoveredError(f"memory grows: {self.doing}")
+
     async def _back(self, sidecar: Process, before: int) -> None:
         process = psutil.Process(sidecar.pid)
         with trio.move_on_after(BACK_SECONDS):
@@ -177,6 +194,12 @@ class Tenants(Scene):
                 await trio.sleep(0.5)
             return
         raise NotRecoveredError(f"{process.num_fds()} descriptors after {BACK_SECONDS:g} s, {before} at first")
+
+
+async def _watch_memory(pid: int, resident: list[int]) -> None:
+    while True:
+        resident.append(psutil.Process(pid).memory_info().rss)
+        await trio.sleep(0.5)
 
 
 def _sidecar(program: Program, home: Path, broker: int, port: int, http: int) -> Process:

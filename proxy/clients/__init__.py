@@ -9,6 +9,10 @@ broker's (`session_epochs`). Where only reads behind the tail count, a link deci
 follower's, and nothing is muted (`catch_up`). `throttle` knows the quotas in force and which connections they are
 for. `uplink` bounds all clients and all followers together.
 
+An entity in debt holds the next request of each of its connections in a line (`entity`); answers settle what a request
+was charged (`answers`). A connection on which a broker has accepted a replica's Fetch (`follower_proof`) is never held
+up for what is not understood.
+
 No I/O; time is an argument. `frames` reads the frames of a relayed connection, and is the one place where it meets all
 this: `relay` knows it as `in_flight.ClientQuotas`.
 """

@@ -14,14 +14,17 @@ from proxy.quotas.client_entity import ClientEntity
 from proxy.quotas.client_rates import ClientRates, TrafficRates
 from proxy.quotas.keys import ClientTraffic
 from proxy.quotas.rules import Quotas
+from proxy.relay.in_flight import Buffers
+from proxy.relay.reaper import Reaper
 from proxy.roles import Role
 from proxy.statistics.counters import RoleStatistics
 from proxy.throttle.role_throttle import RoleThrottle
 from tests.proxy.clients.frames import fetch_request, fetch_response, parsed_fetch, produce_request, share_fetch_request
 from tests.proxy.clients.test_frames import MB, carried, clients
 from tests.proxy.conversation import settings, throttle
+from tests.proxy.recorded_log import RecordedLog
 
-from ..relay.wire import T0, answer, entry, patient_clock, relayed
+from ..relay.wire import T0, answer, entry, limits, patient_clock, relayed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -154,3 +157,22 @@ async def test_a_follower_is_no_client(clock: MockClock) -> None:
         told = await carried(fetch_response(1000, version=17), wire.leader, wire.follower)
         assert parsed_fetch(told, version=17).throttle_time_ms == 0
         assert [state.name for state in by.states(0.0)] == ["app"]
+
+
+@pytest.mark.parametrize("version", [3, 6, 11, 12, 13, 17])
+async def test_who_says_that_it_is_a_follower_is_one_once_the_broker_accepts_it(clock: MockClock, version: int) -> None:
+    """Anybody may write a replica's id; a broker answers with an error of each partition."""
+    by, reaper = clients(), Reaper(limits(), Buffers(), [], RecordedLog())
+    async with relayed(idle(), clients=by, reaper=reaper) as wire, trio.open_nursery() as nursery:
+        nursery.start_soon(reaper.run)
+        (frames,) = by._connections
+        for error_code, is_accepted in ((29, False), (0, True)):
+            await carried(fetch_request(version=version, replica_id=102), wire.follower, wire.leader)
+            told = bytearray(fetch_response(100, version=version))
+            at = told.index((10**6).to_bytes(8)) - 2  # the error code is before the high watermark
+            told[at : at + 2] = error_code.to_bytes(2)
+            assert await carried(bytes(told), wire.leader, wire.follower) == told
+            assert frames.is_of_broker is is_accepted
+            await trio.sleep(2)
+            assert reaper.of_brokers == is_accepted
+        nursery.cancel_scope.cancel()
