@@ -26,7 +26,7 @@ SECONDS = {"tree": 35.0, "fault": 30.0, "mesh": 20.0}
 SETTLED = {"tree": 5.0, "fault": ENDS + 3, "mesh": 5.0}
 """From when on shares count."""
 LEAST_SHARE = 0.85
-LONGEST_WAIT = {"tree": 2.5, "fault": 8.0, "mesh": 2.5}
+LONGEST_WAIT = {"tree": 4.0, "fault": 8.0, "mesh": 4.0}
 """Seconds of one answer: held and awaited for 500 ms each, a slow line; the longest fault, twice."""
 LATE = 2.0
 """What a window may have beyond the rate, in bursts and batches, where leaders answer late: what one that stood still,

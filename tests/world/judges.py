@@ -12,6 +12,7 @@ from __future__ import annotations
 import itertools
 import math
 from bisect import bisect_right
+from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
 from proxy.roles import Role
@@ -158,28 +159,79 @@ def leaks(outcome: Outcome) -> list[str]:
 
 
 def figures(outcome: Outcome) -> list[str]:
-    """Compare counters with the ledger, where no connection ended in the middle of an answer."""
-    return [complaint for sidecar in outcome.world.sidecars.values() for complaint in _figures_of(outcome, sidecar)]
+    """Compare counters, journal and replicas with the ledger, to the byte where no connection ended in an answer."""
+    return [
+        f"figures: {role.value} of {sidecar.broker_id} {complaint}"
+        for sidecar in outcome.world.sidecars.values()
+        for role, passed in _passed_by(outcome, sidecar)
+        for complaint in (*_counters(outcome, sidecar, role, passed), *_journal(outcome, sidecar, role, passed))
+    ] + [complaint for sidecar in outcome.world.sidecars.values() for complaint in _replicas(outcome, sidecar)]
 
 
-def _figures_of(outcome: Outcome, sidecar: WorldSidecar) -> Iterator[str]:
-    for role in Role:
-        if role is Role.LEADER and sidecar.spec.ingress:
-            passed = [each for each in outcome.ledger.departures if each.leader == sidecar.broker_id]
-        elif role is Role.FOLLOWER and sidecar.spec.egress:
-            passed = [each for each in outcome.ledger.arrivals if each.follower == sidecar.broker_id]
-        else:
-            continue
-        passed = [each for each in passed if each.follower >= 0]
-        if any(quotas.of(role).selects_nothing for _, quotas in sidecar.history):
-            continue  # what no list selects is not counted
-        every = [each.statistics.of(role) for each in (*sidecar.before, sidecar)]
-        said = sum(each.throttled_bytes_in_sync + each.throttled_bytes_catching_up for each in every)
-        seen = sum(each.size for each in passed)
-        lost = any(fetcher.reconnects for fetcher in outcome.fetchers.values())
-        most = math.inf if lost else seen + len(passed) * ENTRY_BYTES
-        if not seen <= said <= most:
-            yield f"figures: {role.value} of {sidecar.broker_id} counted {said} bytes, {seen} passed in {len(passed)}"
+def _passed_by(outcome: Outcome, sidecar: WorldSidecar) -> Iterator[tuple[Role, list[Passed]]]:
+    if sidecar.spec.ingress:
+        of_leader = (each for each in outcome.ledger.departures if each.leader == sidecar.broker_id)
+        yield Role.LEADER, [each for each in of_leader if each.follower >= 0]
+    if sidecar.spec.egress:
+        yield Role.FOLLOWER, [each for each in outcome.ledger.arrivals if each.follower == sidecar.broker_id]
+
+
+def _lost_answers(outcome: Outcome) -> bool:
+    return any(fetcher.reconnects for fetcher in outcome.fetchers.values())
+
+
+def _counters(outcome: Outcome, sidecar: WorldSidecar, role: Role, passed: list[Passed]) -> Iterator[str]:
+    if any(quotas.of(role).selects_nothing for _, quotas in sidecar.history):
+        return  # what no list selects is not counted
+    every = [each.statistics.of(role) for each in (*sidecar.before, sidecar)]
+    said = sum(each.throttled_bytes_in_sync + each.throttled_bytes_catching_up for each in every)
+    seen = sum(each.size for each in passed)
+    most = math.inf if _lost_answers(outcome) else seen + len(passed) * ENTRY_BYTES
+    if not seen <= said <= most:
+        yield f"counted {said} bytes, {seen} passed in {len(passed)}"
+    in_sync = sum(each.throttled_bytes_in_sync for each in every)
+    seen_in_sync = sum(each.size for each in passed if each.in_sync)
+    # Until its high watermark is known a replica counts as in sync, with what it is granted at first.
+    rate = sidecar.quotas.of(role).bytes_per_second
+    first = max(BURST_SECONDS * (0.0 if math.isinf(rate) else rate), MIN_BURST_BYTES)
+    most = 1.05 * seen_in_sync + len(passed) * ENTRY_BYTES + first * len({each.reader for each in passed})
+    if not outcome.world.scene.acts and not 0.95 * seen_in_sync <= in_sync <= most:
+        yield f"counted {in_sync} bytes in sync, {seen_in_sync} passed"
+
+
+def _journal(outcome: Outcome, sidecar: WorldSidecar, role: Role, passed: list[Passed]) -> Iterator[str]:
+    written: Counter[tuple[str, int]] = Counter()
+    for each in (*sidecar.before, sidecar):
+        for line in each.journal_lines:
+            if line.link.role == role.value:
+                for replica in line.replicas:
+                    written[replica.topic, replica.partition] += sum(replica.second_bytes)
+    seen: Counter[tuple[str, int]] = Counter()
+    for one in passed:
+        seen[one.topic, one.key[1]] += one.size
+    lost = _lost_answers(outcome)
+    wrong = [key for key in seen if written[key] < seen[key] or (written[key] > seen[key] and not lost)]
+    if wrong:
+        yield f"wrote {written[wrong[0]]} bytes of {wrong[0]} into the journal, {seen[wrong[0]]} passed"
+
+
+def _replicas(outcome: Outcome, sidecar: WorldSidecar) -> Iterator[str]:
+    """Where nothing goes wrong, who is behind for ever is shown as behind, and nobody else."""
+    scene = outcome.world.scene
+    if scene.acts or sidecar.before:
+        return
+    for role, stats in sidecar.replica_stats.items():
+        is_served = sidecar.spec.ingress if role is Role.LEADER else sidecar.spec.egress
+        own = [
+            fetch
+            for fetch in scene.fetches
+            if is_served and (fetch.leader if role is Role.LEADER else fetch.follower) == sidecar.broker_id
+        ]
+        if all(math.isinf(fetch.backlog) and not fetch.live for fetch in own):
+            behind = sum(sum(fetch.topics.values()) * fetch.connections for fetch in own)
+            if (stats.behind, stats.in_sync) != (behind, 0):
+                told = f"{stats.behind} behind and {stats.in_sync} in sync"
+                yield f"figures: {role.value} of {sidecar.broker_id} shows {told} of {behind} behind"
 
 
 def waits(outcome: Outcome, longest: float) -> list[str]:

@@ -33,10 +33,10 @@ class Mutant(NamedTuple):
 
 MUTANTS = (
     Mutant(
-        "hand-over: what a follower had sent meanwhile is lost",
-        "proxy/handover/connection_state.py",
-        "    if state.request_bytes:",
-        "    if state.request_bytes and state.is_opaque:",
+        "hand-over: the fetch session that left partitions out is forgotten",
+        "proxy/throttle/link.py",
+        "        self.session.restore(state.session, now)\n",
+        "",
         "test_takeover.py",
     ),
     Mutant(

@@ -351,6 +351,8 @@ async def _run(scene: Scene, network: Network, seconds: float) -> Outcome:
         world = World(scene, network, nursery, random.Random(scene.seed))
         world.build()
         await network.run(seconds)
+        for sidecar in world.sidecars.values():
+            sidecar.look_at_replicas()
         for leave in world.leaving:
             leave()
         world.silence()

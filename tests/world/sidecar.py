@@ -11,6 +11,8 @@ from proxy.changes import Changes
 from proxy.clients.frames import attach_clients
 from proxy.clients.throttle import ClientThrottle
 from proxy.config.settings import LimitSettings, Policy, QuotaSettings
+from proxy.diagnostics.replica_stats import ReplicaStats, replica_stats
+from proxy.ledger.ledger import Ledger as Journal
 from proxy.quota_files.effective_quotas import work_out
 from proxy.quotas.reading import parse_quotas
 from proxy.quotas.rules import Quotas
@@ -21,6 +23,7 @@ from proxy.roles import Role
 from proxy.statistics.counters import Statistics
 from proxy.throttle.replicas import ReplicaCountLimit
 from proxy.throttle.role_throttle import RoleThrottle
+from proxy.throttle.work_in_steps import run_through
 from proxy.topology.partition_urgency import PartitionUrgency
 from proxy.topology.racks import Racks
 from proxy.topology.topic_names import TopicNames
@@ -31,6 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from proxy.config.settings import Address
+    from proxy.ledger.blocks import Traffic
     from proxy.quotas.sections import QuotaFile
     from proxy.relay.connection import Connection, Dial
 
@@ -75,6 +79,10 @@ class WorldSidecar:
         self.needs, self.racks = PartitionUrgency(self._names), Racks(broker_id)
         self.racks.learn(dict(racks))
         now = network.now
+        self.journal = Journal(now)
+        self._lines: list[Traffic] | None = None
+        self.replica_stats: dict[Role, ReplicaStats] = {}
+        """What `/throttle` said of replicas while everybody was there."""
         self.clients = ClientThrottle(settings, self.quotas, now, self.statistics.leader)
         self.throttles = {role: self._throttle(role, settings, now) for role in Role}
         for throttle in self.throttles.values():
@@ -111,6 +119,7 @@ class WorldSidecar:
             quotas=self.quotas,
             statistics=self.statistics.of(role),
             now=now,
+            ledger=self.journal,
             names=self._names,
             remembered=ReplicaCountLimit(),
             needs=self.needs,
@@ -120,6 +129,19 @@ class WorldSidecar:
 
     def _date(self) -> datetime:
         return BEGAN + timedelta(seconds=self.network.now + self._date_offset)
+
+    @property
+    def journal_lines(self) -> list[Traffic]:
+        """Everything that its journal has, once."""
+        if self._lines is None:
+            blocks = self.journal.cut(self.network.now)
+            self._lines = [line for block in blocks for line in block.traffic_lines()]
+        return self._lines
+
+    def look_at_replicas(self) -> None:
+        self.replica_stats = {
+            role: run_through(replica_stats(throttle, self.network.now)) for role, throttle in self.throttles.items()
+        }
 
     def step_clock(self, seconds: float) -> None:
         """Have the wall clock jump, which decides what sections with `until` still count."""

@@ -29,7 +29,7 @@ def test_partitions_go_on_taking_turns(version: int, is_leader: bool) -> None:
     assert outcome.world.left == []
     assert figures(outcome) == []
     assert outcome.ledger.faults["taken_over"] == (2 if is_leader else 4)
-    assert [each.reconnects for each in outcome.fetchers.values()] == [0, 0]
+    assert [(each.reconnects, each.refusals) for each in outcome.fetchers.values()] == [(0, 0), (0, 0)]
     before = outcome.rates(1, end=6)["2<1"]
     parts = outcome.rates(8, lambda each: (each.reader, each.key))
     found = [rate for (reader, _), rate in parts.items() if reader == "2<1"]
