@@ -5,8 +5,6 @@ Decides little: the parts say what is amiss with them, in a sentence. Invariant:
 
 from __future__ import annotations
 
-from contextlib import suppress
-from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import trio
@@ -14,9 +12,7 @@ import trio
 from ..diagnostics.conditions import Condition, Conditions, Found, GoingOn, Kind
 from ..diagnostics.quota_diagnostics import Reason
 from ..quota_files.effective_quotas import Source
-from ..quotas.advice import without_effect
 from ..relay.in_flight import Undecoded
-from ..threads import NoThreadError, in_thread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -71,10 +67,6 @@ class ConditionChecks:
         self._going_on = GoingOn()
         self._control: Path | None = parts.settings.control.directory
         self._had_control = False
-        self._advised: tuple[object, object] = None, None
-        """The quotas that `_advice` is about."""
-        self._advice: Mapping[Role, list[str]] = {}
-        self._threads = trio.CapacityLimiter(1)
 
     @property
     def current(self) -> tuple[Condition, ...]:
@@ -84,18 +76,7 @@ class ConditionChecks:
         """Look until cancelled."""
         while True:
             self.look(trio.current_time())
-            await self.advise()
             await trio.sleep(LOOK_SECONDS)
-
-    async def advise(self) -> None:
-        """Find rates and lists without effect, once for each change of the quotas: of a long file, in a thread."""
-        watch, settings = self._parts.watch, self._parts.settings
-        quotas = watch.file, watch.current
-        if all(one is other for one, other in zip(quotas, self._advised, strict=True)):
-            return
-        work = partial(without_effect, *quotas, settings.broker.id, watch.now())
-        with suppress(NoThreadError):
-            self._advice, self._advised = await in_thread(work, limiter=self._threads), quotas
 
     def look(self, now: float) -> None:
         """Look once. `now`: by the monotonic clock."""
@@ -178,7 +159,7 @@ class ConditionChecks:
         for warning in self._parts.quota_checks.quota_warnings(role):
             kind = _KINDS.get(warning.reason, Kind.QUOTA_WARNING)
             yield Found(kind, warning.text, role, subject=warning.reason.value)
-        for text in self._advice.get(role, ()):
+        for text in self._parts.watch.without_effect[role]:
             yield Found(Kind.QUOTA_WARNING, text, role, subject=text)
         choice = self._parts.chosen(role)
         if choice is not None and choice.late and throttle.enforce:

@@ -176,11 +176,6 @@ class QuotaWatch:
         return self._current
 
     @property
-    def file(self) -> QuotaFile:
-        """The file in force, with the layers of the overrides."""
-        return self._file
-
-    @property
     def upcoming(self) -> Change | None:
         """The next change by the clock alone."""
         return self._upcoming
