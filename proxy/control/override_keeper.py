@@ -39,8 +39,9 @@ _MAX_CHANGES_LOGGED = 20
 """The most changes of an override that one line of the log shows."""
 CHECK_SECONDS = 10.0
 """The time between two looks at the store, and the longest sleep: the wall clock may be set while the task sleeps."""
-STORE_SECONDS = 5.0
-"""The longest wait for the disk. Answers come before the pages give a request up."""
+STORE_SECONDS = 3.0
+"""The longest wait for the disk: a change that waits for a look at the store as well is answered before the pages give
+it up."""
 OLD_SECONDS = 24 * 3600.0
 """An override without an end that is older than this is mentioned by readyz, and by an alert."""
 _WORK = trio.CapacityLimiter(1)
