@@ -78,6 +78,14 @@ class ClientAnswers:
                 self._release(each, Uncharged.CLOSED, now)
         self._awaited.clear()
 
+    def is_answered(self, window: Window, number: int) -> bool:
+        """Return True if the response at the window's start answers the connection's request of this number."""
+        pending = self._exchange.correlator.pending
+        expected, request = pending[0] if pending else (None, None)
+        if request is None or request[0] != number or window.size < RESPONSE_START_BYTES:
+            return False
+        return bool(RESPONSE_START.unpack_from(window.buffer, window.start)[1] == expected)
+
     def read(self, window: Window, now: float) -> Step | None:
         """Settle the request that the response at the window's start answers, and write the throttle time into it."""
         if not self._awaited or window.size < RESPONSE_START_BYTES:

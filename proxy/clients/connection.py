@@ -104,7 +104,7 @@ class ClientConnection:
         self._is_of(client_id)
         bounded = self._bounded.get(traffic)
         if bounded is None:
-            bounded = self._may_be_charged and self._throttle.bounds(self._user, client_id, traffic)
+            bounded = self.may_be_charged and self._throttle.bounds(self._user, client_id, traffic)
             self._bounded[traffic] = bounded
         return bounded
 
@@ -114,8 +114,8 @@ class ClientConnection:
         self._is_of(client_id)
         if traffic in self._entities:
             return self._entities[traffic]
-        entity = self._throttle.entity(self._user, client_id, traffic, now) if self._may_be_charged else None
-        if entity is None and self._may_be_charged and traffic is ClientTraffic.CONSUMER:
+        entity = self._throttle.entity(self._user, client_id, traffic, now) if self.may_be_charged else None
+        if entity is None and self.may_be_charged and traffic is ClientTraffic.CONSUMER:
             entity = self._throttle.unbounded if self._throttle.uplink.is_set else None
         if entity is not None and entity.shared is not None:
             entity = self._share_of(entity, now)
@@ -292,7 +292,8 @@ class ClientConnection:
             self._woken()
 
     @property
-    def _may_be_charged(self) -> bool:
+    def may_be_charged(self) -> bool:
+        """True unless the client is still to authenticate."""
         return self.is_authenticated or not self._throttle.listener_authenticates
 
     def _is_of(self, client_id: str | None) -> None:

@@ -97,6 +97,8 @@ class ClientFrames:
         """The last Produce of a client with a quota until all of it has gone on."""
         self._last_fetch = 0
         """Number of the last Fetch of a client with a quota among the connection's requests."""
+        self._before_authentication = 0
+        """Number of the last request that was charged to nobody since its client was still to authenticate; 0: none."""
         self._proof = FollowerProof(exchange)
         self._decider = ConsumerDecider(exchange)
         self._exempt: _Exempt | None = None
@@ -201,6 +203,8 @@ class ClientFrames:
             return None
         if not client.is_bounded(head.client_id, TRAFFIC[api_key]) and not (api_key == API_FETCH and self._has_session):
             self._exempt = exempt
+            if not client.may_be_charged:
+                self._before_authentication = self._exchange.frames + 1
             return None
         if api_key == API_PRODUCE:
             return self._produce(window, head, total, now, is_whole=is_whole)
@@ -357,6 +361,9 @@ class ClientFrames:
             if (need := self._proof.read(window)) is not None:
                 return need
             self._take_part()
+        if self._before_authentication and self._answers.is_answered(window, self._before_authentication):
+            self._before_authentication = 0
+            self._throttle.learn_authentication(is_asked=False)
         return self._answers.read(window, now)
 
 

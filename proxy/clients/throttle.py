@@ -135,10 +135,11 @@ class ClientThrottle:
         for connection in tuple(self._connections):
             connection.quotas_changed(now)
 
-    def learn_authentication(self) -> None:
-        """Charge nobody from now on before it has authenticated."""
-        if not self.listener_authenticates:
-            self.listener_authenticates = True
+    def learn_authentication(self, *, is_asked: bool = True) -> None:
+        """Charge nobody from now on before it has authenticated; or everybody, as the broker has answered one that had
+        not: its listener is another one since it was restarted."""
+        if self.listener_authenticates is not is_asked:
+            self.listener_authenticates = is_asked
             self.generation += 1
 
     def bounds(self, user: str | None, client_id: str | None, traffic: ClientTraffic) -> bool:

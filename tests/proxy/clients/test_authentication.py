@@ -203,6 +203,21 @@ async def test_where_clients_authenticate_nothing_is_charged_before(clock: MockC
         assert trio.current_time() - began < 0.5
 
 
+async def test_a_listener_that_asks_for_no_authentication_any_more(clock: MockClock) -> None:
+    """It was restarted so: clients would have had no quota until the sidecar was."""
+    of = clients(Quotas(clients=ClientRates(producer=traffic_rates({"clients.default": 10_000.0}))))
+    async with relayed(clients=of) as before:
+        await plain_login(before, "alice")
+    assert of.listener_authenticates
+    async with relayed(clients=of) as wire:
+        await exchanged(wire, API_VERSIONS, API_VERSIONS[4:8] + bytes(6))
+        assert of.listener_authenticates
+        for _ in range(3):
+            await produced(wire)
+    assert not of.listener_authenticates
+    assert charged(of) == {"app": 2 * SIZE}
+
+
 async def test_the_first_to_be_refused_is_charged_nothing_in_the_end(clock: MockClock) -> None:
     """Before anybody has authenticated it is not known that all have to."""
     of = clients(Quotas(clients=ClientRates(producer=traffic_rates({"clients.default": 10_000.0}))))
