@@ -5,6 +5,7 @@
     Ledger     what the world itself saw pass, byte for byte
     judges     what must hold of every ledger, by arithmetic of their own
 
-The relay, admission, client quotas and figures are the product's. Sockets, files, threads and names are outside of
-the world: listeners and dialling, epoll, TLS, HTTP, reading quotas.toml from disk, hand-over between processes.
+The relay, admission, client quotas, journal sums and figures are the product's. Sockets, files and threads are outside
+of the world: listeners and dialling, epoll, TLS, HTTP, quotas.toml and overrides on disk, questions to brokers, and the
+messages of a hand-over, whose values are inside.
 """

@@ -14,6 +14,7 @@ from .explore import drawn, judged, mesh, smallest
 from .scene import Scene
 from .shares import fair_shares
 
+pytestmark = pytest.mark.timeout(300)  # of a busy machine
 STARVED = 0.0
 """The share below which a scene fails here; `make simulation` asks for more."""
 

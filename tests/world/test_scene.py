@@ -11,6 +11,7 @@ from .scene import Fetch, Scene
 from .shares import entities
 from .sidecar import SidecarSpec
 
+pytestmark = pytest.mark.timeout(300)  # of a busy machine
 QUOTA = 4.0 * MIB
 
 
