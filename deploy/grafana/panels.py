@@ -153,8 +153,12 @@ THROTTLE = Row(
         Panel(
             "ISR shrinks",
             "short",
-            "Replicas that left an ISR in ten minutes, by the brokers' own count.",
-            (Query(f"kafka:isr_shrinks:increase10m{{{CLUSTER}}}", "cluster {{cluster}}"),),
+            "Replicas that left an ISR in ten minutes, by the brokers' own count; and replicas behind whose partitions "
+            "lack replicas in sync.",
+            (
+                Query(f"kafka:isr_shrinks:increase10m{{{CLUSTER}}}", "cluster {{cluster}}"),
+                Query(f'{PREFIX}replicas_in_need{{{ROLE}, need!="moves"}} > 0', "{{instance}} {{role}} {{need}}"),
+            ),
             alert="ReplicationThrottleIsrShrinking",
         ),
     ),
@@ -273,12 +277,12 @@ HOUSEKEEPING = Row(
             "Configuration",
             "short",
             "1 while quotas.toml is good, 0 while the last good one is kept; its reads, by outcome; where the "
-            "quotas in force come from (none: nothing is throttled), and whether they were kept for the next start.",
+            "quotas in force come from (none: nothing is throttled); overrides in force, by label.",
             (
                 Query(f"{PREFIX}config_last_reload_successful{{{ONE}}}", "{{instance}} good"),
                 Query(f"{PREFIX}config_reloads_total{{{ONE}}}", "{{instance}} {{outcome}}"),
                 Query(f"{PREFIX}quotas_in_force{{{ONE}}} == 1", "{{instance}} from: {{source}}"),
-                Query(f"{PREFIX}quotas_kept_total{{{ONE}}}", "{{instance}} kept: {{outcome}}"),
+                Query(f"{PREFIX}overrides{{{ONE}}}", "{{instance}} overrides: {{label}}"),
             ),
             alert="ReplicationThrottleReloadFailed",
         ),
