@@ -62,6 +62,14 @@ def test_every_command_runs_in_the_directory_that_it_is_typed_in(tmp_path: Path)
         traffic_line(TEN_PAST_THREE + n, fetch_offset_before=[max(5 * n - 5, 0)], fetch_offset=5 * n, omitted=1)
         for n in range(100)
     ]
+    # 04:00 is the last one recorded, too.
+    later = TEN_PAST_THREE + 51 * 60
+    lines += [
+        traffic_line(
+            later + n, fetch_offset_before=[900 + n], fetch_offset=901 + n, high_watermark=901 + n, in_sync=True
+        )
+        for n in range(10)
+    ]
     for place in ("journal", "build/report/journal"):
         write_file(tmp_path / place, lines=[quota, *lines])
     wanted = commands()
