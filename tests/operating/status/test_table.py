@@ -11,7 +11,7 @@ from rich.console import Console
 from operating.fleet.members import Member
 from operating.status.rows import Sidecar
 from operating.status.table import layout
-from operating.status.words import holding
+from operating.status.words import holding, waiting_lines
 from proxy.diagnostics.conditions import Condition
 from proxy.diagnostics.replica_stats import LinkStats, PartitionStats
 from proxy.observing.throttle_page import (
@@ -116,6 +116,32 @@ def test_quotas_of_clients_are_told() -> None:
     ]
     many = tuple(ClientState("producer", str(each), 1.0) for each in range(50))
     assert shown(msgspec.structs.replace(page(role), clients=many))[-1] == "broker 101: 38 more quotas of clients"
+
+
+def test_who_waits_after_a_change_is_told() -> None:
+    """A producer that was told to wait did so, and nothing named it any more once its quota had ended."""
+    clients = (
+        ClientState("producer", "etl", 2.0**21, 2.0**20, connections=3),
+        ClientState(
+            "producer", "app", None, 1.0, connections=1, muted_connections=1, muted_for_seconds=1.0, muted_seconds=12.0
+        ),
+        ClientState(
+            "consumer",
+            "mirror",
+            5.0,
+            1.0,
+            connections=2,
+            muted_connections=2,
+            muted_for_seconds=70.0,
+            muted_seconds=9.0,
+        ),
+    )
+    of = msgspec.structs.replace(page(RoleState(2.0**22, 1.0)), clients=clients)
+    ended = "(its quota has ended)"
+    assert list(waiting_lines([of])) == [
+        f"broker 101: client app as a producer {ended}, 1 of 1 connections wait, since 1s, 12s more at most",
+        "broker 101: client mirror as a consumer, 2 of 2 connections wait, since 1m10s, 9s more at most",
+    ]
 
 
 def test_the_rate_of_the_listener_is_told_with_what_uses_it() -> None:
