@@ -13,16 +13,25 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from .shares import ROLE, BudgetNode
 from .simple_rate import QUOTA_WINDOW_NUM, QUOTA_WINDOW_SIZE_SECONDS, SimpleRate
 from .token_bucket import TokenBucket
-from .turns import ROLE, BudgetNode
 
 if TYPE_CHECKING:
-    from .turns import Claim
+    from .shares import Claim
+
+GRACE_GATES = 0.4
+"""The time for which a full bucket that holds no more than a gate waits, as a multiple of the time a gate takes to come
+in: so long the connection whose turn it is may still be away. Without it, one that another budget holds up had none of
+a topic's 100 KiB/s while others lacked some of it."""
+MAX_GRACE_SECONDS = 0.25
+"""The longest such wait."""
+TOLERANCE = 1.0
+"""Bytes that may be missing: sums of credits are not exact."""
 
 
 class StrictBudget(BudgetNode):
-    """Token bucket with debt and turns: a grant is a lowered partition_max_bytes."""
+    """Token bucket with debt and shares: a grant is a lowered partition_max_bytes."""
 
     def __init__(
         self,
@@ -37,24 +46,25 @@ class StrictBudget(BudgetNode):
     ) -> None:
         super().__init__(bytes_per_second, samples, sample_seconds, entity)
         self._lowered_at = -math.inf
+        self._full_at = math.inf
         self._window_seconds = samples * sample_seconds
         self._bucket = TokenBucket(
             rate=bytes_per_second, gate_seconds=gate_seconds, burst_seconds=burst_seconds, now=now
         )
-        self.burst_bytes = self._bucket.burst_bytes
+        self.gate_bytes, self.burst_bytes = self._bucket.gate_bytes, self._bucket.burst_bytes
 
     def change_rate(self, bytes_per_second: float, now: float) -> None:
         if bytes_per_second < self.bytes_per_second:
             self._lowered_at = now
-            self.turns.reset_service()
+            self.shares.reset()
         if bytes_per_second != self.bytes_per_second:
             self.bytes_per_second = bytes_per_second
             self._bucket.change_rate(bytes_per_second, now)
-            self.burst_bytes = self._bucket.burst_bytes
+            self.gate_bytes, self.burst_bytes = self._bucket.gate_bytes, self._bucket.burst_bytes
 
     def change_gate(self, gate_seconds: float, now: float) -> None:
         self._bucket.change_gate(gate_seconds, now)
-        self.burst_bytes = self._bucket.burst_bytes
+        self.gate_bytes, self.burst_bytes = self._bucket.gate_bytes, self._bucket.burst_bytes
 
     def state(self, now: float) -> float | None:
         available = self._bucket.available(now)
@@ -70,36 +80,60 @@ class StrictBudget(BudgetNode):
             return True
         return bucket.available(now) + 2 * bucket.rate * claim.fetcher.absence_seconds > bucket.burst_bytes
 
-    def room(self, claim: Claim, now: float, *, rides: bool = False) -> float:
+    def room(self, claim: Claim, now: float, *, rides: bool = False, most: float = math.inf) -> float:
         bucket = self._bucket
-        self.turns.ask(claim, now, max_deficit=bucket.burst_bytes)
+        claim.wants = True
         if math.isinf(bucket.rate):
             return math.inf
         if not bucket.rate or claim.fetcher.rests_until > now:
             return 0.0
-        least = bucket.piece_bytes if rides else bucket.gate_bytes
-        kept = 0.0 if self.turns.is_one else self._kept(claim, now)
-        # All of a full bucket but a gate may be kept. A rounding error in this sum must not keep it shut for ever.
-        wanted, burst = least + kept, bucket.burst_bytes
-        if wanted > burst:
-            wanted = burst
+        least = min(bucket.piece_bytes if rides else bucket.gate_bytes, most)
         available = bucket.available(now)
-        if available < wanted:
-            overdue = self.turns.give_up_overdue(now)
-            bucket.exclude_from_burst(overdue)
+        if available < least and self._give_up_overdue(now):
             available = bucket.available(now)
-            if not overdue or available < wanted:
-                return 0.0
-        if not self.turns.is_one and self._goes_later(claim, now):
+        if available < least:
             return 0.0
-        free = max(available - kept, least)
+        free = available
+        if not self.shares.is_one:
+            before, kept = self._kept(claim, available, now)
+            if available - before < least - TOLERANCE and claim.credit < least:
+                return 0.0
+            free = available - kept
+            if not claim.fetcher.priority:  # while much of the burst is in flight nobody else can ask for anything
+                free = min(free, max(bucket.gate_bytes, bucket.rate * claim.fetcher.absence_seconds))
+            free = max(free, least)
         return min(free, self._max_bytes_beside_in_sync(claim)) if rides else free
 
-    def _goes_later(self, claim: Claim, now: float) -> bool:
-        # `room` has kept `spared_bytes` for connections of greater priority. What is left beside that they cannot use,
-        # so this connection need not wait for them.
-        of_equals = self.turns.has_priorities and self._bucket.spared_bytes > 0 and self.turns.yields(claim)
-        return self.turns.ahead_of(claim, now, of_equals=of_equals) > 0
+    def _kept(self, claim: Claim, available: float, now: float) -> tuple[float, float]:
+        """Return how many bytes stay in the bucket for connections that go before this one, and for all others.
+
+        Once it has been full for a moment, that is at most what it holds beyond a gate: so it opens for this
+        connection, and little of the rate is lost.
+        """
+        bucket, shares = self._bucket, self.shares
+        most = bucket.burst_bytes - bucket.gate_bytes
+        shares.divide(available - bucket.gate_bytes, max(most, bucket.gate_bytes), now)
+        before, kept = shares.kept_from(claim, bucket.rate, now)
+        if available < bucket.burst_bytes - TOLERANCE:
+            self._full_at = math.inf
+        elif self._full_at == math.inf:
+            self._full_at = now
+        if now >= self._full_at + self._grace_seconds:
+            return min(before, most), min(kept, most)
+        return before, kept
+
+    @property
+    def _grace_seconds(self) -> float:
+        """How long a full bucket waits for the connection whose turn it is; 0 where it holds others' parts anyway."""
+        if self.burst_bytes >= 2 * self.gate_bytes:
+            return 0.0
+        return min(GRACE_GATES * self.gate_bytes / self.bytes_per_second, MAX_GRACE_SECONDS)
+
+    def _give_up_overdue(self, now: float) -> bool:
+        """Let the bucket fill up in spite of what was granted and is overdue by now; return whether anything was."""
+        overdue = self.shares.give_up_overdue(now)
+        self._bucket.exclude_from_burst(overdue)
+        return overdue > 0
 
     def _max_bytes_beside_in_sync(self, claim: Claim) -> float:
         """Return as many bytes as the bucket gains until this connection is back, but at least half a gate and at most
@@ -111,25 +145,33 @@ class StrictBudget(BudgetNode):
 
     def reserve(self, claim: Claim, granted: int, now: float) -> None:
         del now
-        self._bucket.reserve(granted, beside_burst=granted - self.turns.serve(claim, granted))
+        fetcher = claim.fetcher
+        reserved = min(granted, fetcher.expected_bytes)
+        claim.reserved_bytes += reserved
+        expected = reserved if fetcher.is_trusted else 0.0
+        claim.expected_bytes += expected
+        self._bucket.reserve(reserved, beside_burst=reserved - expected)
+        if not self.shares.is_one:
+            claim.credit -= reserved
 
-    def _kept(self, claim: Claim, now: float) -> float:
-        """Return how many bytes stay in the bucket for connections that have had less.
-
-        It is at most what the bucket holds beyond a gate: so the bucket opens for this connection when it is full at
-        the latest, and nothing of the rate is lost.
-        """
-        bucket = self._bucket
-        if self.turns.yields(claim):
-            return bucket.spared_bytes
-        return min(self.turns.kept_from(claim, bucket.rate, now), bucket.burst_bytes - bucket.gate_bytes)
-
-    def seconds_until_turn(self, claim: Claim, now: float) -> float:
-        bucket = self._bucket
-        gates = 1 if self.turns.yields(claim) else 1 + self.turns.rank(claim, now)
-        wanted_bytes = max(gates * bucket.gate_bytes, bucket.gate_bytes + self._kept(claim, now))
-        until_open = bucket.seconds_until(wanted_bytes, now)
-        return max(until_open, claim.fetcher.rest_seconds(now))
+    def seconds_until_turn(self, claim: Claim, now: float, *, most: float = math.inf) -> float:
+        bucket, rate = self._bucket, self.bytes_per_second
+        wanted = least = min(bucket.gate_bytes, most)
+        if not self.shares.is_one and rate and not math.isinf(rate):
+            available = bucket.available(now)
+            missing = least + self._kept(claim, available, now)[0] - available
+            if missing > 0:
+                beyond = max(bucket.burst_bytes - bucket.gate_bytes, bucket.gate_bytes)
+                inflow = max(self.shares.inflow_until(claim, missing, least, beyond, now), least - available)
+                wanted = available + inflow
+                if wanted > bucket.burst_bytes:
+                    grace, until_full = self._grace_seconds, bucket.seconds_until(bucket.burst_bytes, now)
+                    if until_full:
+                        seconds = min(inflow / rate, until_full + grace)
+                    else:
+                        seconds = max(self._full_at + grace - now, 0.0)
+                    return max(seconds, claim.fetcher.rest_seconds(now))
+        return max(bucket.seconds_until(wanted, now), claim.fetcher.rest_seconds(now))
 
     def is_shut(self, now: float, *, rides: bool = False) -> bool:
         bucket = self._bucket
@@ -146,8 +188,13 @@ class StrictBudget(BudgetNode):
         must not freeze catch-up for minutes.
         """
         if reserved:
-            expected = claim.settle(reserved, used)
-            self._bucket.settle(reserved=reserved, used=used, now=now, beside_burst=reserved - expected)
+            given = min(reserved, claim.reserved_bytes)
+            claim.reserved_bytes -= given
+            expected = min(given, claim.expected_bytes)
+            claim.expected_bytes -= expected
+            self._bucket.settle(reserved=given, used=used, now=now, beside_burst=given - expected)
+            if not self.shares.is_one:
+                claim.credit += given - used
         else:
             self._bucket.charge(used, now, most_debt_seconds=self._window_seconds)
 
@@ -181,9 +228,9 @@ class Kip73Budget(BudgetNode):
     def is_exceeded(self, now: float) -> bool:
         return self._charged.measure(now) > self.bytes_per_second
 
-    def room(self, claim: Claim, now: float, *, rides: bool = False) -> float:
-        del rides
-        self.turns.ask(claim, now)
+    def room(self, claim: Claim, now: float, *, rides: bool = False, most: float = math.inf) -> float:
+        del rides, most
+        claim.wants = True
         return 0.0 if self.is_exceeded(now) else math.inf
 
     def is_ample(self, claim: Claim, now: float) -> bool:
@@ -194,8 +241,8 @@ class Kip73Budget(BudgetNode):
     def reserve(self, claim: Claim, granted: int, now: float) -> None:
         """Reserve nothing, as the broker does not either."""
 
-    def seconds_until_turn(self, claim: Claim, now: float) -> float:
-        del claim
+    def seconds_until_turn(self, claim: Claim, now: float, *, most: float = math.inf) -> float:
+        del claim, most
         return self._charged.seconds_until(self.bytes_per_second, now)
 
     def is_shut(self, now: float, *, rides: bool = False) -> bool:
@@ -223,7 +270,6 @@ class Kip73Budget(BudgetNode):
         """
         del reserved
         if used:
-            claim.attained_service += used
             early = min(used, claim.charged_early_bytes)
             claim.charged_early_bytes -= early
             if used > early:

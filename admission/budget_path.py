@@ -5,8 +5,8 @@ of topics. A connection has a claim in each. Role, rack and peer bound everythin
 *trunk*. A topic's budget bounds a part of it: such claims are *branches*. What is granted is taken from every budget
 that bounds it, so each keeps to its own rate. Without inner rates the trunk is one claim, and there are no branches.
 
-A connection waits for its turn in one budget at a time: in the one that is shut longest. In all others it releases its
-turn, so their bytes go to a connection that can use them, and no two connections wait for each other.
+While one budget holds a connection up, nothing is kept for it in the others but what does not come in meanwhile, and no
+more than it could use at once: so their bytes go to connections that can use them, and no two wait for each other.
 
 Pure: time is an argument. Knows bytes, not brokers or topics. Invariants: nothing is granted beyond the room of any
 budget, but for a first batch (KIP-74), which each repays as debt; what is taken from a budget is settled there once.
@@ -17,21 +17,20 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from .fetcher import GRACE_SECONDS, Fetcher
-from .turns import Want
-from .wishes import share
+from .fetcher import Fetcher
+from .wishes import LIMIT, share
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from .turns import BudgetNode, Claim
+    from .shares import BudgetNode, Claim
     from .wishes import Wish
 
 
 class BudgetPath:
     """The claims of one connection; `trunk` holds those for everything that it fetches, the role's first."""
 
-    __slots__ = ("_asked", "_has_left", "_only_branches", "branches", "fetcher", "trunk")
+    __slots__ = ("_asked", "_has_left", "_only_branches", "_wished", "branches", "fetcher", "trunk")
 
     def __init__(self, *trunk: BudgetNode) -> None:
         self.fetcher = Fetcher()
@@ -43,6 +42,8 @@ class BudgetPath:
         self._only_branches = False
         """True if each of the last wishes was of a branch: then at least one branch must have room."""
         self._has_left = False
+        self._wished = math.inf
+        """The bytes that it can use at once."""
 
     def branch(self, node: BudgetNode) -> Claim | None:
         """Return the claim in the budget of a part of what is fetched; None if the connection has left before."""
@@ -59,21 +60,23 @@ class BudgetPath:
         path.fetcher = self.fetcher
         path.trunk = tuple(before.pop(node) if node in before else node.join(self.fetcher) for node in trunk)
         path.branches, path._asked, path._only_branches, path._has_left = {}, (), False, False
+        path._wished = math.inf
         self._has_left = True
         for claim in (*before.values(), *self.branches.values()):
-            claim.budget.turns.leave(claim)
+            claim.budget.shares.leave(claim)
         return path
 
     def leave(self) -> None:
         """Give up all places in line; what is reserved is still to be settled."""
         self._has_left = True
         for claim in (*self.trunk, *self.branches.values()):
-            claim.budget.turns.leave(claim)
+            claim.budget.shares.leave(claim)
 
-    def may_grant(self, now: float, *, rides: bool = False) -> bool:
-        """Return True if anything would be granted that no branch bounds; the claims ask for it."""
+    def may_grant(self, now: float, wished: float = math.inf, *, rides: bool = False) -> bool:
+        """Return True if anything would be granted of so many bytes that no branch bounds; the claims ask for it."""
         self.fetcher.ask(now)
-        return self._trunk_room(now, rides=rides) > 0
+        self._wished = wished
+        return self._trunk_room(now, wished, rides=rides) > 0
 
     def grant(
         self, wishes: Sequence[Wish], now: float, *, branches: Sequence[Claim | None] = (), rides: bool = False
@@ -84,84 +87,77 @@ class BudgetPath:
         `branches`: the branch of each wish; None: of none. `rides`: see `BudgetNode.room`.
         """
         self.fetcher.ask(now)
+        self._wished = sum(map(LIMIT, wishes))
         if branches or self._asked:
             self._ask_branches(branches)
         if len(self.trunk) > 1 or self._asked:
-            self._bound_deficit()
-        available = self._trunk_room(now, rides=rides)
+            self._bound_credit()
+        room: dict[Claim, float] = {}
+        if self._asked:
+            room = self._branch_room(now, rides=rides)
+            if self._only_branches and not any(room.values()):
+                return []
+        most = min(self._wished, sum(room.values())) if self._only_branches else self._wished
+        available = self._trunk_room(now, most, rides=rides)
         if not available:
-            return []
-        room = {claim: claim.budget.room(claim, now, rides=rides) for claim in self._asked} if self._asked else None
-        if room and self._only_branches and not any(room.values()):
-            self._wait_at(len(self.trunk), now)
             return []
         # Each budget that bounds the grant gains more than it can keep until the connection asks again.
         is_ample = not (rides and available >= self.fetcher.max_bytes_beside_in_sync)
-        for claim in self.trunk + self._asked:
+        for claim in self.trunk + self._asked if self._only_branches else self.trunk:
             is_ample = is_ample and claim.budget.is_ample(claim, now)
         grants = share(wishes, available, is_ample=is_ample, branches=branches, room=room)
         total = sum(grants)
-        self.fetcher.granted(total, now)
+        has_all = len(grants) == len(wishes) and total == self._wished
+        self.fetcher.granted(total, now, has_all=has_all)
         for claim in self.trunk:
             claim.budget.reserve(claim, total, now)
         if branches:
             self._take_of_branches(grants, branches, now)
         if len(self.trunk) > 1 or self._asked:
-            self._wait_where_shut(now)
+            self._look_elsewhere(now)
         return grants
 
     def _ask_branches(self, branches: Sequence[Claim | None]) -> None:
         asked = dict.fromkeys(claim for claim in branches if claim is not None)
         for claim in self._asked:
             if claim not in asked:
-                claim.want = Want.NOTHING
+                claim.wants = False
         self._asked = tuple(asked)
         self._only_branches = bool(asked) and None not in branches
 
-    def _bound_deficit(self) -> None:
+    def _bound_credit(self) -> None:
         """Bound what is kept for the connection, where it had less than others, by what its other budgets let it
         have."""
-        bursts = [claim.budget.burst_bytes for claim in self.trunk[1:]]
+        bursts = [claim.budget.part_of_burst for claim in self.trunk[1:]]
         if self._only_branches:
-            bursts.append(sum(claim.budget.burst_bytes for claim in self._asked))
-        self.fetcher.max_deficit = min(bursts, default=math.inf)
+            bursts.append(sum(claim.budget.part_of_burst for claim in self._asked))
+        self.fetcher.path_credit = min(bursts, default=math.inf)
 
-    def _trunk_room(self, now: float, *, rides: bool) -> float:
-        """Return the least room on the trunk. If there is none, the connection waits where it is shut longest."""
-        room = math.inf
-        shut: list[Claim] = []
+    def _branch_room(self, now: float, *, rides: bool) -> dict[Claim, float]:
+        """Return the room in each branch. Where the fetch goes on without it, what is the connection's own is enough:
+        the next time may be long after."""
+        waits = self._only_branches
+        found = {}
+        for claim in self._asked:
+            node = claim.budget
+            most = math.inf if waits or node.shares.is_one else max(claim.credit, 1.0)
+            found[claim] = node.room(claim, now, rides=rides, most=most)
+        return found
+
+    def _trunk_room(self, now: float, most: float, *, rides: bool) -> float:
+        """Return the least room on the trunk, where `most` can be used."""
+        room = most
         for claim in self.trunk:
-            found = claim.budget.room(claim, now, rides=rides)
+            if not claim.budget.shares.is_one:
+                room = min(room, self.fetcher.max_grant_bytes)
+        for claim in reversed(self.trunk):
+            found = claim.budget.room(claim, now, rides=rides, most=room)
             if not found:
-                shut.append(claim)
-            elif found < room:
-                room = found
-        if shut:
-            if len(self.trunk) > 1 or self._asked:
-                longest = max(reversed(shut), key=lambda claim: _seconds(claim, now))
-                self._wait_at(self.trunk.index(longest), now)
-            return 0.0
+                return 0.0
+            room = min(room, found)
         if math.isinf(room):
             return room
-        fetcher = self.fetcher
-        room = min(room, fetcher.max_grant_bytes)
-        return min(room, fetcher.max_bytes_beside_in_sync) if rides else room
-
-    def _wait_where_shut(self, now: float) -> None:
-        """Release other turns while this connection is away, if some budget is shut until long after it is back."""
-        seconds = [_seconds(claim, now) for claim in self.trunk]
-        if self._only_branches:
-            seconds.append(min(_seconds(claim, now) for claim in self._asked))
-        longest = max(seconds)
-        if longest > GRACE_SECONDS:
-            self._wait_at(seconds.index(longest), now)
-
-    def _wait_at(self, place: int, now: float) -> None:
-        """Wait for one budget of the trunk, or beyond its end for branches: release the turns above it, where others
-        could go on, and those in branches. A claim that waits beneath it waits for it as well."""
-        _release(self.trunk[:place], now)
-        if place < len(self.trunk):
-            _release(self._asked, now)
+        return min(room, self.fetcher.max_bytes_beside_in_sync) if rides else room
 
     @staticmethod
     def _take_of_branches(grants: Sequence[int], branches: Sequence[Claim | None], now: float) -> None:
@@ -182,7 +178,7 @@ class BudgetPath:
         for claim, of_reserved, of_used in branches:
             claim.budget.settle(claim, reserved=of_reserved, used=of_used, now=now)
         if reserved:
-            self.fetcher.brought(used, now)
+            self.fetcher.brought(reserved, used, now)
 
     def charge_on_send(self, branch: Claim | None, size: int, now: float) -> None:
         """Charge records of `size` bytes that are about to go on."""
@@ -207,10 +203,30 @@ class BudgetPath:
 
     def seconds_until_turn(self, now: float) -> float:
         """Return when it is worth asking again; inf if never at these rates."""
-        seconds = max(_seconds(claim, now) for claim in self.trunk)
+        return self._look_elsewhere(now)
+
+    def _look_elsewhere(self, now: float) -> float:
+        """Tell each claim until when the connection waits for its other budgets: nothing is to be kept for it before.
+        Return the longest wait."""
+        if len(self.trunk) == 1 and not self._asked:
+            return self.trunk[0].budget.seconds_until_turn(self.trunk[0], now, most=self._wished)
+        waits, most = [], self._wished
         if self._only_branches:
-            seconds = max(seconds, min(_seconds(claim, now) for claim in self._asked))
-        return seconds
+            most = min(most, sum(claim.budget.gate_bytes for claim in self._asked))
+        for claim in reversed(self.trunk):
+            waits.append(claim.budget.seconds_until_turn(claim, now, most=most))
+            most = min(most, claim.budget.gate_bytes)
+        waits.reverse()
+        branches = [_seconds(claim, now) for claim in self._asked]
+        if self._only_branches:
+            waits.append(min(branches))
+        *_, second, longest = sorted([0.0, *waits])
+        for claim, wait in zip(self.trunk, waits, strict=False):
+            claim.elsewhere_until = now + (second if wait == longest else longest)
+        of_trunk = max(waits[: len(self.trunk)])
+        for claim in self._asked:
+            claim.elsewhere_until = now + of_trunk
+        return longest
 
     def has_spare(self, now: float) -> bool:
         """Return True if so much is left in every budget of the trunk that the first connections cannot use it all."""
@@ -221,21 +237,12 @@ class BudgetPath:
         if priority != self.fetcher.priority:
             self.fetcher.priority = priority
             for claim in (*self.trunk, *self.branches.values()):
-                claim.budget.turns.look_again()
+                claim.budget.shares.look_again()
 
     def want_nothing(self) -> None:
         """Note that everything that was wished for is granted, or that nothing is wished for."""
         for claim in (*self.trunk, *self._asked):
-            claim.want = Want.NOTHING
-
-    def others_want(self) -> bool:
-        """Return True if any other connection of the role wants bytes."""
-        return self.trunk[0].budget.turns.others_want(self.trunk[0])
-
-
-def _release(claims: Iterable[Claim], now: float) -> None:
-    for claim in claims:
-        claim.release_turn(now)
+            claim.wants = False
 
 
 def _seconds(claim: Claim, now: float) -> float:

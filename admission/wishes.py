@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from .turns import Claim
+    from .shares import Claim
 
 LIMIT = itemgetter(0)
 """A function that returns the most that a wish can use."""

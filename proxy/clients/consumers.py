@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Hashable
 
     from admission.budget_path import BudgetPath
-    from admission.turns import BudgetNode
+    from admission.shares import BudgetNode
     from protocol.fetch.batches import BatchWalk
     from protocol.fetch.walker import RequestEntry, ResponseEntry
     from protocol.wire.framing import Bytes

@@ -24,7 +24,7 @@ from admission.token_bucket import TokenBucket
 from .budgets import MIN_LARGEST_BYTES
 
 if TYPE_CHECKING:
-    from admission.turns import Claim
+    from admission.shares import Claim
 
     from ..config.settings import QuotaSettings
     from ..statistics.counters import RoleStatistics
@@ -90,9 +90,9 @@ class UplinkBudget(StrictBudget):
         super().change_rate(bytes_per_second, now)
         self._before_catch_up.change_rate(bytes_per_second, now)
 
-    def room(self, claim: Claim, now: float, *, rides: bool = False) -> float:
+    def room(self, claim: Claim, now: float, *, rides: bool = False, most: float = math.inf) -> float:
         self._charge_others(now)
-        return super().room(claim, now, rides=rides)
+        return super().room(claim, now, rides=rides, most=most)
 
     def settle(self, claim: Claim, *, reserved: int, used: int, now: float) -> None:
         self._charge_others(now)

@@ -33,7 +33,7 @@ from .old_process import Listener, OldProcess
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-    from admission.turns import BudgetNode
+    from admission.shares import BudgetNode
 
     from ..clients.entity import ClientDebt
     from ..clients.throttle import ClientThrottle

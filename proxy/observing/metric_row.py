@@ -20,7 +20,7 @@ from ..statistics.counters import Histogram
 if TYPE_CHECKING:
     from enum import Enum
 
-    from admission.turns import BudgetNode
+    from admission.shares import BudgetNode
 
     from ..clients.throttle import ClientThrottle
     from ..diagnostics.conditions import Condition

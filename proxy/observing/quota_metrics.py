@@ -22,7 +22,7 @@ from .metric_row import Read, counted_by, counter, gauge, info, one, per_role
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from admission.turns import BudgetNode
+    from admission.shares import BudgetNode
 
     from ..rates.choice import Choice
     from .metric_row import Sample, Sources

@@ -22,7 +22,7 @@ from .replica import MIN_NEED_BYTES, SERVED
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence, Set
 
-    from admission.turns import Claim
+    from admission.shares import Claim
     from admission.wishes import Wish
     from protocol.session.requests import PartitionKey
 
@@ -104,22 +104,22 @@ class BudgetClaim:
         self._granted_bytes = 0
         self.path.want_nothing()
 
-    def in_turn(self, now: float, *, with_new: bool, rides: bool) -> Turn:
-        """Return the replicas that may be granted something, the one served least first, new ones last.
+    def in_turn(self, now: float, *, rides: bool) -> Turn:
+        """Return the replicas that may be granted something, the one served least first.
 
         `rides`: the request goes on anyway, for the sake of other partitions. Putting many replicas in order takes a
         while, and is not done where the budget has nothing to grant.
         """
         replicas, path = self._replicas, self.path
         self.has_all, self._leaves = False, 0
-        if not replicas.behind and not (with_new and replicas.new):
+        if not replicas.behind:
             self.want_nothing()
             return NOBODY
-        if len(replicas.behind) > work_in_steps.STEP_ITEMS and not path.may_grant(now, rides=rides):
-            return NOBODY
+        if len(replicas.behind) > work_in_steps.STEP_ITEMS:
+            wished = sum(map(LIMIT, map(_WISH, replicas.behind.values())))
+            if not path.may_grant(now, wished, rides=rides):
+                return NOBODY
         order = sorted(replicas.behind.values(), key=SERVED)
-        if with_new and replicas.new:
-            order += sorted(replicas.new.values(), key=SERVED)
         if self._throttle.needs.is_any:
             return self._by_priority(order, now, rides=rides)
         if path.fetcher.priority:
@@ -155,8 +155,6 @@ class BudgetClaim:
         grants = path.grant(wishes, now, branches=branches, rides=rides)
         if len(grants) == len(wishes) and grants == list(map(LIMIT, wishes)):
             self.has_all = not self._leaves
-            if not path.fetcher.priority:
-                path.want_nothing()
         granted = dict(zip(keys, grants))  # noqa: B905 - to say `strict` costs every fetch half of the call again
         if 0 in grants:
             granted = {key: size for key, size in granted.items() if size}

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from admission.budget import Kip73Budget, StrictBudget
-from admission.turns import ROLE
+from admission.shares import ROLE
 
 from ..quotas.finer_rates import NO_FINER_RATES, PEER, RACK, Entity
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from admission.budget_path import BudgetPath
-    from admission.turns import BudgetNode, Claim
+    from admission.shares import BudgetNode, Claim
     from protocol.session.requests import PartitionKey
 
     from ..config.settings import QuotaSettings

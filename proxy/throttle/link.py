@@ -262,7 +262,7 @@ class Link:
             )
             enforce = throttle.enforce
             shapes = throttle.shapes and demand.request.head.api_version >= FIRST_VERSION_WITH_WHOLE_BATCHES
-            turn = self.claim.in_turn(now, with_new=shapes, rides=rides)
+            turn = self.claim.in_turn(now, rides=rides)
             if len(behind) > work_in_steps.STEP_ITEMS:
                 yield
             if throttle.changes == changes:

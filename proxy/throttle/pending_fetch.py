@@ -27,7 +27,7 @@ from .role_throttle import BranchTraffic
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence, Set
 
-    from admission.turns import Claim
+    from admission.shares import Claim
     from protocol.fetch.request import Asked
     from protocol.fetch.response import ReplayedEntry
     from protocol.fetch.walker import ResponseEntry

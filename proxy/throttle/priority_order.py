@@ -1,6 +1,6 @@
 """Orders the replicas of one connection: those in greater need first, but for a share of others.
 
-Between connections `admission.turns` sees to the same. Inside one, replicas of the greatest urgency are asked for
+Between connections `admission.shares` sees to the same. Inside one, replicas of the greatest urgency are asked for
 alone, as long as they can use what the budget allows: beside others they would have no more than one limit of theirs in
 each fetch (replica.fetch.max.bytes, a megabyte). Replicas of less urgency are asked for beside them in two cases: the
 budget has so much left that the first cannot use it all, or enough bytes are owed to their class. A class that has
@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from admission.turns import FIRST_SHARE
+from admission.shares import FIRST_SHARE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence, Set

@@ -83,8 +83,6 @@ class RequestBuilder:
         path = self._claim.path
         if demand.is_full:
             path.fetcher.rest(now)
-        elif replica.stalls and path.others_want():
-            path.fetcher.rest_longer(now)
 
     def answer(self, demand: Demand) -> Answer:
         """Answer the follower here, since every partition that it asked for is behind and over quota."""

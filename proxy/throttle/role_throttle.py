@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from admission.budget_path import BudgetPath
+    from admission.shares import BudgetNode, Claim
     from admission.simple_rate import SimpleRate
-    from admission.turns import BudgetNode, Claim
     from protocol.fetch.request import Asked
     from protocol.session.requests import PartitionKey
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from admission.budget import Kip73Budget, StrictBudget
 from admission.budget_path import BudgetPath
 from admission.fetcher import REST_SECONDS
-from admission.turns import Claim, Turns
+from admission.shares import Claim, Shares
 from admission.wishes import MAX_SHARED, Wish, share
 
 MIB = 1024 * 1024
@@ -189,7 +189,7 @@ def test_what_one_had_less_is_kept_for_it_while_it_is_away() -> None:
                     got[path] += size
                     path.settle(reserved=size, used=size, now=now)
     assert sum(got.values()) >= 0.97 * 4 * MIB * 20
-    assert abs(got[near] - got[far]) <= 1.1 * MIB  # a burst
+    assert min(got.values()) >= 0.92 * sum(got.values()) / 2
 
 
 def test_nothing_is_kept_for_one_that_does_not_come_back() -> None:
@@ -209,13 +209,13 @@ def test_without_a_limit_nobody_rests() -> None:
 
 
 def test_leaders_that_do_not_answer_hold_nobody_else_up_for_long() -> None:
-    """Two of them have the whole burst. What they bring after all is on top of what the others had meanwhile."""
+    """Three of them have the whole burst. What they bring after all is on top of what the others had meanwhile."""
     budget = strict()
-    dead = [BudgetPath(budget), BudgetPath(budget)]
+    dead = [BudgetPath(budget), BudgetPath(budget), BudgetPath(budget)]
     alive = BudgetPath(budget)
-    granted = [sum(path.grant([Wish(size, 1)], 10.0)) for path, size in zip(dead, (GATE, MIB), strict=True)]
-    assert sum(granted) == MIB
-    assert alive.grant([Wish(MIB, 1)], 10.19) == []
+    granted = [sum(path.grant([Wish(size, 1)], 10.0)) for path, size in zip(dead, (GATE, GATE, MIB), strict=True)]
+    assert sum(granted) >= 2 * GATE
+    assert alive.grant([Wish(MIB, 1)], 10.05) == []
     assert alive.grant([Wish(MIB, 1)], 10.21) == []
     assert sum(alive.grant([Wish(MIB, 1)], 10.32)) >= GATE
 
@@ -227,19 +227,18 @@ def test_a_leader_that_is_always_late_costs_nobody_the_burst() -> None:
     (granted,) = late.grant([Wish(GATE, 1)], 0.0)
     late.settle(reserved=granted, used=granted, now=0.2)
     (granted,) = late.grant([Wish(GATE, 1)], 5.0)
-    assert sum(other.grant([Wish(2 * MIB, 1)], 5.2)) == MIB
+    assert sum(sum(other.grant([Wish(2 * MIB, 1)], 5.25)) for _ in range(3)) >= 2 * GATE
     for path, size in ((late, granted), (other, MIB)):
-        path.settle(reserved=size, used=size, now=5.2)
+        path.settle(reserved=size, used=size, now=5.25)
     (granted,) = late.grant([Wish(GATE, 1)], 20.0)
-    late.trunk[0].attained_service = other.trunk[0].attained_service  # nothing is kept for it
-    assert sum(other.grant([Wish(2 * MIB, 1)], 20.05)) == MIB - GATE
+    assert sum(sum(other.grant([Wish(2 * MIB, 1)], 20.05)) for _ in range(3)) <= MIB - GATE
 
 
-class KeepsAll(Turns):
+class KeepsAll(Shares):
     """Others have had less than anybody can keep for them."""
 
-    def kept_from(self, claim: Claim, rate: float, now: float) -> float:
-        return math.inf
+    def kept_from(self, claim: Claim, rate: float, now: float) -> tuple[float, float]:
+        return math.inf, math.inf
 
 
 @given(rate=st.floats(1e3, 1e10))
@@ -247,7 +246,7 @@ class KeepsAll(Turns):
 def test_a_full_bucket_opens_whatever_is_kept_for_others(rate: float) -> None:
     """Of a difference of what it holds and what is kept a rounding error would be missing, at some rates for ever."""
     budget = strict(rate)
-    budget.turns = KeepsAll()
+    budget.shares = KeepsAll()
     path = BudgetPath(budget)
     assert budget.room(path.trunk[0], 10.0) >= 0.1 * rate
 

@@ -1,54 +1,62 @@
-"""What a connection's answers tell of the next: how long it rests, whether it is waited for."""
+"""What a connection's answers tell of the next: how much is expected of it, and how much it is granted."""
 
 from __future__ import annotations
 
 import math
 
-from admission.fetcher import AWAY_SECONDS, REST_SECONDS, Fetcher
+import pytest
+
+from admission.fetcher import AWAY_SECONDS, MAX_GRANT_GROWTH, REST_SECONDS, Fetcher
+from admission.token_bucket import MIN_GATE_BYTES
 
 
-def rests(fetcher: Fetcher, times: int) -> list[float]:
-    """Rest so often, and return how long each time."""
-    found = []
-    for _ in range(times):
-        fetcher.rest_longer(0.0)
-        found.append(fetcher.rest_seconds(0.0))
-    return found
+def granted(fetcher: Fetcher, size: int, brought: int, *, at: float, seconds: float) -> None:
+    fetcher.ask(at)
+    fetcher.granted(size, at)
+    fetcher.brought(size, brought, at + seconds)
 
 
-def test_each_rest_is_twice_as_long_until_records_come() -> None:
+def test_of_answers_that_bring_nothing_less_and_less_is_expected_until_records_come() -> None:
     fetcher = Fetcher()
-    assert rests(fetcher, 3) == [REST_SECONDS / 8, REST_SECONDS / 4, REST_SECONDS / 2]
-    fetcher.granted(1000, 0.0)
-    fetcher.brought(0, 0.0)
-    assert rests(fetcher, 1) == [REST_SECONDS]
-    fetcher.brought(1, 0.0)
-    assert rests(fetcher, 1) == [REST_SECONDS / 8]
+    granted(fetcher, 1000, 800, at=0.0, seconds=0.01)
+    assert (fetcher.expected_bytes, fetcher.max_grant_bytes, fetcher.is_trusted) == (math.inf, math.inf, True)
+    for at, expected in ((1.0, 400), (2.0, 200), (3.0, 100)):
+        granted(fetcher, 1000, 0, at=at, seconds=0.01)
+        assert fetcher.expected_bytes == fetcher.max_credit == expected
+        assert fetcher.max_grant_bytes == MIN_GATE_BYTES
+        assert not fetcher.is_trusted
+    granted(fetcher, 1000, 500, at=4.0, seconds=0.01)
+    assert (fetcher.expected_bytes, fetcher.max_grant_bytes, fetcher.is_trusted) == (math.inf, math.inf, True)
 
 
-def test_no_rest_is_longer_than_others_wait() -> None:
-    assert max(rests(Fetcher(), 20)) == AWAY_SECONDS
-
-
-def test_a_grant_that_comes_late_and_little_used_bounds_the_next() -> None:
+def test_one_that_never_brought_anything_is_expected_to_bring_nothing() -> None:
     fetcher = Fetcher()
-    fetcher.granted(1000, 0.0)
-    fetcher.brought(10, 60.0)
-    assert 10 <= fetcher.max_grant_bytes < 1000
-    fetcher.granted(10, 60.0)
-    fetcher.brought(10, 60.0)
+    granted(fetcher, 1000, 0, at=0.0, seconds=0.01)
+    assert fetcher.expected_bytes == fetcher.max_credit == 0
+
+
+def test_after_a_late_answer_the_next_grant_is_bounded_by_what_answers_bring() -> None:
+    fetcher = Fetcher()
+    granted(fetcher, 10**7, 10**6, at=0.0, seconds=60.0)
+    assert fetcher.max_grant_bytes == MAX_GRANT_GROWTH * 10**6
+    assert fetcher.expected_bytes == 10**6
+    assert not fetcher.is_trusted
+    granted(fetcher, 10**6, 10**6, at=61.0, seconds=0.01)
     assert fetcher.max_grant_bytes == math.inf
 
 
-def test_a_connection_that_uses_little_of_its_grants_and_is_away_is_not_waited_for() -> None:
+def test_an_answer_in_parts_counts_once() -> None:
     fetcher = Fetcher()
-    for now in (0.0, 60.0, 120.0):
-        fetcher.ask(now)
-        assert fetcher.is_waited_for
-        fetcher.granted(1000, now)
-        fetcher.brought(10, now + 50.0)
-    fetcher.ask(180.0)
-    fetcher.granted(1000, 180.0)
-    assert not fetcher.is_waited_for
-    fetcher.wait(181.0)
-    assert fetcher.is_waited_for
+    fetcher.granted(1000, 0.0)
+    fetcher.brought(500, 500, 0.01)
+    fetcher.brought(500, 0, 0.02)
+    assert fetcher.expected_bytes == math.inf
+
+
+def test_one_rests_for_a_moment_and_is_forgotten_after_a_while() -> None:
+    fetcher = Fetcher()
+    fetcher.ask(1.0)
+    fetcher.rest(1.0)
+    assert fetcher.rest_seconds(1.0) == fetcher.return_seconds(1.0) == pytest.approx(REST_SECONDS)
+    assert fetcher.is_expected(1.0 + AWAY_SECONDS)
+    assert not fetcher.is_expected(1.1 + AWAY_SECONDS)

@@ -241,6 +241,7 @@ async def test_a_consumer_that_reads_from_a_follower_is_at_the_tail_at_its_end(c
     of = clients()
     async with relayed(clients=of) as wire:
         consumer = Consumer(wire, {0: (400, 400), 1: (0, 20_000)}, rack_id="here")
+        await consumer.fetch()
         for _ in range(4):
             consumer.broker.ends[topic_of(12), 0] += 10
             await consumer.fetch()

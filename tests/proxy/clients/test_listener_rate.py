@@ -129,8 +129,8 @@ async def test_a_consumer_that_catches_up_comes_last_and_is_not_muted(clock: Moc
         for wire in (behind, follower):
             (asked,) = parse_fetch_request(await wire.asked()).entries
             assert asked.partition_max_bytes <= 0.05 * RATE
-        assert trio.current_time() - began == pytest.approx(0.62, abs=0.12)
-        assert len(listener.clients.uplink.turns._claims) == 4
+        assert 0.5 <= trio.current_time() - began <= 0.85
+        assert len(listener.clients.uplink.shares._claims) == 4
 
 
 async def test_without_a_rate_nothing_is_looked_at_and_a_change_ends_a_mute(clock: MockClock) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from admission.budget import Kip73Budget, StrictBudget
-from admission.turns import ROLE, BudgetNode
+from admission.shares import ROLE, BudgetNode
 from proxy.config.settings import Policy
 from proxy.quotas import Quotas, RoleQuota
 from proxy.quotas.finer_rates import FinerRates
@@ -103,7 +103,7 @@ def test_a_rack_that_becomes_known_bounds_what_waits_and_what_was_granted_before
     subject.now = 2.0
     assert sum(granted(subject).values()) == 3 * MIB
     subject.link.close()
-    assert all(not node.turns._claims for node in subject.throttle.tree.inner.values())
+    assert all(not node.shares._claims for node in subject.throttle.tree.inner.values())
 
 
 def test_a_rack_that_changes_while_a_long_request_is_decided_leaves_nothing_reserved() -> None:
@@ -202,7 +202,7 @@ def test_rates_change_while_answers_are_on_their_way() -> None:
     assert set(granted(subject).values()) == {MIB}
     subject.throttle.apply(quotas(FinerRates(topics={"x": 1.0 * MIB})), 2.0)
     subject.link.close()
-    assert all(not node.turns._claims for node in subject.throttle.tree.inner.values())
+    assert all(not node.shares._claims for node in subject.throttle.tree.inner.values())
 
 
 def test_records_that_a_lowered_rate_cannot_bear_are_discarded() -> None:
@@ -253,9 +253,9 @@ def test_what_had_begun_is_forgotten_in_each_at_the_end_of_the_answer(finer: Fin
     assert pending is not None
     pending.charge_on_send([response_entry("x", 0, MIB)], 0.0)
     (node,) = subject.throttle.tree.inner.values()
-    assert [claim.charged_early_bytes for claim in node.turns._claims] == [MIB + ENTRY_BYTES]
+    assert [claim.charged_early_bytes for claim in node.shares._claims] == [MIB + ENTRY_BYTES]
     pending.finish(0.0)
-    assert [claim.charged_early_bytes for claim in node.turns._claims] == [0]
+    assert [claim.charged_early_bytes for claim in node.shares._claims] == [0]
 
 
 def test_observed_rates_hold_nothing_back() -> None:

@@ -6,7 +6,6 @@ import math
 
 import pytest
 
-from admission.turns import Want
 from proxy.clients.uplink import UplinkBudget
 from proxy.quotas import Partitions, Quotas, RoleQuota
 from proxy.quotas.rate_source import RateSource
@@ -198,7 +197,7 @@ def test_who_may_have_little_at_once_goes_on_wanting_the_rest() -> None:
     conversation = moving(auto=True)
     conversation.link.replicas.known["t", 0].saw_batch(16_200)
     assert asked_beside_late_answers(conversation) < MIB
-    assert conversation.link.claim.path.trunk[0].want is Want.BYTES
+    assert conversation.link.claim.path.trunk[0].wants
 
 
 def test_after_an_answer_without_records_it_is_asked_for_more() -> None:

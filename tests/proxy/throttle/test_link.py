@@ -28,11 +28,13 @@ def drained(conversation: Conversation) -> Conversation:
     return conversation
 
 
-def test_first_contact_goes_on_complete_with_what_the_budget_holds_and_otherwise_the_least() -> None:
+def test_first_contact_takes_no_turn_and_goes_on_complete_with_the_least() -> None:
+    """Nobody knows yet whether the leader has anything for this follower, or refuses it."""
     conversation = Conversation(throttle(), offsets={T0: 0, T1: 5})
     decision = conversation.ask()
-    assert conversation.asked_for(decision) == {T0: GATE, T1: FIRST_CONTACT_BYTES}
+    assert conversation.asked_for(decision) == {T0: FIRST_CONTACT_BYTES, T1: FIRST_CONTACT_BYTES}
     assert conversation.sent_on(decision).max_wait_ms == 500
+    assert not conversation.link.claim.path.trunk[0].wants
 
 
 def test_first_contact_with_the_gate_closed_goes_on_all_the_same() -> None:

@@ -142,7 +142,7 @@ def test_once_nothing_is_in_need_all_are_alike() -> None:
 def test_a_connection_that_ends_leaves_no_urgency_behind() -> None:
     subject = conversation()
     rounds(subject, 1)
-    turns = subject.throttle.budget.turns
-    assert turns.has_priorities
+    shares = subject.throttle.budget.shares
+    assert shares.has_priorities
     subject.link.close()
-    assert not turns.has_priorities
+    assert not shares.has_priorities
