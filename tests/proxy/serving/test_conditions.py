@@ -17,6 +17,8 @@ from proxy.observing import condition_checks
 from proxy.quota_files import override_store
 from proxy.quota_files.override_store import store_path
 from proxy.statistics import counters
+from tests.proxy.relay.test_passing import FUTURE_FETCH
+from tests.proxy.relay.wire import read_frame
 
 from .test_sidecar import get, listener, port, running, settings, write_quotas
 
@@ -123,6 +125,21 @@ async def test_a_wrong_file_and_one_that_is_only_observed_are_named(tmp_path: Pa
         await until_named(sidecar, "observe_only")
         (tmp_path / "quotas.toml").write_text(good)
         await until_named(sidecar)
+
+
+async def test_a_fetch_version_that_is_not_known_is_named_while_it_comes_and_not_for_ever(tmp_path: Path) -> None:
+    """`!` stood there for ever after the first of such frames."""
+    write_quotas(tmp_path, '"1MiB/s"')
+    async with (
+        listener() as leader,
+        running(settings(tmp_path, upstream=port(leader))) as sidecar,
+        await sidecar.dial() as follower,
+    ):
+        await follower.send_all(FUTURE_FETCH)
+        async with await leader.accept() as ours:
+            await read_frame(ours)
+            await until_named(sidecar, "undecoded")
+            await until_named(sidecar)
 
 
 async def test_a_control_directory_that_is_gone_is_named(tmp_path: Path) -> None:
