@@ -1,7 +1,8 @@
 """The rate of everything that leaves through the ingress, for clients and followers together (``[listener] rate``).
 
     replication in sync, and what nobody can tell   never delayed, charged
-    responses to consumers                          charged; told and muted while all of this is more than the rate
+    responses to consumers                          charged; told and muted while all of this is more than the rate, or
+                                                    than 0.9 of it while catch-up wants bytes
     catch-up                                        what is left, at once: the node is above the leader role's budget,
                                                     and above those of consumers with `catch_up_only`
 
@@ -36,6 +37,9 @@ use theirs: together they are the burst."""
 MAX_DEBT_SECONDS = 1.0
 """The most debt that traffic causes which is never delayed: catch-up has what it leaves after a second at the latest.
 Less would forgive consumers that are sent a second's worth at once, and catch-up would come on top of that."""
+CATCH_UP_SHARE = 1 / 10
+"""The share of the rate that consumers leave to catch-up that wants bytes: without it, one move had none for as long as
+three consumers had a backlog."""
 MIN_SHARE = 1 / 20
 """The share of the rate at which consumers are paced where replication in sync alone takes all of it."""
 RESPONSE_SECONDS = 0.25
@@ -67,6 +71,7 @@ class UplinkBudget(StrictBudget):
         self._before_catch_up = TokenBucket(
             rate=bytes_per_second, gate_seconds=burst_seconds, burst_seconds=burst_seconds, now=now
         )
+        self._catch_up_asked_at = -math.inf
         self._statistics = statistics
         self.client_bytes = 0
         """Bytes of responses that were charged to consumers."""
@@ -92,6 +97,7 @@ class UplinkBudget(StrictBudget):
 
     def room(self, claim: Claim, now: float, *, rides: bool = False, most: float = math.inf) -> float:
         self._charge_others(now)
+        self._catch_up_asked_at = now
         return super().room(claim, now, rides=rides, most=most)
 
     def settle(self, claim: Claim, *, reserved: int, used: int, now: float) -> None:
@@ -131,6 +137,10 @@ class UplinkBudget(StrictBudget):
 
     def _left_for_clients(self, now: float) -> float:
         self._charge_others(now)
+        wants = now - self._catch_up_asked_at <= MAX_DEBT_SECONDS
+        rate = self.bytes_per_second * (1 - CATCH_UP_SHARE if wants else 1)
+        if rate != self._before_catch_up.rate:
+            self._before_catch_up.change_rate(rate, now)
         return self._before_catch_up.available(now)
 
     def _count_anew(self, now: float) -> None:
