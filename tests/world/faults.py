@@ -192,9 +192,9 @@ def _half_frame(draw: random.Random, scene: Scene, seconds: float) -> Callable[[
     return partial(half_fetch, leader=leader, version=version, part=part, seconds=seconds)
 
 
-def half_fetch(world: World, leader: int, version: int, part: float, seconds: float) -> None:
+def half_fetch(world: World, leader: int, version: int, part: float, seconds: float, count: int = 400) -> None:
     """Send a replica's Fetch of which the end never comes, until its peer goes."""
-    listed = {("t", number): Ask(0, MIB, 0, -1, 0) for number in range(400)}
+    listed = {("t", number): Ask(0, MIB, 0, -1, 0) for number in range(count)}
     frame = fetch_request(FetchOptions(version, 701, "half"), SessionRequest(version, listed, 0, 0), 1)
     sent = frame[: 20 + int(part * (len(frame) - 20))]
     Caller(world.network, world.dial(701, leader), sent, resets=False, stays=seconds)
