@@ -90,6 +90,24 @@ def test_a_topic_keeps_to_its_rate_over_all_connections(version: int) -> None:
         assert found[each, "t"] >= 1.9 * MIB
 
 
+@pytest.mark.parametrize("one_way_ms", [(0.5, 0.5), (60, 20), (20, 60)])
+@pytest.mark.parametrize(("rate", "topic_rate"), [(1.0, 0.1), (4.0, 0.4), (4.0, 1.0)])
+def test_a_topic_is_shared_by_itself(rate: float, topic_rate: float, one_way_ms: tuple[float, float]) -> None:
+    """One lacks four partitions of it, the other one of it and one of another topic: it had none while the first
+    lacked any."""
+    spec = SidecarSpec(Rates(leader=rate * MIB, topics={"slow": topic_rate * MIB}).toml, egress=False)
+    fetches = (
+        Fetch(1, 0, {"slow": 4}, one_way_ms[0]),
+        Fetch(2, 0, {"slow": 1, "t": 1}, one_way_ms[1], first=10),
+    )
+    outcome = Scene({0: spec}, fetches).run(22)
+    assert outcome.wrong == []
+    found = outcome.rates(SETTLED, lambda each: (each.follower, each.topic))
+    assert found[1, "slow"] >= 0.85 * topic_rate / 2 * MIB
+    assert found[2, "slow"] >= 0.85 * topic_rate / 2 * MIB
+    assert found[2, "t"] >= 0.85 * (rate - topic_rate) * MIB
+
+
 def test_both_ends_may_have_finer_rates() -> None:
     own = Rates(leader=QUOTA, follower=QUOTA, peers={1: 2.0 * MIB}, topics={"slow": 1.0 * MIB}, role="follower")
     of_leader = Rates(leader=QUOTA, follower=QUOTA, peers={0: 3.0 * MIB}, topics={"slow": 1.0 * MIB})
