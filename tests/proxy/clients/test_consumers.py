@@ -113,6 +113,14 @@ def test_one_whose_messages_are_not_known_is_at_the_tail_until_a_full_answer_lea
     assert it.standing is BEHIND
 
 
+def test_one_that_a_full_answer_did_not_bring_to_its_end_is_behind_however_near_it_is() -> None:
+    """More was there than one fetch brings, so it is not read at the tail."""
+    it = at_tail()
+    told(it, 1000 + FETCH_MESSAGES + 100, size=LIMIT)
+    it.asked(requested(1000 + FETCH_MESSAGES))
+    assert it.standing is BEHIND
+
+
 def test_what_a_seek_skipped_is_not_taken_for_small_messages_for_long() -> None:
     it = at_tail()
     told(it, 10**9, size=LIMIT)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from proxy.throttle.decision import Forward
 from proxy.throttle.replica import SERVED
+from proxy.throttle.replicas import ABSENCE_SECONDS
 from tests.proxy.conversation import LIMIT, MIB, behind
 
 T0, T1, T2 = ("t", 0), ("t", 1), ("t", 2)
@@ -76,3 +78,38 @@ def test_of_those_that_were_granted_all_the_ones_that_were_brought_nothing_go_be
         order = sorted(conversation.link.replicas.behind.values(), key=SERVED)
         firsts.append(order[0].key)
     assert firsts == [T2, T1]
+
+
+def test_one_that_falls_behind_later_shares_evenly_and_does_not_make_up_for_the_past() -> None:
+    """It had all of the budget until it had had as much as the other: 40 MB before 0.4."""
+    conversation = behind(partitions=1)
+    had = dict.fromkeys((T0, T1), 0)
+    for step in range(60):
+        conversation.now += 0.11
+        if step == 30:
+            conversation.offsets[T1] = 0
+            conversation.meet()
+            had = dict.fromkeys(had, 0)
+            continue
+        decision = conversation.ask()
+        if isinstance(decision, Forward):
+            asked = conversation.asked_for(decision)
+            conversation.answer(decision, asked)
+            for key, size in asked.items():
+                had[key] += size
+    assert min(had.values()) >= 0.8 * max(had.values()), had
+
+
+def test_one_that_was_left_out_for_long_is_new_when_it_is_asked_for_again() -> None:
+    """What was known of it is too old to tell whether it is behind."""
+    conversation = behind(partitions=2)
+    decision = conversation.ask()
+    conversation.answer(decision, {next(iter(conversation.asked_for(decision))): GATE})
+    offset = conversation.offsets.pop(T1)
+    conversation.now += 1.0
+    decision = conversation.ask()
+    conversation.answer(decision, {T0: GATE})
+    conversation.now += ABSENCE_SECONDS + 1.0
+    conversation.offsets[T1] = offset
+    conversation.ask()
+    assert list(conversation.link.replicas.new) == [T1]
