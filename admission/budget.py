@@ -26,6 +26,8 @@ in: so long the connection whose turn it is may still be away. Without it, one t
 a topic's 100 KiB/s while others lacked some of it."""
 MAX_GRACE_SECONDS = 0.25
 """The longest such wait."""
+DIVIDE_SECONDS = 0.001
+"""The time for which what came in is not divided again: that costs by the number of connections."""
 TOLERANCE = 1.0
 """Bytes that may be missing: sums of credits are not exact."""
 
@@ -47,6 +49,7 @@ class StrictBudget(BudgetNode):
         super().__init__(bytes_per_second, samples, sample_seconds, entity)
         self._lowered_at = -math.inf
         self._full_at = math.inf
+        self._divided_at = -math.inf
         self._window_seconds = samples * sample_seconds
         self._bucket = TokenBucket(
             rate=bytes_per_second, gate_seconds=gate_seconds, burst_seconds=burst_seconds, now=now
@@ -112,7 +115,9 @@ class StrictBudget(BudgetNode):
         """
         bucket, shares = self._bucket, self.shares
         most = bucket.burst_bytes - bucket.gate_bytes
-        shares.divide(available - bucket.gate_bytes, max(most, bucket.gate_bytes), now)
+        if not 0 <= now - self._divided_at < DIVIDE_SECONDS:
+            self._divided_at = now
+            shares.divide(available - bucket.gate_bytes, max(most, bucket.gate_bytes), now)
         before, kept = shares.kept_from(claim, bucket.rate, now)
         if available < bucket.burst_bytes - TOLERANCE:
             self._full_at = math.inf
