@@ -193,7 +193,9 @@ KINDS: dict[Kind, tuple[Field, ...]] = {
         Field("traffic", _STRING, "`producer`: its Produce requests; `consumer`: its Fetch responses."),
         _ENFORCE,
         Field("client_bytes", _INTEGER, "Bytes that passed in up to 15 seconds before."),
-        Field("muted_seconds", _NUMBER, "The throttle times that its connections were given in that time, summed."),
+        Field(
+            "muted_seconds", _NUMBER, "The seconds of throttle time that its connections passed in that time, summed."
+        ),
     ),
     Kind.START: (Field("version", _STRING, "The sidecar's version."),),
     Kind.STOP: (),

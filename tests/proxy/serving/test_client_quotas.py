@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import struct
 import urllib.request
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ import pytest
 import trio
 
 from lab.host.addresses import held_ports
+from protocol.wire.apis import API_FETCH, API_PRODUCE
 from protocol.wire.framing import with_length
 from proxy.config.settings import load_settings
 from tests.proxy.clients.frames import (
@@ -28,6 +30,8 @@ from .test_sidecar import listener, port, running, settings
 if TYPE_CHECKING:
     from pathlib import Path
 
+API_KEY = struct.Struct(">h")
+
 
 def write(folder: Path, rate: str) -> None:
     (folder / "new").write_text(f"[clients.default]\nproducer_byte_rate = {rate}\n")
@@ -43,6 +47,16 @@ async def got(port_: int, page: str) -> bytes:
     return await trio.to_thread.run_sync(ask)
 
 
+async def accept_client(upstream: trio.SocketListener) -> trio.SocketStream:
+    """Return the connection of the client, whose request has been read; the sidecar's own questions come on another."""
+    while True:
+        broker = await upstream.accept()
+        (api_key,) = API_KEY.unpack_from(await read_frame(broker))
+        if api_key in (API_PRODUCE, API_FETCH):
+            return broker
+        await broker.aclose()
+
+
 @pytest.mark.parametrize("rate", ['"100MB/s"', '"unlimited"'])
 async def test_a_new_file_ends_a_mute_and_pages_show_the_client(
     rate: str, tmp_path: Path, notified_within: float
@@ -55,17 +69,16 @@ async def test_a_new_file_ends_a_mute_and_pages_show_the_client(
             await sidecar.dial() as client,
         ):
             await client.send_all(with_length(produce_request(61_000)))
-            broker = await upstream.accept()
-            await read_frame(broker)
+            broker = await accept_client(upstream)
             await broker.send_all(with_length(produce_response()))
-            assert 60_000 < told_ms(await read_frame(client)) < 61_000
+            assert 60_000 < told_ms(await read_frame(client)) < 61_000  # one request that is larger than `max_throttle`
             page: dict[str, Any] = json.loads(await got(http, "/throttle"))
             assert [(each["kind"], each["entity"], each["quota_bytes_per_second"]) for each in page["clients"]] == [
                 ("producer", "app", 1000.0),
                 ("producer", "default", 1000.0),
             ]
             config = json.loads(await got(http, "/config"))["effective_quotas"]["clients"]
-            assert config == {"producer_byte_rate": {"default": 1000.0}, "consumer_byte_rate": {}}
+            assert config["producer_byte_rate"] == {"default": 1000.0}, config
             metrics = (await got(http, "/metrics")).decode()
             name = 'replication_throttle_client_bytes_total{entity="app",kind="producer"} '
             assert f"{name}61000.0" in metrics
@@ -86,13 +99,13 @@ async def test_the_journal_tells_what_clients_carried(tmp_path: Path) -> None:
         path.write_text(path.read_text() + f'[journal]\ndirectory = "{journal}"\n')
         async with running(load_settings(path)) as sidecar, await sidecar.dial() as client:
             await client.send_all(with_length(produce_request(61_000)))
-            async with await upstream.accept() as broker:
-                await read_frame(broker)
+            async with await accept_client(upstream):
+                pass
     texts = [gzip.decompress(file.read_bytes()) for file in journal.glob("*.ndjson.gz")]
     lines = [json.loads(line) for text in texts for line in text.splitlines()]
     (told,) = [line for line in lines if line["kind"] == "client"]
     assert (told["entity"], told["traffic"], told["client_bytes"]) == ("app", "producer", 61_000)
-    assert 60 < told["muted_seconds"] < 61
+    assert 0 < told["muted_seconds"] < 60  # as much of it as passed until the client left
 
 
 async def test_a_rate_of_the_listener_mutes_a_consumer_until_the_file_lifts_it(
@@ -106,10 +119,10 @@ async def test_a_rate_of_the_listener_mutes_a_consumer_until_the_file_lifts_it(
             await sidecar.dial() as client,
         ):
             await client.send_all(with_length(fetch_request()))
-            broker = await upstream.accept()
-            await read_frame(broker)
+            broker = await accept_client(upstream)
             await broker.send_all(with_length(fetch_response(200_000)))
-            assert int(parsed_fetch(await read_frame(client)).throttle_time_ms) > 100_000
+            told = int(parsed_fetch(await read_frame(client)).throttle_time_ms)
+            assert told > 10_000, told
             assert json.loads(await got(http, "/throttle"))["listener_bytes_per_second"] == 1000.0
             assert json.loads(await got(http, "/config"))["effective_quotas"]["listener_bytes_per_second"] == 1000.0
             await client.send_all(with_length(fetch_request()))
