@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from ..quotas.client_rates import ClientQuota
     from ..quotas.rules import Quotas
     from ..statistics.counters import RoleStatistics
-    from .connection import ClientConnection
 
 MAX_ENTITIES = 2000
 """The most entities under sections of ``default`` that have a budget of their own; beyond that, those of each section
@@ -43,11 +42,27 @@ _SWEEP_SECONDS = 1.0
 """Seconds between two searches for entities to forget, where there are too many."""
 
 
+class Client(Protocol):
+    """What client quotas know of one connection (`connection.ClientConnection`)."""
+
+    muted_since: float
+
+    @property
+    def muted_for(self) -> Entity | None: ...
+
+    @property
+    def held_until(self) -> float: ...
+
+    def entities(self) -> list[Entity]: ...
+
+    def count_mute(self, now: float) -> None: ...
+
+
 class Attached(Protocol):
     """A relayed connection of the listener."""
 
     @property
-    def client(self) -> ClientConnection: ...
+    def client(self) -> Client: ...
 
     def quotas_changed(self, now: float) -> None: ...
 
@@ -87,7 +102,7 @@ class ClientThrottle:
         self._counted: set[str] = set()
         """The entities under defaults that metrics name: the first ones, since a counter must not fall."""
         self._connections: set[Attached] = set()
-        self.muted: set[ClientConnection] = set()
+        self.muted: set[Client] = set()
         """The connections that are muted, or were when they were looked at last."""
         self.generation = 0
         """Changes whenever an entity that a connection remembers may have another budget, or none."""
@@ -276,7 +291,7 @@ class ClientThrottle:
         connections: Counter[_Key] = Counter()
         for attached in self._connections:
             connections.update((each.traffic, each.entity) for each in attached.client.entities())
-        held: defaultdict[_Key, list[ClientConnection]] = defaultdict(list)
+        held: defaultdict[_Key, list[Client]] = defaultdict(list)
         for client in self.muted:
             if client.muted_for is not None and client.held_until > now:
                 held[client.muted_for.traffic, client.muted_for.entity].append(client)
@@ -287,7 +302,7 @@ class ClientThrottle:
                 found.append(self._state(ended, len(clients), clients, now)._replace(quota_bytes_per_second=math.inf))
         return sorted(found, key=lambda state: (-state.rate_bytes_per_second, state.name, state.traffic.value))
 
-    def _state(self, entity: Entity, connections: int, held: Collection[ClientConnection], now: float) -> EntityState:
+    def _state(self, entity: Entity, connections: int, held: Collection[Client], now: float) -> EntityState:
         return EntityState(
             entity.name,
             entity.traffic,

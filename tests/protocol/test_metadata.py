@@ -113,9 +113,13 @@ def test_links_are_those_of_brokers_that_are_alive(version: int) -> None:
     for each, (leader, replicas) in zip(orders["partitions"], layout, strict=True):
         each |= {"leader_id": leader, "replica_nodes": replicas}
     frame = response(version, orders, alive=[101, 102, 103, 105])
-    assert replication_links(frame, version=version, broker_id=101) == Links(frozenset({103}), frozenset({102, 103}))
-    assert replication_links(frame, version=version, broker_id=102) == Links(frozenset({101, 105}))
-    assert replication_links(frame, version=version, broker_id=106) == Links()
+    hosts = dict.fromkeys((101, 102, 103, 105), ("h", 9092))
+    found = {broker: replication_links(frame, version=version, broker_id=broker) for broker in (101, 102, 106)}
+    assert found == {
+        101: Links(frozenset({103}), frozenset({102, 103}), hosts),
+        102: Links(frozenset({101, 105}), hosts=hosts),
+        106: Links(hosts=hosts),
+    }
 
 
 @pytest.mark.parametrize("version", [9, 14])

@@ -183,7 +183,7 @@ async def test_who_dials_costs_itself(
         await victim.fetches()
         newcomer = await secured(sidecar, keys, leader)
         await newcomer.fetches()
-        assert (len(leader.requests), leader.refused) == (3, [])
+        assert (len(leader.requests), leader.refused) == (2 + 1 + 2, [])
         assert sidecar.statistics.leader.connections == 2
         assert capfd.readouterr().err == ""
         for each in (victim, newcomer):

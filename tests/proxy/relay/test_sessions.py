@@ -34,8 +34,8 @@ pytestmark = pytest.mark.usefixtures("no_lingering")
 
 HIGH = 1_000_000
 SESSION = 77
-GRANTED = 1
-"""Of three that are behind: on first contact 0 was granted what the budget held and brought nothing, so it is last."""
+GRANTED = 0
+"""Of three that are behind the first: first contact takes no turn."""
 VERSIONS = [7, 11, 12, 13, 17, 18]
 NOTHING = Quotas(leader=RoleQuota(4 * MIB), follower=RoleQuota(4 * MIB))
 METADATA = with_length(bytes.fromhex("0003 0001 0000007b ffff") + b"metadata")
@@ -147,7 +147,7 @@ def full_answer(version: int, size: int) -> bytes:
 
 def is_complete(version: int, received: bytes, frame: bytes, size: int) -> None:
     """Everything that the leader said, in its own bytes, and the omitted ones where the topics end."""
-    assert told(version, received) == [(GRANTED, 0, HIGH + 1, size), (0, 0, HIGH, 0), (2, 0, HIGH, 0)]
+    assert told(version, received) == [(GRANTED, 0, HIGH + 1, size), (1, 0, HIGH, 0), (2, 0, HIGH, 0)]
     count_at = 4 + response_header_version(API_FETCH, version) + 4 + 2 + 4
     after = count_at + (1 if version >= 12 else 4)
     assert received[:count_at] == frame[:count_at]
@@ -232,7 +232,7 @@ async def test_an_incremental_answer_passes_as_it_is(version: int, pieces: int, 
         await meet(wire, version)
         request = await asks(wire, frame_of(version, {}, session=(SESSION, 1)))
         assert (request.session_id, request.session_epoch) == (SESSION, 1)
-        assert [partition for _, partition in request.forgotten] == [0, 2]
+        assert [partition for _, partition in request.forgotten] == [1, 2]
         assert listed(request) == [GRANTED]  # with what it is granted
         frame = full_answer(version, 50)
         assert await hears(wire, frame, pieces) == frame

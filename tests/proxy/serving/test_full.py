@@ -29,6 +29,12 @@ async def told(sidecar: Running) -> tuple[list[str], list[str]]:
     return paused, [line for line in metrics.splitlines() if line.startswith(NAME) and line.endswith(" 1.0")]
 
 
+async def _end_all(leader: trio.SocketListener) -> None:
+    """End the second one's connection, which has been accepted since, and the sidecar's own questions."""
+    while True:
+        await (await leader.accept()).aclose()
+
+
 async def test_while_nothing_is_accepted_readyz_and_metrics_say_so(tmp_path: Path) -> None:
     """`ready: true, warnings: []` was all that was said of a sidecar whose places were all taken."""
     write_quotas(tmp_path, "0")
@@ -45,10 +51,12 @@ async def test_while_nothing_is_accepted_readyz_and_metrics_say_so(tmp_path: Pat
             full = ["no connection is accepted (connections): 1 are open"], [f'{NAME}{{reason="connections"}} 1.0']
             assert await told(sidecar) == full
         await ours.aclose()
-        await (await leader.accept()).aclose()  # the second one's, which has been accepted since
-        with trio.fail_after(10):
-            while await told(sidecar) != ([], []):  # noqa: ASYNC110 - it counts, and tells nobody
-                await trio.sleep(0.05)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(_end_all, leader)
+            with trio.fail_after(10):
+                while await told(sidecar) != ([], []):  # noqa: ASYNC110 - it counts, and tells nobody
+                    await trio.sleep(0.05)
+            nursery.cancel_scope.cancel()
         (started,) = [line for line in sidecar.log.lines if line["event"] == "started"]
         assert started["max_connections"] == 1
         assert started["open_files"] >= 1024
