@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 class BudgetPath:
     """The claims of one connection; `trunk` holds those for everything that it fetches, the role's first."""
 
-    __slots__ = ("_asked", "_has_left", "_only_branches", "_wished", "branches", "fetcher", "trunk")
+    __slots__ = ("_asked", "_has_left", "_only_branches", "_wished", "branches", "fetcher", "has_all", "trunk")
 
     def __init__(self, *trunk: BudgetNode) -> None:
         self.fetcher = Fetcher()
@@ -43,6 +43,8 @@ class BudgetPath:
         """True if each of the last wishes was of a branch: then at least one branch must have room."""
         self._has_left = False
         self._wished = math.inf
+        self.has_all = False
+        """True if everything that was wished for last is granted."""
         """The bytes that it can use at once."""
 
     def branch(self, node: BudgetNode) -> Claim | None:
@@ -60,7 +62,7 @@ class BudgetPath:
         path.fetcher = self.fetcher
         path.trunk = tuple(before.pop(node) if node in before else node.join(self.fetcher) for node in trunk)
         path.branches, path._asked, path._only_branches, path._has_left = {}, (), False, False
-        path._wished = math.inf
+        path._wished, path.has_all = math.inf, False
         self._has_left = True
         for claim in (*before.values(), *self.branches.values()):
             claim.budget.shares.leave(claim)
@@ -87,7 +89,8 @@ class BudgetPath:
         `branches`: the branch of each wish; None: of none. `rides`: see `BudgetNode.room`.
         """
         self.fetcher.ask(now)
-        self._wished = sum(map(LIMIT, wishes))
+        self._wished = wished = sum(map(LIMIT, wishes))
+        self.has_all = False
         if branches or self._asked:
             self._ask_branches(branches)
         if len(self.trunk) > 1 or self._asked:
@@ -97,7 +100,7 @@ class BudgetPath:
             room = self._branch_room(now, rides=rides)
             if self._only_branches and not any(room.values()):
                 return []
-        most = min(self._wished, sum(room.values())) if self._only_branches else self._wished
+        most = min(wished, sum(room.values())) if self._only_branches else wished
         available = self._trunk_room(now, most, rides=rides)
         if not available:
             return []
@@ -105,10 +108,10 @@ class BudgetPath:
         is_ample = not (rides and available >= self.fetcher.max_bytes_beside_in_sync)
         for claim in self.trunk + self._asked if self._only_branches else self.trunk:
             is_ample = is_ample and claim.budget.is_ample(claim, now)
-        grants = share(wishes, available, is_ample=is_ample, branches=branches, room=room)
+        grants = share(wishes, available, wished=wished, is_ample=is_ample, branches=branches, room=room)
         total = sum(grants)
-        has_all = len(grants) == len(wishes) and total == self._wished
-        self.fetcher.granted(total, now, has_all=has_all)
+        self.has_all = total == wished  # none is granted more than its limit
+        self.fetcher.granted(total, now, has_all=self.has_all)
         for claim in self.trunk:
             claim.budget.reserve(claim, total, now)
         if branches:

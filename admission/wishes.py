@@ -72,20 +72,18 @@ def share(
     wishes: Sequence[Wish],
     available: float,
     *,
+    wished: float,
     is_ample: bool = True,
     branches: Sequence[Claim | None] = (),
     room: Mapping[Claim, float] | None = None,
 ) -> list[int]:
-    """Hand out `available` bytes in order; the list ends where nothing is left.
+    """Hand out `available` bytes in order; the list ends where nothing is left. `wished`: the sum of all limits.
 
     Of the wishes of one branch (`branches` names the branch of each wish, None for none) no more is handed out than the
     branch has `room` for. Unless there `is_ample`, no wish gets more than can be used well, and the rest stays.
     """
-    # Of thousands of replicas the first few tell already that there is not enough for all.
-    if is_ample and (len(wishes) <= MAX_SHARED or sum(map(LIMIT, wishes[:MAX_SHARED])) <= available):
-        limits = list(map(LIMIT, wishes))
-        if sum(limits) <= available and (not room or _fit(wishes, branches, room)):
-            return limits
+    if is_ample and wished <= available and (not room or _fit(wishes, branches, room)):
+        return list(map(LIMIT, wishes))
     sharing = _Sharing(available, room or {}, is_ample=is_ample)
     return sharing.share(wishes, branches or [None] * len(wishes))
 

@@ -287,13 +287,14 @@ def shared_one_by_one(wishes: list[Wish], available: float) -> list[int]:
 def test_what_is_shared_at_once_is_what_would_be_shared_one_by_one(wishes: list[Wish], available: float) -> None:
     everything = [wish.limit_bytes for wish in wishes]
     expected = everything if sum(everything) <= available else shared_one_by_one(wishes, available)
-    assert share(wishes, available) == expected
+    assert share(wishes, available, wished=sum(everything)) == expected
 
 
 def test_no_more_replicas_are_granted_something_at_once_than_can_be_worked_out_in_a_moment() -> None:
     wishes = [Wish(100, 10, 20)] * (3 * MAX_SHARED)
-    assert len(share(wishes, 100.0 * len(wishes))) == len(wishes), "all of it fits"
-    grants = share(wishes, 50.0 * MAX_SHARED)
+    wished = 100 * len(wishes)
+    assert len(share(wishes, wished, wished=wished)) == len(wishes), "all of it fits"
+    grants = share(wishes, 50.0 * MAX_SHARED, wished=wished)
     assert len(grants) == MAX_SHARED
     assert sum(grants) == 50 * MAX_SHARED, "the others leave what they wish for to these"
 
