@@ -231,7 +231,9 @@ def test_the_pod_of_the_manifests_starts(containers: Containers, tmp_path: Path)
 
 
 def status(containers: Containers, name: str) -> dict[str, Any]:
-    page: dict[str, Any] = json.loads(containers.podman("exec", name, "throttle-sidecar", "status", "--once", "--json"))
+    # Its exit status is 1 where something is amiss, and a pod without a network may miss its broker.
+    said = containers.podman("exec", name, "throttle-sidecar", "status", "--once", "--json", check=False)
+    page: dict[str, Any] = json.loads(said)
     return page
 
 
