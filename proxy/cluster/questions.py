@@ -7,7 +7,6 @@ users: `topology`, `observing.quota_checks`.
 
 from __future__ import annotations
 
-import contextlib
 import math
 import socket
 from contextlib import suppress
@@ -342,7 +341,7 @@ class BrokerAddressQuestion(Question["frozenset[str]"]):
         """Return the addresses of the brokers that are alive."""
         found: set[str] = set()
         for host in await ask_metadata(broker, (), broker_hosts):
-            with contextlib.suppress(OSError):
+            with suppress(OSError):
                 answers = await trio.socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
                 found.update(str(answer[4][0]) for answer in answers)
         return frozenset(found)
