@@ -83,14 +83,14 @@ class StrictBudget(BudgetNode):
             return True
         return bucket.available(now) + 2 * bucket.rate * claim.fetcher.absence_seconds > bucket.burst_bytes
 
-    def room(self, claim: Claim, now: float, *, rides: bool = False, most: float = math.inf) -> float:
+    def room(self, claim: Claim, now: float, *, beside_in_sync: bool = False, most: float = math.inf) -> float:
         bucket = self._bucket
         claim.wants = True
         if math.isinf(bucket.rate):
             return math.inf
         if not bucket.rate or claim.fetcher.rests_until > now:
             return 0.0
-        least = min(bucket.piece_bytes if rides else bucket.gate_bytes, most)
+        least = min(bucket.piece_bytes if beside_in_sync else bucket.gate_bytes, most)
         available = bucket.available(now)
         if available < least and self._give_up_overdue(now):
             available = bucket.available(now)
@@ -105,7 +105,7 @@ class StrictBudget(BudgetNode):
             if not claim.fetcher.priority:  # while much of the burst is in flight nobody else can ask for anything
                 free = min(free, max(bucket.gate_bytes, bucket.rate * claim.fetcher.absence_seconds))
             free = max(free, least)
-        return min(free, self._max_bytes_beside_in_sync(claim)) if rides else free
+        return min(free, self._max_bytes_beside_in_sync(claim)) if beside_in_sync else free
 
     def _kept(self, claim: Claim, available: float, now: float) -> tuple[float, float]:
         """Return how many bytes stay in the bucket for connections that go before this one, and for all others.
@@ -178,9 +178,9 @@ class StrictBudget(BudgetNode):
                     return max(seconds, claim.fetcher.rest_seconds(now))
         return max(bucket.seconds_until(wanted, now), claim.fetcher.rest_seconds(now))
 
-    def is_shut(self, now: float, *, rides: bool = False) -> bool:
+    def is_shut(self, now: float, *, beside_in_sync: bool = False) -> bool:
         bucket = self._bucket
-        return not bucket.holds(bucket.piece_bytes if rides else bucket.gate_bytes, now)
+        return not bucket.holds(bucket.piece_bytes if beside_in_sync else bucket.gate_bytes, now)
 
     def has_spare(self, now: float) -> bool:
         bucket = self._bucket
@@ -233,8 +233,8 @@ class Kip73Budget(BudgetNode):
     def is_exceeded(self, now: float) -> bool:
         return self._charged.measure(now) > self.bytes_per_second
 
-    def room(self, claim: Claim, now: float, *, rides: bool = False, most: float = math.inf) -> float:
-        del rides, most
+    def room(self, claim: Claim, now: float, *, beside_in_sync: bool = False, most: float = math.inf) -> float:
+        del beside_in_sync, most
         claim.wants = True
         return 0.0 if self.is_exceeded(now) else math.inf
 
@@ -250,8 +250,8 @@ class Kip73Budget(BudgetNode):
         del claim, most
         return self._charged.seconds_until(self.bytes_per_second, now)
 
-    def is_shut(self, now: float, *, rides: bool = False) -> bool:
-        del rides
+    def is_shut(self, now: float, *, beside_in_sync: bool = False) -> bool:
+        del beside_in_sync
         return self.is_exceeded(now)
 
     def has_spare(self, now: float) -> bool:

@@ -74,19 +74,19 @@ class BudgetPath:
         for claim in (*self.trunk, *self.branches.values()):
             claim.budget.shares.leave(claim)
 
-    def may_grant(self, now: float, wished: float = math.inf, *, rides: bool = False) -> bool:
+    def may_grant(self, now: float, wished: float = math.inf, *, beside_in_sync: bool = False) -> bool:
         """Return True if anything would be granted of so many bytes that no branch bounds; the claims ask for it."""
         self.fetcher.ask(now)
         self._wished = wished
-        return self._trunk_room(now, wished, rides=rides) > 0
+        return self._trunk_room(now, wished, beside_in_sync=beside_in_sync) > 0
 
     def grant(
-        self, wishes: Sequence[Wish], now: float, *, branches: Sequence[Claim | None] = (), rides: bool = False
+        self, wishes: Sequence[Wish], now: float, *, branches: Sequence[Claim | None] = (), beside_in_sync: bool = False
     ) -> list[int]:
         """Return the bytes granted to each of the first `wishes`, reserved until they are settled in every budget that
         bounds them; later wishes, for which nothing is left, are not in the list.
 
-        `branches`: the branch of each wish; None: of none. `rides`: see `BudgetNode.room`.
+        `branches`: the branch of each wish; None: of none. `beside_in_sync`: see `BudgetNode.room`.
         """
         self.fetcher.ask(now)
         self._wished = wished = sum(map(LIMIT, wishes))
@@ -97,15 +97,15 @@ class BudgetPath:
             self._bound_credit()
         room: dict[Claim, float] = {}
         if self._asked:
-            room = self._branch_room(now, rides=rides)
+            room = self._branch_room(now, beside_in_sync=beside_in_sync)
             if self._only_branches and not any(room.values()):
                 return []
         most = min(wished, sum(room.values())) if self._only_branches else wished
-        available = self._trunk_room(now, most, rides=rides)
+        available = self._trunk_room(now, most, beside_in_sync=beside_in_sync)
         if not available:
             return []
         # Each budget that bounds the grant gains more than it can keep until the connection asks again.
-        is_ample = not (rides and available >= self.fetcher.max_bytes_beside_in_sync)
+        is_ample = not (beside_in_sync and available >= self.fetcher.max_bytes_beside_in_sync)
         for claim in self.trunk + self._asked if self._only_branches else self.trunk:
             is_ample = is_ample and claim.budget.is_ample(claim, now)
         grants = share(wishes, available, wished=wished, is_ample=is_ample, branches=branches, room=room)
@@ -136,7 +136,7 @@ class BudgetPath:
             bursts.append(sum(claim.budget.part_of_burst for claim in self._asked))
         self.fetcher.path_credit = min(bursts, default=math.inf)
 
-    def _branch_room(self, now: float, *, rides: bool) -> dict[Claim, float]:
+    def _branch_room(self, now: float, *, beside_in_sync: bool) -> dict[Claim, float]:
         """Return the room in each branch. Where the fetch goes on without it, what is the connection's own is enough:
         the next time may be long after."""
         waits = self._only_branches
@@ -144,23 +144,23 @@ class BudgetPath:
         for claim in self._asked:
             node = claim.budget
             most = math.inf if waits or node.shares.is_one else max(claim.credit, 1.0)
-            found[claim] = node.room(claim, now, rides=rides, most=most)
+            found[claim] = node.room(claim, now, beside_in_sync=beside_in_sync, most=most)
         return found
 
-    def _trunk_room(self, now: float, most: float, *, rides: bool) -> float:
+    def _trunk_room(self, now: float, most: float, *, beside_in_sync: bool) -> float:
         """Return the least room on the trunk, where `most` can be used."""
         room = most
         for claim in self.trunk:
             if not claim.budget.shares.is_one:
                 room = min(room, self.fetcher.max_grant_bytes)
         for claim in reversed(self.trunk):
-            found = claim.budget.room(claim, now, rides=rides, most=room)
+            found = claim.budget.room(claim, now, beside_in_sync=beside_in_sync, most=room)
             if not found:
                 return 0.0
             room = min(room, found)
         if math.isinf(room):
             return room
-        return min(room, self.fetcher.max_bytes_beside_in_sync) if rides else room
+        return min(room, self.fetcher.max_bytes_beside_in_sync) if beside_in_sync else room
 
     @staticmethod
     def _take_of_branches(grants: Sequence[int], branches: Sequence[Claim | None], now: float) -> None:

@@ -265,14 +265,14 @@ class BudgetNode(ABC):
         """Change the quota; inf is unlimited, 0 stops catch-up."""
 
     @abstractmethod
-    def room(self, claim: Claim, now: float, *, rides: bool = False, most: float = math.inf) -> float:
+    def room(self, claim: Claim, now: float, *, beside_in_sync: bool = False, most: float = math.inf) -> float:
         """Return how many bytes may be granted now: 0 for none, inf for as many as are wished for. The claim counts as
         asking for them.
 
         `most`: what can be used at all, because of other budgets or of the wishes: so much is enough to go on.
 
-        `rides`: the fetch is forwarded in any case, for replicas in sync. Their records come in the same answer and
-        should not have to wait for many others, so the grant is small.
+        `beside_in_sync`: the fetch is forwarded in any case, for replicas in sync. Their records come in the same
+        answer and should not have to wait for many others, so the grant is small.
         """
 
     @abstractmethod
@@ -289,8 +289,8 @@ class BudgetNode(ABC):
         """Return when it is worth asking again; inf if never at this rate."""
 
     @abstractmethod
-    def is_shut(self, now: float, *, rides: bool = False) -> bool:
-        """Return True if there is no room for any connection now; `rides`: see `room`."""
+    def is_shut(self, now: float, *, beside_in_sync: bool = False) -> bool:
+        """Return True if there is no room for any connection now; `beside_in_sync`: see `room`."""
 
     @abstractmethod
     def has_spare(self, now: float) -> bool:

@@ -4,8 +4,9 @@ Bytes are asked for before it is known how many will come: asking *reserves* tok
 batch that is larger than what was left arrives whole all the same (KIP-74), and is repaid as debt.
 Pure: time is an argument, in seconds.
 
-Invariant: over any span of t seconds the bytes settled are at most `rate * t + burst` (a gate and `FLIGHT_SECONDS`, if
-that is more), plus what single batches exceeded their reservation by, plus what was `exclude_from_burst`.
+Invariant: over any span of t seconds the bytes settled are at most `rate * t + burst` (at low rates a gate and half of
+`burst_seconds`, if that is more), plus what single batches exceeded their reservation by, plus what was
+`exclude_from_burst`.
 """
 
 from __future__ import annotations

@@ -133,9 +133,9 @@ class Conversation:
         throttle = RoleThrottle(
             Role.LEADER, SETTINGS, quotas=quotas, statistics=RoleStatistics(), now=trio.current_time()
         )
-        exchange = InFlightRequests(Link(throttle, "102"), Changes(), structlog.get_logger())
+        in_flight = InFlightRequests(Link(throttle, "102"), Changes(), structlog.get_logger())
         self._follower, self._leader = MemoryTransport(), MemoryTransport()
-        self._connection = Connection(exchange, self._follower, self._leader, limits=LIMITS, poller=None)
+        self._connection = Connection(in_flight, self._follower, self._leader, limits=LIMITS, poller=None)
         self._request = bytearray(case.load.request())
         self._answers: dict[bytes, bytearray] = {}
         self._correlation_id = 0

@@ -1,8 +1,8 @@
 """A link that catch-up shares with acks=all producers, fetch by fetch, in virtual time: what a batch waits.
 
 A follower fetches what producers write to partitions in sync, and what catches up, over one connection or over two. The
-decisions are the sidecar's own: what rides along (`StrictBudget`, `CatchUpWindow`), and the rate (`PeerLatencies`,
-`Signals`, `RoleRate`). The card is that of `scene`: a token bucket, and a queue behind it.
+decisions are the sidecar's own: what is granted beside records in sync (`StrictBudget`, `CatchUpWindow`), and the rate
+(`PeerLatencies`, `Signals`, `RoleRate`). The card is that of `scene`: a token bucket, and a queue behind it.
 
 Deterministic: the same scene and seed give the same figures.
 """
@@ -47,7 +47,7 @@ LATE_SECONDS = 0.003
 STALL_SECONDS = 0.3
 MAX_WAIT_SECONDS, MIN_WAIT_SECONDS = 0.5, 0.01
 BURST_SECONDS = 0.25
-ALWAYS_RIDES = True
+ALWAYS_BESIDE = True
 LOOK_SECONDS = 1.0
 _FOLLOWER = "102"
 _BEGINNING = datetime(2026, 11, 1, tzinfo=UTC)
@@ -112,9 +112,9 @@ class Catching:
         self._timings.carried_bytes += size
         self._carried += size
 
-    def granted(self, now: float, *, rides: bool) -> int:
+    def granted(self, now: float, *, beside_in_sync: bool) -> int:
         wish = Wish(LIMIT_BYTES, MOVED_BATCH_BYTES, first_bytes=MOVED_BATCH_BYTES, batch_bytes=MOVED_BATCH_BYTES)
-        self._granted = sum(self._path.grant([wish] * REPLICAS, now, rides=rides))
+        self._granted = sum(self._path.grant([wish] * REPLICAS, now, beside_in_sync=beside_in_sync))
         return self._granted
 
     def waits(self, now: float) -> float:
@@ -228,7 +228,7 @@ class _Connection:
     def ask(self) -> None:
         run, now = self._run, self._run.now
         catching = run.catching if self._moves else None
-        granted = 0 if catching is None else catching.granted(now, rides=ALWAYS_RIDES or self._has_topics)
+        granted = 0 if catching is None else catching.granted(now, beside_in_sync=ALWAYS_BESIDE or self._has_topics)
         waits = 0.0 if granted else MAX_WAIT_SECONDS if catching is None else catching.waits(now)
         began = run.stalled(max(now, min(self._soonest[0] + APPEND_SECONDS, now + waits)) + READ_SECONDS)
         run.at(began, lambda: self._send(now, granted))

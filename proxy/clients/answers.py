@@ -55,10 +55,10 @@ class _Awaited(NamedTuple):
 class ClientAnswers:
     """The responses of one connection that a client quota awaits."""
 
-    __slots__ = ("_awaited", "_client", "_exchange", "_throttle")
+    __slots__ = ("_awaited", "_client", "_in_flight", "_throttle")
 
-    def __init__(self, exchange: InFlightRequests, client: ClientConnection, throttle: ClientThrottle) -> None:
-        self._exchange = exchange
+    def __init__(self, in_flight: InFlightRequests, client: ClientConnection, throttle: ClientThrottle) -> None:
+        self._in_flight = in_flight
         self._client = client
         self._throttle = throttle
         self._awaited: deque[_Awaited] = deque()
@@ -69,18 +69,18 @@ class ClientAnswers:
 
     def await_produce(self, version: int, sending: Sending) -> None:
         """Settle a Produce that is about to go on."""
-        self._awaited.append(_Awaited(self._exchange.frames, API_PRODUCE, version, sending.entity, sending))
+        self._awaited.append(_Awaited(self._in_flight.frames, API_PRODUCE, version, sending.entity, sending))
 
     def close(self, now: float) -> None:
         """Give back what was charged for Produces that the broker has closed the connection on."""
-        if self._exchange.cause is Cause.LEADER_CLOSED:
+        if self._in_flight.cause is Cause.LEADER_CLOSED:
             for each in self._awaited:
                 self._release(each, Uncharged.CLOSED, now)
         self._awaited.clear()
 
     def is_answered(self, window: Window, number: int) -> bool:
         """Return True if the response at the window's start answers the connection's request of this number."""
-        pending = self._exchange.correlator.pending
+        pending = self._in_flight.correlator.pending
         expected, request = pending[0] if pending else (None, None)
         if request is None or request[0] != number or window.size < RESPONSE_START_BYTES:
             return False
@@ -97,7 +97,7 @@ class ClientAnswers:
         is_fetch = awaited.api_key != API_PRODUCE
         needed = min(total, MAX_HEADER_BYTES) if is_fetch else total
         if needed > window.capacity:
-            self._exchange.pass_undecoded(Undecoded.RESPONSE_TOO_LARGE)
+            self._in_flight.pass_undecoded(Undecoded.RESPONSE_TOO_LARGE)
             self._awaited.popleft()
             return None
         if window.size < needed and not window.ended:
@@ -113,12 +113,12 @@ class ClientAnswers:
         except ProtocolError:
             is_known = is_fetch or awaited.version in SUPPORTED_PRODUCE_VERSIONS
             reason = Undecoded.MALFORMED_RESPONSE if is_known else Undecoded.UNSUPPORTED_VERSION
-            self._exchange.pass_undecoded(reason)
+            self._in_flight.pass_undecoded(reason)
         return None
 
     def _answered_by(self, correlation_id: int) -> _Awaited | None:
         """Return the request that this response answers, if it is awaited here and the oldest in flight."""
-        pending = self._exchange.correlator.pending
+        pending = self._in_flight.correlator.pending
         expected, request = pending[0] if pending else (None, None)
         if request is None or expected != correlation_id:
             return None

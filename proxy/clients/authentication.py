@@ -64,15 +64,15 @@ class _Attempt(NamedTuple):
 class Authentication:
     """The exchange of one connection, and the user that its client has named last."""
 
-    __slots__ = ("_attempts", "_client", "_exchange", "_has_mechanism", "is_open", "mechanism", "named")
+    __slots__ = ("_attempts", "_client", "_has_mechanism", "_in_flight", "is_open", "mechanism", "named")
 
-    def __init__(self, exchange: InFlightRequests, client: ClientConnection) -> None:
+    def __init__(self, in_flight: InFlightRequests, client: ClientConnection) -> None:
         self.is_open = True
         """Frames are to be shown: a part of an exchange may follow, or an answer to one."""
         self.mechanism = ""
         self.named: str | None = None
         """The user that the client has named in the exchange that is going on; None: none that is known."""
-        self._exchange = exchange
+        self._in_flight = in_flight
         self._client = client
         self._has_mechanism = False
         """True if the broker has taken the mechanism: else its answers to what looks like a token accept nobody."""
@@ -101,7 +101,7 @@ class Authentication:
                 return None  # the reader waits for the header
             if head is not None and head.api_key in SASL_APIS and window.size < min(total, most) and not window.ended:
                 return Need(min(total, most), total - window.size)
-        if self._exchange.correlator.is_token(head):
+        if self._in_flight.correlator.is_token(head):
             return self._part(window, None, total, most)
         if head is not None and head.api_key in SASL_APIS:
             return self._part(window, head, total, most)
@@ -119,19 +119,19 @@ class Authentication:
             is_read = False
         buffer, end = window.buffer, window.start + total
         if head is None:
-            self._exchange.correlator.sent_token()
+            self._in_flight.correlator.sent_token()
             self._attempt(None, 0, buffer[window.start + LENGTH_PREFIX_BYTES : end] if is_read else b"")
             return total
-        self._exchange.sent(head, expects_response=True)
+        self._in_flight.sent(head, expects_response=True)
         if is_handshake:
             self.mechanism = read_mechanism(buffer, head.body_at, end) if is_read else ""
             self._has_mechanism = False
             self._attempts.append(
-                _Attempt(self._exchange.frames, head.api_version, self.mechanism, None, is_handshake=True)
+                _Attempt(self._in_flight.frames, head.api_version, self.mechanism, None, is_handshake=True)
             )
         else:
             token = read_token(head.api_version, buffer, head.body_at, end) if is_read else b""
-            self._attempt(self._exchange.frames, head.api_version, token)
+            self._attempt(self._in_flight.frames, head.api_version, token)
         return total
 
     def _attempt(self, number: int | None, version: int, token: bytes) -> None:
@@ -164,7 +164,7 @@ class Authentication:
 
     def _oldest_attempt(self, window: Window) -> _Attempt | None:
         """Return the attempt that the response at the window's start answers; None if it answers something else."""
-        pending = self._exchange.correlator.pending
+        pending = self._in_flight.correlator.pending
         if not self._attempts or not pending:
             return None
         expected, request = pending[0]

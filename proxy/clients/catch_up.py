@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 class ConsumerDecider:
     """The choice for one connection."""
 
-    __slots__ = ("_exchange", "_throttle")
+    __slots__ = ("_in_flight", "_throttle")
 
-    def __init__(self, exchange: InFlightRequests) -> None:
-        self._exchange = exchange
+    def __init__(self, in_flight: InFlightRequests) -> None:
+        self._in_flight = in_flight
         self._throttle: CatchUpThrottle | None = None
 
     @property
@@ -43,7 +43,7 @@ class ConsumerDecider:
 
     def decide_by(self, throttle: CatchUpThrottle | None, *, reads_committed: bool = False) -> None:
         """Let a new link of `throttle` decide Fetches; None: the role's."""
-        self._throttle, link = throttle, self._exchange.link
+        self._throttle, link = throttle, self._in_flight.link
         if throttle is not None:
             link = throttle.link(link.peer, leader=link.translator.leader, reads_committed=reads_committed)
-        self._exchange.decide_by(link)
+        self._in_flight.decide_by(link)

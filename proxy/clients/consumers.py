@@ -68,7 +68,7 @@ class ConsumedPartition(Replica):
         if returns:
             self.replayable = False
         if messages > 0:
-            self._weigh(messages)
+            self._learn_message_size(messages)
         is_new_epoch = entry.current_leader_epoch != self.leader_epoch
         self._begin(entry)
         self.standing = self._stands(was_at_tail, one_fetch_brings=2 * brought < self.limit_bytes)

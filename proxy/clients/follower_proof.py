@@ -32,10 +32,10 @@ NOT_AUTHORIZED = frozenset({29, 31})
 class FollowerProof:
     """The search on one connection."""
 
-    __slots__ = ("_answers_left", "_exchange", "is_given", "last_api")
+    __slots__ = ("_answers_left", "_in_flight", "is_given", "last_api")
 
-    def __init__(self, exchange: InFlightRequests) -> None:
-        self._exchange = exchange
+    def __init__(self, in_flight: InFlightRequests) -> None:
+        self._in_flight = in_flight
         self._answers_left = MAX_ANSWERS
         self.is_given = False
         """True once the broker has answered a replica's Fetch with anything but a refusal."""
@@ -45,14 +45,14 @@ class FollowerProof:
     @property
     def is_sought(self) -> bool:
         """True if the connection may be a follower's, and nothing is proven yet."""
-        exchange = self._exchange
-        may_be = exchange.replica_fetches > 0 or self.last_api == API_FETCH
+        in_flight = self._in_flight
+        may_be = in_flight.replica_fetches > 0 or self.last_api == API_FETCH
         return may_be and self._answers_left > 0 and not self.is_given
 
     def read(self, window: Window) -> Need | None:
         """Look at the response at the window's start; Need: not enough of it has come."""
-        exchange, version = self._exchange, self._exchange.link.replicas.fetch_version
-        if not exchange.replica_fetches or version is None:
+        in_flight, version = self._in_flight, self._in_flight.link.replicas.fetch_version
+        if not in_flight.replica_fetches or version is None:
             self._answers_left = 0  # a consumer's
             return None
         if window.size < RESPONSE_START_BYTES:

@@ -62,16 +62,16 @@ its limits."""
 
 
 def attach_clients(
-    throttle: ClientThrottle, exchange: InFlightRequests, now: float, *, user: str | None = ANONYMOUS
+    throttle: ClientThrottle, in_flight: InFlightRequests, now: float, *, user: str | None = ANONYMOUS
 ) -> Callable[[float], None]:
     """Let client quotas take part in a connection of the ingress, and return the way to end that. The egress carries
     what brokers ask of each other.
 
     `user`: the client's, until it authenticates by SASL; None: it is not known.
     """
-    if exchange.link.throttle.role is not Role.LEADER:
+    if in_flight.link.throttle.role is not Role.LEADER:
         return _nothing
-    exchange.attached_clients = frames = ClientFrames(exchange, throttle, user)
+    in_flight.attached_clients = frames = ClientFrames(in_flight, throttle, user)
     throttle.attach(frames, now)
     return frames.close
 
@@ -87,20 +87,20 @@ _Exempt: TypeAlias = tuple[int, bytes, str | None, bool, int]
 class ClientFrames:
     """The client quotas' part in one connection of the ingress."""
 
-    def __init__(self, exchange: InFlightRequests, throttle: ClientThrottle, user: str | None = ANONYMOUS) -> None:
-        self.client = ClientConnection(throttle, user, exchange.settled.notify)
-        self.authentication = Authentication(exchange, self.client)
-        self._exchange = exchange
+    def __init__(self, in_flight: InFlightRequests, throttle: ClientThrottle, user: str | None = ANONYMOUS) -> None:
+        self.client = ClientConnection(throttle, user, in_flight.settled.notify)
+        self.authentication = Authentication(in_flight, self.client)
+        self._in_flight = in_flight
         self._throttle = throttle
-        self._answers = ClientAnswers(exchange, self.client, throttle)
+        self._answers = ClientAnswers(in_flight, self.client, throttle)
         self._sending: Sending | None = None
         """The last Produce of a client with a quota until all of it has gone on."""
         self._last_fetch = 0
         """Number of the last Fetch of a client with a quota among the connection's requests."""
         self._before_authentication = 0
         """Number of the last request that was charged to nobody since its client was still to authenticate; 0: none."""
-        self._proof = FollowerProof(exchange)
-        self._decider = ConsumerDecider(exchange)
+        self._proof = FollowerProof(in_flight)
+        self._decider = ConsumerDecider(in_flight)
         self._exempt: _Exempt | None = None
         """API key, client id and user of the last request whose client has no quota, in the quotas of that
         generation."""
@@ -113,7 +113,7 @@ class ClientFrames:
     @property
     def awaits_fetch(self) -> bool:
         """A Fetch of a client with a quota is in flight; the next one waits for its answer, which is charged first."""
-        pending = self._exchange.correlator.pending
+        pending = self._in_flight.correlator.pending
         oldest = pending[0][1] if pending else None
         return oldest is not None and oldest[0] <= self._last_fetch and self._throttle.enforce
 
@@ -124,7 +124,7 @@ class ClientFrames:
         self.client.close(now)
         self._throttle.detach(self)
         # What refers to itself would be freed by the collector alone, which looks at what is old once in ten minutes.
-        self._exchange.attached_clients = self._exchange.clients = None
+        self._in_flight.attached_clients = self._in_flight.clients = None
 
     def quotas_changed(self, now: float) -> None:
         self.client.quotas_changed(now)
@@ -140,7 +140,7 @@ class ClientFrames:
         to be translated on. Return whether it does for one of the latter reasons."""
         has_quotas = self._throttle.is_needed or self._has_session
         takes_part = has_quotas or self.authentication.is_open or self._proof.is_sought
-        self._exchange.clients = self if takes_part else None
+        self._in_flight.clients = self if takes_part else None
         return has_quotas
 
     def state(self, now: float) -> ClientState:
@@ -199,12 +199,12 @@ class ClientFrames:
             return None
         client.told_until = -math.inf  # it does not wait any longer, or has never done
         head, is_whole = _head(window, total)
-        if head is None or self._exchange.correlator.is_token(head):
+        if head is None or self._in_flight.correlator.is_token(head):
             return None
         if not client.is_bounded(head.client_id, TRAFFIC[api_key]) and not (api_key == API_FETCH and self._has_session):
             self._exempt = exempt
             if not client.may_be_charged:
-                self._before_authentication = self._exchange.frames + 1
+                self._before_authentication = self._in_flight.frames + 1
             return None
         if api_key == API_PRODUCE:
             return self._produce(window, head, total, now, is_whole=is_whole)
@@ -224,7 +224,7 @@ class ClientFrames:
     @property
     def is_of_broker(self) -> bool:
         """True if the connection is a follower's, which is never held up because of what is not understood."""
-        return self._proof.is_given or self._exchange.link.peer in self._throttle.broker_addresses
+        return self._proof.is_given or self._in_flight.link.peer in self._throttle.broker_addresses
 
     def _produce(self, window: Window, head: RequestHead, total: int, now: float, *, is_whole: bool) -> Step | None:
         end = min(window.end, window.start + total)
@@ -244,17 +244,17 @@ class ClientFrames:
         if entity is not None and self.client.waits(entity, now):
             return HELD
         if not is_whole:
-            self._exchange.pass_undecoded(Undecoded.MALFORMED_REQUEST)
-        self._exchange.sent(head, expects_response=expects)
+            self._in_flight.pass_undecoded(Undecoded.MALFORMED_REQUEST)
+        self._in_flight.sent(head, expects_response=expects)
         if entity is not None:
-            self._sending = Sending(entity, self._exchange.relayed, total, self._throttle.count)
+            self._sending = Sending(entity, self._in_flight.relayed, total, self._throttle.count)
             if expects:
                 self._answers.await_produce(head.api_version, self._sending)
         return total
 
     def _unread(self, head: RequestHead, reason: Undecoded | None, now: float) -> Step | None:
         """Let a Fetch that is not understood pass, and charge its answer: the reader passes it on next."""
-        number = self._exchange.frames + 1
+        number = self._in_flight.frames + 1
         if self.is_of_broker or number == self._last_fetch:  # of the latter the reader waits for more
             return None
         entity = self.client.entity(head.client_id, ClientTraffic.CONSUMER, now)
@@ -263,9 +263,9 @@ class ClientFrames:
                 return HELD
             self._last_fetch = number
             self._answers.await_fetch(number, head.api_key, head.api_version, entity)
-        is_seen = not self._exchange.decider.throttle.is_idle and head.api_key == API_FETCH  # the reader counts it
+        is_seen = not self._in_flight.decider.throttle.is_idle and head.api_key == API_FETCH  # the reader counts it
         if reason is not None and not is_seen:
-            self._exchange.pass_undecoded(reason)
+            self._in_flight.pass_undecoded(reason)
         return None
 
     def request_sent(self, now: float) -> None:
@@ -329,8 +329,8 @@ class ClientFrames:
         return total
 
     def _await_fetch(self, head: RequestHead, entity: Entity) -> None:
-        self._exchange.sent(head, expects_response=True)
-        self._last_fetch = self._exchange.frames
+        self._in_flight.sent(head, expects_response=True)
+        self._last_fetch = self._in_flight.frames
         self._answers.await_fetch(self._last_fetch, head.api_key, head.api_version, entity)
 
     def _forward(
@@ -339,7 +339,7 @@ class ClientFrames:
         if fetch.epoch_at is not None:
             INT32.pack_into(window.buffer, fetch.epoch_at, self.client.epochs.forwarded(*fetch.session))
         if entity is None:
-            self._exchange.sent(head, expects_response=True)
+            self._in_flight.sent(head, expects_response=True)
             return
         if self._throttle.enforce:
             lower_limits(fetch.limits, window.memory, self.client.largest_response_bytes(entity, now))

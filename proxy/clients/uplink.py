@@ -95,10 +95,10 @@ class UplinkBudget(StrictBudget):
         super().change_rate(bytes_per_second, now)
         self._before_catch_up.change_rate(bytes_per_second, now)
 
-    def room(self, claim: Claim, now: float, *, rides: bool = False, most: float = math.inf) -> float:
+    def room(self, claim: Claim, now: float, *, beside_in_sync: bool = False, most: float = math.inf) -> float:
         self._charge_others(now)
         self._catch_up_asked_at = now
-        return super().room(claim, now, rides=rides, most=most)
+        return super().room(claim, now, beside_in_sync=beside_in_sync, most=most)
 
     def settle(self, claim: Claim, *, reserved: int, used: int, now: float) -> None:
         self._charge_others(now)

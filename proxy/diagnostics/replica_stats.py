@@ -142,15 +142,15 @@ class _Tally:
         self._lag_messages = 0
         self._gain_per_second = 0.0
         self._growth_per_second = 0.0
-        self._weighed_bytes = 0.0
-        self._weighed_messages = 0
+        self._measured_lag_bytes = 0.0
+        self._measured_lag_messages = 0
         self._new = 0
         self._in_need: Counter[str] = Counter()
         self._furthest = _Furthest[tuple["OpenLink", "Replica"]](MAX_PARTITIONS)
 
     def add(self, link: OpenLink) -> Generator[None, None, LinkStats | None]:
         """Count a connection's replicas; return the connection's own figures, None if no replica fetches over it."""
-        now, furthest, needs = self._now, self._furthest, self._throttle.needs.known
+        now, furthest, urgency = self._now, self._furthest, self._throttle.urgency.known
         partitions = behind = lag_messages = 0
         rate, bar = 0.0, furthest.bar
         for step in parts(link.replicas.counted(now)):
@@ -160,11 +160,11 @@ class _Tally:
                 rate += replica.meter.per_second(now)
                 if replica.standing is Standing.BEHIND:
                     behind += 1
-                    if needs:
-                        self._in_need[needs.get(replica.key, Need.MOVES).value] += 1
+                    if urgency:
+                        self._in_need[urgency.get(replica.key, Need.MOVES).value] += 1
                 self._new += replica.standing is Standing.NEW
                 if lag:
-                    self._weigh(lag, replica.bytes_per_message)
+                    self._add_lag(lag, replica.bytes_per_message)
                 if lag > bar:
                     furthest.offer(lag, (link, replica))
                     bar = furthest.bar
@@ -184,17 +184,17 @@ class _Tally:
         eta = eta_seconds(lag_messages, gain)
         return LinkStats(link.peer, version, partitions, behind, lag_messages, rate, eta)
 
-    def _weigh(self, lag: int, bytes_per_message: float) -> None:
+    def _add_lag(self, lag: int, bytes_per_message: float) -> None:
         if bytes_per_message:
-            self._weighed_bytes += lag * bytes_per_message
-            self._weighed_messages += lag
+            self._measured_lag_bytes += lag * bytes_per_message
+            self._measured_lag_messages += lag
 
     def _lag_bytes(self) -> float | None:
         if not self._lag_messages:
             return 0.0
-        if not self._weighed_messages:
+        if not self._measured_lag_messages:
             return None
-        return self._weighed_bytes * self._lag_messages / self._weighed_messages
+        return self._measured_lag_bytes * self._lag_messages / self._measured_lag_messages
 
     def whole(self, links: _Furthest[LinkStats]) -> ReplicaStats:
         return ReplicaStats(

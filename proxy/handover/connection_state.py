@@ -33,18 +33,18 @@ def needs_this_process(connection: Connection) -> bool:
 
 def come_to_rest(connection: Connection) -> None:
     """Let the connection begin no further request. A request that is held is answered now."""
-    exchange = connection.exchange
-    exchange.service = HANDING
+    in_flight = connection.in_flight
+    in_flight.service = HANDING
     if connection.is_held:
-        exchange.changes.notify()
+        in_flight.changes.notify()
 
 
 def is_at_rest(connection: Connection) -> bool:
     """Return True if nothing is owed in either direction, so that the connection can be taken now."""
-    exchange = connection.exchange
+    in_flight = connection.in_flight
     asks, tells = connection.request_direction.transfer, connection.response_direction.transfer
     return (
-        (exchange.opaque is not None or exchange.is_idle)
+        (in_flight.opaque is not None or in_flight.is_idle)
         and not (asks.owes or tells.owes or asks.window.ended or tells.window.ended)
         and not tells.window.size
         and asks.window.size <= MAX_REQUEST_BYTES
@@ -55,39 +55,39 @@ def is_at_rest(connection: Connection) -> bool:
 
 def take(connection: Connection, now: float) -> ConnectionState:
     """Return the state of a connection that is at rest, and let it move no more."""
-    exchange, window = connection.exchange, connection.request_direction.transfer.window
+    in_flight, window = connection.in_flight, connection.request_direction.transfer.window
     connection.request_direction.wants = connection.response_direction.wants = END
-    link = exchange.link
+    link = in_flight.link
     upstream = link.translator.leader
     return ConnectionState(
         role=link.throttle.role.value,
         upstream=upstream if isinstance(upstream, tuple) else ("", 0),
-        speaks=exchange.correlator.state.value,
-        is_opaque=exchange.opaque is not None,
-        opaque_reason=(exchange.opaque or Undecoded.FRAMING).value,
+        speaks=in_flight.correlator.state.value,
+        is_opaque=in_flight.opaque is not None,
+        opaque_reason=(in_flight.opaque or Undecoded.FRAMING).value,
         has_begun=connection.request_reader.has_begun,
         request_bytes=bytes(window.view(window.size)),
-        frames=exchange.frames,
-        replica_fetches=exchange.replica_fetches,
+        frames=in_flight.frames,
+        replica_fetches=in_flight.replica_fetches,
         link=link_message(link, now),
-        clients=None if exchange.attached_clients is None else ClientMessage(*exchange.attached_clients.state(now)),
+        clients=None if in_flight.attached_clients is None else ClientMessage(*in_flight.attached_clients.state(now)),
     )
 
 
 def restore(connection: Connection, state: ConnectionState, now: float) -> None:
     """Give a new connection, which does not run yet, the state that it had in the other process."""
-    exchange = connection.exchange
-    exchange.correlator.state = State(state.speaks)
+    in_flight = connection.in_flight
+    in_flight.correlator.state = State(state.speaks)
     if state.is_opaque:
         # It passes unthrottled here as well, and this process counts from 0.
         known = state.opaque_reason in {each.value for each in Undecoded}
-        exchange.turn_opaque(Undecoded(state.opaque_reason) if known else Undecoded.FRAMING)
-    exchange.frames = state.frames
-    exchange.replica_fetches = state.replica_fetches
-    restore_link(exchange.link, state.link, now)
-    if exchange.attached_clients is not None:
+        in_flight.turn_opaque(Undecoded(state.opaque_reason) if known else Undecoded.FRAMING)
+    in_flight.frames = state.frames
+    in_flight.replica_fetches = state.replica_fetches
+    restore_link(in_flight.link, state.link, now)
+    if in_flight.attached_clients is not None:
         told = state.clients or ClientMessage(muted_seconds=0.0, session_id=0, answered=0)
-        exchange.attached_clients.restore(msgspec.structs.astuple(told), now)
+        in_flight.attached_clients.restore(msgspec.structs.astuple(told), now)
     connection.request_reader.has_begun = state.has_begun
     if state.request_bytes:
         window = connection.request_direction.transfer.window

@@ -45,8 +45,8 @@ class EndingTurns:
 
     async def give(self, connection: Connection) -> Given:
         """Return `Given.ENDS` when the connection's turn has come."""
-        self._asked.append(connection.exchange)
-        if not connection.exchange.replica_fetches:
+        self._asked.append(connection.in_flight)
+        if not connection.in_flight.replica_fetches:
             await trio.sleep(AFTER_FOLLOWERS_SECONDS)
         async with self._turn:
             self._report()

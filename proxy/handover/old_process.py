@@ -224,7 +224,7 @@ class OldProcess:
 
     async def give(self, connection: Connection) -> Given:
         """Hand `connection` over in its turn, once nothing of it is in flight."""
-        if connection.exchange.cause is not None:
+        if connection.in_flight.cause is not None:
             return Given.ENDS
         if needs_this_process(connection):
             given = await self._endings.give(connection)
@@ -248,7 +248,7 @@ class OldProcess:
         seconds = LOOK_SECONDS
         while self._channel is not None and not is_at_rest(connection):
             with trio.move_on_after(seconds):
-                await connection.exchange.settled.wait()
+                await connection.in_flight.settled.wait()
             seconds = min(2 * seconds, MAX_LOOK_SECONDS)
 
     async def _send(self, connection: Connection) -> Given:

@@ -76,7 +76,7 @@ class History:
             selection=self._selection(role, quota),
             reason=reason,
             bounds=self._bounds_text(role, quota.finer, throttle.racks),
-            priorities=",".join(throttle.needs.priorities.entries()) or None,
+            priorities=",".join(throttle.urgency.priorities.entries()) or None,
         )
 
     def _bounds_text(self, role: Role, rates: FinerRates, racks: Racks) -> str | None:
@@ -131,17 +131,17 @@ class History:
                     muted_seconds=round(muted - told_seconds, 3),
                 )
 
-    def connection_ended(self, exchange: InFlightRequests, seconds: float) -> None:
+    def connection_ended(self, in_flight: InFlightRequests, seconds: float) -> None:
         """Record a connection that carried replica fetches; other connections have no part in replication."""
-        if self._journal is not None and exchange.replica_fetches and exchange.cause is not None:
+        if self._journal is not None and in_flight.replica_fetches and in_flight.cause is not None:
             self._journal.event(
                 Kind.CONNECTION,
-                role=exchange.link.throttle.role.value,
-                peer=exchange.link.peer,
-                cause=exchange.cause.value,
+                role=in_flight.link.throttle.role.value,
+                peer=in_flight.link.peer,
+                cause=in_flight.cause.value,
                 seconds=round(seconds, 3),
-                replica_fetches=exchange.replica_fetches,
-                held_seconds=round(exchange.held_seconds, 3),
+                replica_fetches=in_flight.replica_fetches,
+                held_seconds=round(in_flight.held_seconds, 3),
             )
 
 

@@ -2,7 +2,7 @@
 
 Pure: `now` is an argument, in seconds of a clock that is never set. Knows no file and no wall clock. A partition costs
 two calls per fetch at most, each a dict lookup and some additions; to hand a block out takes as long for 100 000
-partitions as for one (`ledger_blocks`).
+partitions as for one (`blocks`).
 
 Invariant: every byte reported is in exactly one block, in its second and at its partition; a partition without news is
 in no block.

@@ -111,38 +111,38 @@ async def relay(
     `clients` lets client quotas take part in the connection, and returns the way to end that. `turn_clock` is the clock
     by which `poller` ends turns.
     """
-    exchange = InFlightRequests(Link(throttle, peer, leader=upstream), changes, log)
+    in_flight = InFlightRequests(Link(throttle, peer, leader=upstream), changes, log)
     if reaper is not None:
-        exchange.buffers = reaper.buffers
+        in_flight.buffers = reaper.buffers
     throttle.statistics.connections += 1
     began = trio.current_time()
-    detach = None if clients is None else clients(exchange, began)
+    detach = None if clients is None else clients(in_flight, began)
     ends = [follower]
     try:
         try:
             leader = await dial(upstream, timeout_seconds=limits.connect_timeout_seconds)
         except OSError as error:
-            exchange.end(Cause.CONNECT_FAILED, f"{upstream}: {error}")
+            in_flight.end(Cause.CONNECT_FAILED, f"{upstream}: {error}")
         else:
             ends.append(leader)
-            connection = Connection(exchange, follower, leader, limits=limits, poller=poller, turn_clock=turn_clock)
+            connection = Connection(in_flight, follower, leader, limits=limits, poller=poller, turn_clock=turn_clock)
             if restore is not None:
                 restore(connection)
             await connection.run(draining, reaper)
     except* Exception as errors:  # noqa: BLE001
-        exchange.end(Cause.INTERNAL, "".join(traceback.format_exception(errors)))
+        in_flight.end(Cause.INTERNAL, "".join(traceback.format_exception(errors)))
     finally:
         for end in ends:
             end.close()
         if detach is not None:
             detach(trio.current_time())
-        exchange.close(trio.current_time())
+        in_flight.close(trio.current_time())
         throttle.statistics.connections -= 1
-        throttle.statistics.ended[(exchange.cause or Cause.DRAINED).value] += 1
+        throttle.statistics.ended[(in_flight.cause or Cause.DRAINED).value] += 1
         seconds = trio.current_time() - began
-        _log_end(exchange, log, seconds=seconds)
+        _log_end(in_flight, log, seconds=seconds)
         if ended is not None:
-            ended(exchange, seconds)
+            ended(in_flight, seconds)
 
 
 class Connection:
@@ -150,7 +150,7 @@ class Connection:
 
     def __init__(
         self,
-        exchange: InFlightRequests,
+        in_flight: InFlightRequests,
         follower: Transport,
         leader: Transport,
         *,
@@ -160,28 +160,28 @@ class Connection:
     ) -> None:
         self.cpu = CpuAccount(turn_clock())
         self._turn_clock = turn_clock
-        self.exchange = exchange
+        self.in_flight = in_flight
         self.ends = follower, leader
         self._poller = poller
         self._scope = trio.CancelScope()
         # Each of the calls between trio.current_time and this one costs a twentieth of a microsecond for each fetch.
         clock = trio.lowlevel.current_clock().current_time
-        self.request_reader = RequestReader(exchange, limits, clock, turn_clock)
-        self.response_reader = ResponseReader(exchange, limits, clock)
+        self.request_reader = RequestReader(in_flight, limits, clock, turn_clock)
+        self.response_reader = ResponseReader(in_flight, limits, clock)
         self.request_direction = Direction(
             self.request_reader,
-            Transfer(follower, leader, Window(REQUEST_WINDOW_BYTES), count=exchange.passed_request, splices=False),
+            Transfer(follower, leader, Window(REQUEST_WINDOW_BYTES), count=in_flight.passed_request, splices=False),
             Cause.FOLLOWER_CLOSED,
             turn_clock,
         )
         self.response_direction = Direction(
             self.response_reader,
-            Transfer(leader, follower, Window(RESPONSE_WINDOW_BYTES), count=exchange.passed_response, splices=True),
+            Transfer(leader, follower, Window(RESPONSE_WINDOW_BYTES), count=in_flight.passed_response, splices=True),
             Cause.LEADER_CLOSED,
             turn_clock,
         )
         self._hold_waits = HoldWaits(
-            exchange,
+            in_flight,
             self.request_reader.decision,
             requests=self.request_direction,
             responses=self.response_direction,
@@ -198,10 +198,12 @@ class Connection:
         return self.request_reader.decision.held is not None
 
     async def run(self, draining: Draining, reaper: Reaper | None = None) -> None:
-        """Relay until the connection ends; `exchange.cause` says why it did."""
+        """Relay until the connection ends; `in_flight.cause` says why it did."""
         asks, tells = self.request_direction, self.response_direction
         windows, end = (asks.transfer.window, tells.transfer.window), self._scope.cancel
-        tended = contextlib.nullcontext() if reaper is None else reaper.tends(self.exchange, windows, self.ends[0], end)
+        tended = (
+            contextlib.nullcontext() if reaper is None else reaper.tends(self.in_flight, windows, self.ends[0], end)
+        )
         try:
             with self._scope, tended:
                 async with trio.open_nursery() as nursery:
@@ -261,16 +263,16 @@ class Connection:
             if self._hold_waits.begin():
                 self._wake_trio()
         elif wants is END:
-            self.exchange.end(direction.ends)
+            self.in_flight.end(direction.ends)
             if direction is self.response_direction:
                 self._end(direction.ends)
         if self._hold_waits.for_answers and direction is self.response_direction:
             self._hold_waits.look()
-        if self.exchange.service is DRAINING:
+        if self.in_flight.service is DRAINING:
             self._end_if_at_rest()
 
     def _end(self, cause: Cause, error: str | None = None) -> None:
-        self.exchange.end(cause, error)
+        self.in_flight.end(cause, error)
         self.request_direction.wants = self.response_direction.wants = END
         self._wake_trio()
         self._scope.cancel()
@@ -308,45 +310,45 @@ class Connection:
         answer goes (`_react`): a follower that has read the end before it asks again may reconnect at once. One that
         finds the end in answer to its request waits for `replica.fetch.backoff.ms` first, a second by default.
         """
-        exchange, (follower, _) = self.exchange, self.ends
-        exchange.service = DRAINING
+        in_flight, (follower, _) = self.in_flight, self.ends
+        in_flight.service = DRAINING
         self._hold_waits.for_answers = True
-        exchange.changes.notify()
+        in_flight.changes.notify()
         self._later(self.request_direction)  # whether something is unread, only reading tells
         with trio.move_on_after(UNREAD_SECONDS):
             await self._wait_until(lambda: self._is_at_rest)
-            if exchange.correlator.has_unanswerable:
+            if in_flight.correlator.has_unanswerable:
                 # No answer tells it of records that are lost. So it is told the end, and what it still sends goes on.
-                exchange.end(Cause.DRAINED)
+                in_flight.end(Cause.DRAINED)
                 self.response_direction.wants = END
                 follower.finish_sending()
                 await self._wait_until(lambda: self.request_direction.wants is END)
             self._end(Cause.DRAINED)
-        exchange.service = HANDING
-        await self._wait_until(lambda: exchange.is_idle and not self.request_direction.transfer.owes)
+        in_flight.service = HANDING
+        await self._wait_until(lambda: in_flight.is_idle and not self.request_direction.transfer.owes)
         self._end(Cause.DRAINED)
 
     async def _wait_until(self, is_so: Callable[[], bool]) -> None:
         while not is_so():
             with trio.move_on_after(LOOK_SECONDS):
-                await self.exchange.settled.wait()
+                await self.in_flight.settled.wait()
 
     @property
     def _is_at_rest(self) -> bool:
         """True if no request is unanswered, half read or unread."""
         asks, tells = self.request_direction.transfer, self.response_direction.transfer
         has_all = not asks.window.size and (not asks.source.readable or self.request_direction.wants is END)
-        return has_all and self.exchange.is_idle and not (asks.owes or tells.owes)
+        return has_all and self.in_flight.is_idle and not (asks.owes or tells.owes)
 
     def _end_if_at_rest(self) -> None:
         self._hold_waits.for_answers = True  # so that every step of a direction is looked at
-        if self._is_at_rest and not self.exchange.correlator.has_unanswerable:
+        if self._is_at_rest and not self.in_flight.correlator.has_unanswerable:
             self.ends[0].finish_sending()
             self._end(Cause.DRAINED)
 
     def _resume(self) -> None:
         """Begin new requests again."""
-        self.exchange.service = OPEN
+        self.in_flight.service = OPEN
         for direction in (self.request_direction, self.response_direction):
             if direction.wants is END:  # its state was taken, and reached no other process
                 direction.wants = READ
@@ -375,22 +377,22 @@ class Connection:
             self.advance(direction, self._turn_clock() + TURN_SECONDS)
 
 
-def _log_end(exchange: InFlightRequests, log: Log, *, seconds: float) -> None:
+def _log_end(in_flight: InFlightRequests, log: Log, *, seconds: float) -> None:
     """Write the connection's log line. The ends of replica fetchers' connections are of interest to operators; those of
     clients on a shared listener only at level debug, unless they failed."""
-    cause = exchange.cause or Cause.DRAINED
+    cause = in_flight.cause or Cause.DRAINED
     failed = cause in (Cause.CONNECT_FAILED, Cause.MALFORMED, Cause.FRAME_TIMEOUT)
-    write = log.warning if failed else log.info if exchange.replica_fetches else log.debug
+    write = log.warning if failed else log.info if in_flight.replica_fetches else log.debug
     if cause is Cause.INTERNAL:
         write = log.error
     write(
         "connection_closed",
-        role=exchange.link.throttle.role.value,
-        peer=exchange.link.peer,
+        role=in_flight.link.throttle.role.value,
+        peer=in_flight.link.peer,
         cause=cause.value,
-        error=exchange.error,
+        error=in_flight.error,
         seconds=round(seconds, 3),
-        requests=exchange.frames,
-        replica_fetches=exchange.replica_fetches,
-        held_seconds=round(exchange.held_seconds, 3),
+        requests=in_flight.frames,
+        replica_fetches=in_flight.replica_fetches,
+        held_seconds=round(in_flight.held_seconds, 3),
     )

@@ -43,16 +43,32 @@ class DecidedResponseReader:
     """Reads one connection's answers, one after the other, each from `begin` until `on_sent` is true, or `lost`."""
 
     __slots__ = (
-        "_additions", "_buffer", "_clock", "_exchange", "_form", "_gone_at", "_last_empty", "_now", "_passed",
-        "_pending", "_rows", "_rows_end", "_rows_in", "_settled", "_to_splice", "_total", "_unfinished", "_walk",
+        "_additions",
+        "_buffer",
+        "_clock",
+        "_form",
+        "_gone_at",
+        "_in_flight",
+        "_last_empty",
+        "_now",
+        "_passed",
+        "_pending",
+        "_rows",
+        "_rows_end",
+        "_rows_in",
+        "_settled",
+        "_to_splice",
+        "_total",
+        "_unfinished",
+        "_walk",
         "_was_read_at",
     )  # fmt: skip
 
-    def __init__(self, exchange: InFlightRequests, limits: LimitSettings, clock: Callable[[], float]) -> None:
-        self._exchange = exchange
+    def __init__(self, in_flight: InFlightRequests, limits: LimitSettings, clock: Callable[[], float]) -> None:
+        self._in_flight = in_flight
         self._clock = clock
         self._additions = Additions()
-        self._buffer = ResponseBuffer(exchange, limits, self._additions)
+        self._buffer = ResponseBuffer(in_flight, limits, self._additions)
         self._unfinished = PartialEntry()
         self._rows: Sequence[ResponseEntry] = ()
         """The entries in the bytes that go on now, perhaps as plain tuples: they are learnt from, once, when the bytes
@@ -96,7 +112,7 @@ class DecidedResponseReader:
         if total < least or (form.is_flexible and window.buffer[window.start + FIXED_HEAD_BYTES] != 0):
             if pending.replays:
                 raise ProtocolError("the leader's response ends within its header")
-            self._exchange.pass_undecoded(Undecoded.MALFORMED_RESPONSE)
+            self._in_flight.pass_undecoded(Undecoded.MALFORMED_RESPONSE)
             return self._as_it_comes()
         # Everything before the topics is in the window, and nothing has gone on yet.
         last, self._last_empty = self._last_empty, None
@@ -161,7 +177,7 @@ class DecidedResponseReader:
         """
         self._unfinished.learn(self._pending, now)
         if self._rows and not self._buffer.active:
-            gone = self._exchange.relayed.response_bytes - self._gone_at
+            gone = self._in_flight.relayed.response_bytes - self._gone_at
             begun = [row for row in self._rows if ResponseEntry(*row).records_at < gone]
             self._pending.forwards(begun, self._rows_in, self._rows_end, now)
         self._buffer.end()
@@ -242,7 +258,7 @@ class DecidedResponseReader:
     def _go(self, rows: Sequence[ResponseEntry], window: Window, end: int) -> None:
         """Queue entries whose bytes, up to `end` in the window, go on now or are kept."""
         self._rows, self._rows_in, self._rows_end = rows, window.buffer, end
-        self._gone_at = self._exchange.relayed.response_bytes - window.start
+        self._gone_at = self._in_flight.relayed.response_bytes - window.start
         if self._pending.throttle.charges_on_send:
             self._pending.charge_on_send(rows, self._now)
 
@@ -253,7 +269,7 @@ class DecidedResponseReader:
         except ProtocolError:
             if self._pending.replays or self._buffer.active:
                 raise
-            self._exchange.pass_undecoded(Undecoded.MALFORMED_RESPONSE)
+            self._in_flight.pass_undecoded(Undecoded.MALFORMED_RESPONSE)
             self._pending.lost(self._now)  # it opens no session either
             self._was_read_at = None  # an equal one is read, and counted, again
             return walk.give_up()

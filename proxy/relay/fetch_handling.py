@@ -58,12 +58,12 @@ class Held(NamedTuple):
 class FetchHandler:
     """Decides one connection's requests, one at a time. `clock` returns Trio's time, `turn_clock` ends slices."""
 
-    __slots__ = ("_clock", "_exchange", "_held_since", "_is_same", "_last", "_slices", "_turn_clock", "due", "held")
+    __slots__ = ("_clock", "_held_since", "_in_flight", "_is_same", "_last", "_slices", "_turn_clock", "due", "held")
 
     def __init__(
-        self, exchange: InFlightRequests, clock: Callable[[], float], turn_clock: Callable[[], float] = perf_counter
+        self, in_flight: InFlightRequests, clock: Callable[[], float], turn_clock: Callable[[], float] = perf_counter
     ) -> None:
-        self._exchange = exchange
+        self._in_flight = in_flight
         self._clock = clock
         self._turn_clock = turn_clock
         self.held: Held | None = None
@@ -101,14 +101,14 @@ class FetchHandler:
 
     def decide(self, work: Steps[Step], total: int) -> Step:
         """Do `work`, about a frame of `total` bytes, or as much of it as a slice holds. Raises what it raises."""
-        exchange = self._exchange
+        in_flight = self._in_flight
         if total <= LONG_FRAME_BYTES and not self.has_many_replicas:
             return run_through(work)
-        if exchange.answer is DECIDED or not exchange.buffers.has_room_for_slices:
+        if in_flight.answer is DECIDED or not in_flight.buffers.has_room_for_slices:
             if self.held is None:
-                exchange.request = WAITING
-            return HELD if exchange.answer is DECIDED else TURN
-        exchange.buffers.in_slices += 1
+                in_flight.request = WAITING
+            return HELD if in_flight.answer is DECIDED else TURN
+        in_flight.buffers.in_slices += 1
         self._slices = work
         return self._slice(work)
 
@@ -122,39 +122,39 @@ class FetchHandler:
             return self._slice(self._slices)
         if self.held is not None:
             return self.decide(self._again(self.held), 0) if self.due else HELD
-        if not self._exchange.buffers.has_room_for_slices:
+        if not self._in_flight.buffers.has_room_for_slices:
             return TURN
-        self._exchange.request = NO_REQUEST
+        self._in_flight.request = NO_REQUEST
         return None
 
     def take(self, frame: bytes, request: FetchRequest, correlation_id: int) -> Steps[Step]:
         """Decide a replica's Fetch, the next frame of the window: forward it, hold it, or have it answered here. If it
         differs from the last Fetch by its correlation id alone, `request` may be what was parsed from that one."""
-        exchange, now, total = self._exchange, self._clock(), LENGTH_PREFIX_BYTES + len(frame)
+        in_flight, now, total = self._in_flight, self._clock(), LENGTH_PREFIX_BYTES + len(frame)
         if request.replica_id >= 0:
-            exchange.fetched(request.head.api_version)
-        link, changes = exchange.decider, exchange.changes.count
+            in_flight.fetched(request.head.api_version)
+        link, changes = in_flight.decider, in_flight.changes.count
         replicas = link.replicas
         before = replicas.not_remembered
         demand = yield from link.begin(frame, request, now, is_same=self._is_same)
         if replicas.not_remembered != before:
-            exchange.pass_undecoded(Undecoded.TOO_MANY_REPLICAS)
+            in_flight.pass_undecoded(Undecoded.TOO_MANY_REPLICAS)
         if isinstance(demand, Answer):
             return self._hold(Held(None, demand, changes), total)
-        decision: Decision = yield from link.decide(demand, now, may_hold=exchange.service is OPEN)
+        decision: Decision = yield from link.decide(demand, now, may_hold=in_flight.service is OPEN)
         if not isinstance(decision, Forward):
             return self._hold(Held(demand, decision, changes), total)
-        exchange.sent_whole(correlation_id, decision.pending)
+        in_flight.sent_whole(correlation_id, decision.pending)
         return total if decision.frame is None else Replace(total, with_length(decision.frame))
 
     def answer(self, answer: Answer, total: int) -> Step:
         """Queue our own answer to the next request of the window, of `total` bytes, in its turn."""
-        return self._hold(Held(None, answer, self._exchange.changes.count), total)
+        return self._hold(Held(None, answer, self._in_flight.changes.count), total)
 
     def answered(self) -> None:
         """Note that the held request has been dealt with: the next one may come."""
         self.held = None
-        self._exchange.decided()
+        self._in_flight.decided()
 
     def lost(self) -> None:
         """Drop what is held for the connection, which has ended."""
@@ -163,19 +163,19 @@ class FetchHandler:
             self._end_slices()
         self._held_long_enough()
         if self._last is not None:
-            self._exchange.buffers.keep(0, instead_of=self._last[0])
+            self._in_flight.buffers.keep(0, instead_of=self._last[0])
             self._last = None
 
     @property
     def has_many_replicas(self) -> bool:
         """True if there are many replicas of which something is to be decided, or looked at again."""
-        replicas = self._exchange.decider.replicas
+        replicas = self._in_flight.decider.replicas
         return len(replicas.behind) + len(replicas.new) + len(replicas.changed) > work_in_steps.STEP_ITEMS
 
     def _slice(self, work: Steps[Step]) -> Step:
         """Do steps until the slice is over. Return TURN, or the result after the last step."""
-        exchange, ends = self._exchange, self._turn_clock() + SLICE_SECONDS
-        exchange.request = SLICED
+        in_flight, ends = self._in_flight, self._turn_clock() + SLICE_SECONDS
+        in_flight.request = SLICED
         try:
             while True:
                 next(work)
@@ -191,17 +191,17 @@ class FetchHandler:
 
     def _end_slices(self) -> None:
         self._slices = None
-        self._exchange.request = NO_REQUEST if self.held is None else HELD_REQUEST
-        self._exchange.buffers.in_slices -= 1
+        self._in_flight.request = NO_REQUEST if self.held is None else HELD_REQUEST
+        self._in_flight.buffers.in_slices -= 1
 
     def _again(self, held: Held) -> Steps[Step]:
         """Decide the held request once more: HELD if it still has to wait, or is to be answered here."""
-        demand, exchange, changes = held.demand, self._exchange, self._exchange.changes.count
+        demand, in_flight, changes = held.demand, self._in_flight, self._in_flight.changes.count
         self.due = False
         if demand is None:
             return HELD
-        decision: Decision = yield from exchange.decider.decide(
-            demand, self._clock(), may_hold=exchange.service is OPEN
+        decision: Decision = yield from in_flight.decider.decide(
+            demand, self._clock(), may_hold=in_flight.service is OPEN
         )
         if not isinstance(decision, Forward):
             self.held = Held(demand, decision, changes)
@@ -209,29 +209,29 @@ class FetchHandler:
                 self._held_long_enough()
             return HELD
         self._held_long_enough()
-        exchange.sent_whole(demand.correlation_id, decision.pending)
+        in_flight.sent_whole(demand.correlation_id, decision.pending)
         self.answered()
         return Replace(0, with_length(demand.frame if decision.frame is None else decision.frame))
 
     def _hold(self, held: Held, total: int) -> Step:
         self.held = held
-        self._exchange.request = HELD_REQUEST
+        self._in_flight.request = HELD_REQUEST
         if isinstance(held.decision, Hold):
             self._held_since = self._clock()
-            self._exchange.decider.throttle.statistics.held_requests += 1
+            self._in_flight.decider.throttle.statistics.held_requests += 1
         return Replace(total, b"")
 
     def _held_long_enough(self) -> None:
         if self._held_since is not None:
             seconds, self._held_since = self._clock() - self._held_since, None
-            self._exchange.decider.throttle.statistics.held_requests -= 1
-            self._exchange.decider.throttle.statistics.hold_seconds.observe(seconds)
-            self._exchange.held_seconds += seconds
+            self._in_flight.decider.throttle.statistics.held_requests -= 1
+            self._in_flight.decider.throttle.statistics.hold_seconds.observe(seconds)
+            self._in_flight.held_seconds += seconds
 
     def _kept(self, frame: bytes, request: FetchRequest) -> FetchRequest:
         before = 0 if self._last is None else self._last[0]
         self._is_same, self._last = False, None
         size = len(frame) if request.head.api_version < FIRST_VERSION_WITH_SESSIONS else 0
-        if self._exchange.buffers.keep(size, instead_of=before) and size:
+        if self._in_flight.buffers.keep(size, instead_of=before) and size:
             self._last = size, frame[:REQUEST_CORRELATION_ID_AT], frame[AFTER_CORRELATION_ID:], request
         return request

@@ -29,18 +29,18 @@ if TYPE_CHECKING:
 class HoldWaits:
     """Waits for what holds up one connection's requests. `later` puts a direction in line for its next turn."""
 
-    __slots__ = ("_answering", "_decision", "_exchange", "_held", "_later", "_requests", "_responses", "for_answers")
+    __slots__ = ("_answering", "_decision", "_held", "_in_flight", "_later", "_requests", "_responses", "for_answers")
 
     def __init__(
         self,
-        exchange: InFlightRequests,
+        in_flight: InFlightRequests,
         decision: FetchHandler,
         *,
         requests: Direction,
         responses: Direction,
         later: Callable[[Direction], None],
     ) -> None:
-        self._exchange = exchange
+        self._in_flight = in_flight
         self._decision = decision
         self._requests = requests
         self._responses = responses
@@ -80,13 +80,13 @@ class HoldWaits:
         """
         held, transfer = self._decision.held, self._responses.transfer
         if held is None or isinstance(held.decision, Hold):  # one that is due waits for the end of an answer, too
-            if self._exchange.has_room_again:
+            if self._in_flight.has_room_again:
                 self.for_answers = False
                 self._later(self._requests)
             return
         if isinstance(held.decision, Answer) and not self._answering:
-            if self._exchange.in_flight:
-                if self._exchange.opaque:
+            if self._in_flight.owes_response:
+                if self._in_flight.opaque:
                     raise ProtocolError("an answer of our own is due among bytes that are no frames")
                 return
             self._answering = True
@@ -105,7 +105,7 @@ class HoldWaits:
 
         Runs until cancelled.
         """
-        changes = self._exchange.changes
+        changes = self._in_flight.changes
         while True:
             await self._held.wait()
             self._held = trio.Event()
@@ -122,14 +122,14 @@ class HoldWaits:
 
     @property
     def _is_muted(self) -> bool:
-        clients = self._exchange.clients
+        clients = self._in_flight.clients
         return clients is not None and clients.muted_until > trio.current_time()
 
     async def _wait_unmuted(self) -> None:
         """Wait until a client's throttle time is over (KIP-219). What shortens it notifies `settled`."""
-        while (clients := self._exchange.clients) is not None and self._is_muted:
+        while (clients := self._in_flight.clients) is not None and self._is_muted:
             with trio.move_on_at(clients.muted_until):
-                await self._exchange.settled.wait()
+                await self._in_flight.settled.wait()
 
 
 def _to_nobody(direction: Direction) -> None:

@@ -1,7 +1,7 @@
 """Holds what the two directions of one connection share: requests in flight, and the counters of its one log line.
 
-No I/O of its own. Invariant: `in_flight` is false exactly when the follower is owed no response and none is being sent
-to it. Then the sidecar may send an answer of its own without cutting another answer in two.
+No I/O of its own. Invariant: `owes_response` is false exactly when the follower is owed no response and none is being
+sent to it. Then the sidecar may send an answer of its own without cutting another answer in two.
 """
 
 from __future__ import annotations
@@ -239,13 +239,13 @@ class InFlightRequests:
         return self.relayed.request_bytes + self.relayed.response_bytes
 
     @property
-    def in_flight(self) -> bool:
+    def owes_response(self) -> bool:
         return self.answer is not NO_ANSWER or self.correlator.in_flight > 0
 
     @property
     def is_idle(self) -> bool:
         """True if nothing is owed in either direction: the connection may be closed without loss."""
-        return not self.in_flight and self.request not in (SLICED, HELD_REQUEST)
+        return not self.owes_response and self.request not in (SLICED, HELD_REQUEST)
 
     @property
     def room(self) -> int:

@@ -48,7 +48,7 @@ _LOOKS_AT_ONCE = 256
 
 @dataclass(slots=True, eq=False)
 class _Tended:
-    exchange: InFlightRequests
+    in_flight: InFlightRequests
     windows: tuple[Window, ...]
     follower: Transport
     end: Callable[[], None]
@@ -97,10 +97,10 @@ class Reaper:
 
     @contextmanager
     def tends(
-        self, exchange: InFlightRequests, windows: tuple[Window, ...], follower: Transport, end: Callable[[], None]
+        self, in_flight: InFlightRequests, windows: tuple[Window, ...], follower: Transport, end: Callable[[], None]
     ) -> Iterator[None]:
         """Watch a connection while the block lasts; `end` is called if it is to end."""
-        tended = _Tended(exchange, windows, follower, end, exchange.moved, trio.current_time())
+        tended = _Tended(in_flight, windows, follower, end, in_flight.moved, trio.current_time())
         self._tended.add(tended)
         try:
             yield
@@ -117,7 +117,7 @@ class Reaper:
             of_brokers = 0
             for number, tended in enumerate(tuple(self._tended), 1):
                 self._look(tended, trio.current_time())
-                clients = tended.exchange.attached_clients
+                clients = tended.in_flight.attached_clients
                 of_brokers += clients is None or clients.is_of_broker
                 if number % _LOOKS_AT_ONCE == 0:
                     await trio.lowlevel.checkpoint()
@@ -142,25 +142,25 @@ class Reaper:
             throttle.remembered.is_memory_short = full
 
     def _look(self, tended: _Tended, now: float) -> None:
-        exchange, limits = tended.exchange, self._limits
-        if exchange.clients is not None and exchange.clients.muted_until > now:
+        in_flight, limits = tended.in_flight, self._limits
+        if in_flight.clients is not None and in_flight.clients.muted_until > now:
             tended.reading_since = now  # what is unread waits for us; that a peer has gone, or is idle, still counts
-        if exchange.reading != tended.reading:
-            tended.reading, tended.reading_since = exchange.reading, now
-        elif exchange.reading and now - tended.reading_since >= limits.frame_timeout_seconds:
-            exchange.end(Cause.FRAME_TIMEOUT, f"no whole request within {limits.frame_timeout_seconds:g} s")
+        if in_flight.reading != tended.reading:
+            tended.reading, tended.reading_since = in_flight.reading, now
+        elif in_flight.reading and now - tended.reading_since >= limits.frame_timeout_seconds:
+            in_flight.end(Cause.FRAME_TIMEOUT, f"no whole request within {limits.frame_timeout_seconds:g} s")
             tended.end()
-        if exchange.moved != tended.moved:
-            tended.moved, tended.still_since, tended.has_rested = exchange.moved, now, False
+        if in_flight.moved != tended.moved:
+            tended.moved, tended.still_since, tended.has_rested = in_flight.moved, now, False
             return
         still_seconds = now - tended.still_since
-        has_left = tended.follower.hung_up or exchange.cause is Cause.FOLLOWER_CLOSED
+        has_left = tended.follower.hung_up or in_flight.cause is Cause.FOLLOWER_CLOSED
         if has_left and still_seconds >= limits.frame_timeout_seconds:
             # It was owed answers, and its leader hangs: nothing else would end the connection.
-            exchange.end(Cause.FOLLOWER_CLOSED, f"nothing moved for {limits.frame_timeout_seconds:g} s after that")
+            in_flight.end(Cause.FOLLOWER_CLOSED, f"nothing moved for {limits.frame_timeout_seconds:g} s after that")
             tended.end()
         elif still_seconds >= limits.idle_timeout_seconds:
-            exchange.end(Cause.IDLE, f"nothing moved for {limits.idle_timeout_seconds:g} s")
+            in_flight.end(Cause.IDLE, f"nothing moved for {limits.idle_timeout_seconds:g} s")
             tended.end()
         elif still_seconds >= REST_SECONDS and not tended.has_rested:
             tended.has_rested = True

@@ -75,16 +75,16 @@ KAFKA = State.KAFKA
 class RequestReader:
     """Reads what one connection's follower sends. `clock` returns Trio's time, `turn_clock` ends slices."""
 
-    __slots__ = ("_clock", "_exchange", "_limits", "_reserved", "_untouched", "decision", "has_begun")
+    __slots__ = ("_clock", "_in_flight", "_limits", "_reserved", "_untouched", "decision", "has_begun")
 
     def __init__(
         self,
-        exchange: InFlightRequests,
+        in_flight: InFlightRequests,
         limits: LimitSettings,
         clock: Callable[[], float],
         turn_clock: Callable[[], float] = perf_counter,
     ) -> None:
-        self._exchange = exchange
+        self._in_flight = in_flight
         self._limits = limits
         self._clock = clock
         self.has_begun = False
@@ -93,62 +93,62 @@ class RequestReader:
         """Bytes reserved in `Buffers` for the frame that is being read whole; 0: none is."""
         self._untouched: Undecoded | None = None
         """The reason why the requests of the connection's fetch session pass untouched; None: they are decided."""
-        self.decision = FetchHandler(exchange, clock, turn_clock)
+        self.decision = FetchHandler(in_flight, clock, turn_clock)
 
     def read(self, window: Window) -> Step:  # noqa: C901 - every frame goes through here, and each call costs
         """Return what to do next. Raises ProtocolError if a request must not go on, or is none."""
-        exchange = self._exchange
-        if exchange.request is not NO_REQUEST and (waiting := self.decision.go_on()) is not None:
+        in_flight = self._in_flight
+        if in_flight.request is not NO_REQUEST and (waiting := self.decision.go_on()) is not None:
             return waiting
         if not self.has_begun and not self._begins(window):
             return BETWEEN_FRAMES
-        if exchange.opaque or window.end - window.start < LENGTH_PREFIX_BYTES:
-            if exchange.opaque:
+        if in_flight.opaque or window.end - window.start < LENGTH_PREFIX_BYTES:
+            if in_flight.opaque:
                 self._has_read()  # no request has to be whole any more
-            return rest(window, opaque=exchange.opaque is not None)
-        room = exchange.room
+            return rest(window, opaque=in_flight.opaque is not None)
+        room = in_flight.room
         if room <= 0:
-            exchange.waits_for_room()
+            in_flight.waits_for_room()
             return HELD
         step: Step | None = None
-        if exchange.clients is not None:
+        if in_flight.clients is not None:
             room = 1  # each request is looked at
-            total = LENGTH_PREFIX_BYTES + _size(window, exchange.correlator)
-            found = exchange.clients.request(window, total, self._clock())
+            total = LENGTH_PREFIX_BYTES + _size(window, in_flight.correlator)
+            found = in_flight.clients.request(window, total, self._clock())
             if isinstance(found, Answer):
                 return self._noted(self.decision.answer(found, total))
             if isinstance(found, Need) and found.least > window.capacity:
                 found = self._unheld(window, total, found)
             if found is not None and not isinstance(found, Answer):
                 return self._noted(found)
-        if exchange.decider.throttle.is_idle:
+        if in_flight.decider.throttle.is_idle:
             self._untouched = None  # another session may begin meanwhile, and pass unseen
-        elif exchange.correlator.state is KAFKA:
+        elif in_flight.correlator.state is KAFKA:
             step = self._whole_fetch(window)
-        step = step or passable_requests(window, exchange, room)
+        step = step or passable_requests(window, in_flight, room)
         if step:
-            if exchange.reading:  # the first look at this request found only a part of it
+            if in_flight.reading:  # the first look at this request found only a part of it
                 self._has_read()
             return step
-        return self._frame(window, LENGTH_PREFIX_BYTES + _size(window, exchange.correlator))
+        return self._frame(window, LENGTH_PREFIX_BYTES + _size(window, in_flight.correlator))
 
     def _begins(self, window: Window) -> bool:
         """Inspect the first bytes of the connection; False if there are too few to tell TLS from Kafka."""
         self.has_begun = window.size >= len(TLS_HANDSHAKE) or window.ended
         if self.has_begun and window.view(len(TLS_HANDSHAKE)) == TLS_HANDSHAKE:
-            self._exchange.turn_opaque(Undecoded.TLS)
+            self._in_flight.turn_opaque(Undecoded.TLS)
         return self.has_begun
 
     def on_sent(self) -> bool:
         """Let client quotas charge a request that has gone on; true unless a request is held."""
-        if self._exchange.clients is not None:
-            self._exchange.clients.request_sent(self._clock())
+        if self._in_flight.clients is not None:
+            self._in_flight.clients.request_sent(self._clock())
         return self.decision.held is None
 
     def _whole_fetch(self, window: Window) -> Step | None:
         """Decide a replica's Fetch if the whole of it is in the window; None for anything else."""
-        exchange, start = self._exchange, window.start
-        ledger = exchange.decider.throttle.ledger
+        in_flight, start = self._in_flight, window.start
+        ledger = in_flight.decider.throttle.ledger
         whole = whole_request(window.buffer, start, window.end)
         if whole is None:
             return None
@@ -170,7 +170,7 @@ class RequestReader:
                 request = decision.parse(frame)
             except ProtocolError:
                 return None
-        decides = exchange.decider.throttle.decides(request.replica_id)
+        decides = in_flight.decider.throttle.decides(request.replica_id)
         if not decides or (version >= FIRST_VERSION_WITH_SESSIONS and self._passes_untouched(request)):
             return None
         return run_through(decision.take(frame, request, correlation_id))
@@ -188,18 +188,18 @@ class RequestReader:
         """Note whether a request has to be whole that is not yet."""
         if not isinstance(step, Need):
             self._has_read()
-        elif not self._exchange.reading:
-            self._exchange.begins_reading()
+        elif not self._in_flight.reading:
+            self._in_flight.begins_reading()
         return step
 
     def _has_read(self) -> None:
-        self._exchange.has_read()
+        self._in_flight.has_read()
         if self._reserved:
-            self._exchange.buffers.release(self._reserved)
+            self._in_flight.buffers.release(self._reserved)
             self._reserved = 0
 
     def _by_header(self, window: Window, total: int) -> Step:
-        exchange, there = self._exchange, min(window.size, total)
+        in_flight, there = self._in_flight, min(window.size, total)
         more = there < total and not window.ended and window.size < window.capacity
         start = window.start + LENGTH_PREFIX_BYTES
         try:
@@ -211,16 +211,16 @@ class RequestReader:
         is_read = head is not None
         if head is None:
             head = plain_head(window.buffer, start, window.start + there)
-        if head is None or exchange.correlator.is_token(head):
-            exchange.correlator.sent_token()
+        if head is None or in_flight.correlator.is_token(head):
+            in_flight.correlator.sent_token()
             return total
         if not is_read:
-            exchange.pass_undecoded(Undecoded.MALFORMED_REQUEST)
+            in_flight.pass_undecoded(Undecoded.MALFORMED_REQUEST)
             return self._pass_on(head, total)
         if head.api_key == API_FETCH and head.api_version in SUPPORTED_FETCH_VERSIONS:
             return self._fetch(window, head, total)
         if head.api_key == API_FETCH:
-            _not_supported(exchange)
+            _not_supported(in_flight)
         try:
             expects = expects_response(head, window.buffer, window.start + there)
         except ProtocolError:
@@ -231,13 +231,13 @@ class RequestReader:
 
     def _pass_on(self, head: RequestHead, total: int, *, expects_response: bool = True) -> int:
         """Pass the request on as it comes; nothing is to be done about its answer."""
-        self._exchange.sent(head, expects_response=expects_response)
+        self._in_flight.sent(head, expects_response=expects_response)
         return total
 
     def _fetch(self, window: Window, head: RequestHead, total: int) -> Step:
         """Let a consumer's Fetch pass; read a replica's whole and decide it, unless no partition of it may be
         throttled."""
-        exchange = self._exchange
+        in_flight = self._in_flight
         shows_replica = head.api_version <= LAST_VERSION_WITH_REPLICA_ID
         peeked = min(head.body_at - window.start + PEEKED_BYTES if shows_replica else REQUEST_WINDOW_BYTES, total)
         if window.size < peeked and not window.ended:
@@ -246,15 +246,15 @@ class RequestReader:
         is_whole = end - window.start == total
         if shows_replica:
             replica_id = peek_replica_id(head, window.buffer, end)
-            if replica_id is None or not exchange.decider.throttle.decides(replica_id):
+            if replica_id is None or not in_flight.decider.throttle.decides(replica_id):
                 return self._pass_on(head, total)
-        if passes_unseen(exchange, head, window.buffer, end, is_whole=is_whole):
+        if passes_unseen(in_flight, head, window.buffer, end, is_whole=is_whole):
             return self._pass_on(head, total)
         session = peek_session(head, window.buffer, end)
         if self._is_too_large(total):
             if session is not None and session.is_full:
                 self._untouched = Undecoded.REQUEST_TOO_LARGE
-            _not_understood(self._exchange, Undecoded.REQUEST_TOO_LARGE, session)
+            _not_understood(self._in_flight, Undecoded.REQUEST_TOO_LARGE, session)
             return self._pass_on(head, total)
         if not is_whole:
             return self._pass_on(head, total) if window.ended else self._whole_of(window, head, total, session)
@@ -266,13 +266,13 @@ class RequestReader:
         try:
             request = self.decision.same(frame) or (yield from self.decision.parse_in_steps(frame))
         except ProtocolError:
-            _not_understood(self._exchange, Undecoded.MALFORMED_REQUEST, session)
+            _not_understood(self._in_flight, Undecoded.MALFORMED_REQUEST, session)
             return self._pass_on(head, LENGTH_PREFIX_BYTES + len(frame))
-        if not self._exchange.decider.throttle.decides(request.replica_id):
+        if not self._in_flight.decider.throttle.decides(request.replica_id):
             return self._pass_on(head, LENGTH_PREFIX_BYTES + len(frame))
         reason = self._passes_untouched(request)
         if reason is not None:
-            _not_understood(self._exchange, reason, session)
+            _not_understood(self._in_flight, reason, session)
             return self._pass_on(head, LENGTH_PREFIX_BYTES + len(frame))
         return (yield from self.decision.take(frame, request, head.correlation_id))
 
@@ -282,20 +282,20 @@ class RequestReader:
         if request.head.api_version < FIRST_VERSION_WITH_SESSIONS:
             return None
         if request.session_epoch in FULL_EPOCHS:
-            has_too_many = len(request.entries) > self._exchange.decider.throttle.remembered.most_of_connection
+            has_too_many = len(request.entries) > self._in_flight.decider.throttle.remembered.most_of_connection
             self._untouched = Undecoded.TOO_MANY_REPLICAS if has_too_many else None
         return self._untouched
 
     def _whole_of(self, window: Window, head: RequestHead, total: int, session: SessionAt | None) -> Step:
         """Wait for all of the frame, if there is room for it."""
         if not self._may_hold(total):
-            _not_understood(self._exchange, Undecoded.MEMORY, session)
+            _not_understood(self._in_flight, Undecoded.MEMORY, session)
             return self._pass_on(head, total)
         return Need(total, total - window.size)
 
     def _unheld(self, window: Window, total: int, need: Need) -> Step | Answer | None:
         """Have a client's frame dealt with by what the window has of it, if all of it may not be held."""
-        clients = self._exchange.clients
+        clients = self._in_flight.clients
         if clients is None or (not self._is_too_large(total) and self._may_hold(total)):
             return need
         return clients.request(window, total, self._clock(), may_hold=False)
@@ -305,15 +305,15 @@ class RequestReader:
 
     def _may_hold(self, total: int) -> bool:
         """Return True if there is room to hold a frame of `total` bytes until all of it has come."""
-        if not self._reserved and self._exchange.buffers.reserve(total):
+        if not self._reserved and self._in_flight.buffers.reserve(total):
             self._reserved = total
         return self._reserved > 0
 
 
-def passable_requests(window: Window, exchange: InFlightRequests, room: int) -> int:
+def passable_requests(window: Window, in_flight: InFlightRequests, room: int) -> int:
     """Return how many bytes at the window's start may go on to the leader, `room` requests at most."""
-    buffer, at, end = window.buffer, window.start, window.end
-    if exchange.correlator.state is not KAFKA:
+    buffer, at, end, throttle = window.buffer, window.start, window.end, in_flight.decider.throttle
+    if in_flight.correlator.state is not KAFKA:
         return 0
     room = min(room, MAX_FRAMES)
     while at < end and room > 0 and (whole := whole_request(buffer, at, end)) is not None:
@@ -321,16 +321,16 @@ def passable_requests(window: Window, exchange: InFlightRequests, room: int) -> 
         if not 0 <= version <= MAX_PLAUSIBLE_VERSION:
             break
         if api_key == API_FETCH:
-            if not exchange.decider.throttle.is_idle or not _passes_unseen(exchange, version, buffer, (body_at, after)):
+            if not throttle.is_idle or not _passes_unseen(in_flight, version, buffer, (body_at, after)):
                 break
         elif api_key not in PLAIN_APIS:
             break
-        exchange.sent_whole(correlation_id)
+        in_flight.sent_whole(correlation_id)
         at, room = after, room - 1
     return at - window.start
 
 
-def _passes_unseen(exchange: InFlightRequests, version: int, buffer: Bytes, body: tuple[int, int]) -> bool:
+def _passes_unseen(in_flight: InFlightRequests, version: int, buffer: Bytes, body: tuple[int, int]) -> bool:
     at, end = body
     if version not in SUPPORTED_FETCH_VERSIONS or end - at < MIN_BODY_BYTES:
         return False
@@ -338,24 +338,24 @@ def _passes_unseen(exchange: InFlightRequests, version: int, buffer: Bytes, body
         if buffer[at] != 0:  # tagged fields in the header
             return False
         at += 1
-    return passes_unseen(exchange, RequestHead(API_FETCH, version, 0, None, at), buffer, end)
+    return passes_unseen(in_flight, RequestHead(API_FETCH, version, 0, None, at), buffer, end)
 
 
 def passes_unseen(
-    exchange: InFlightRequests, head: RequestHead, buffer: Bytes, end: int, *, is_whole: bool = True
+    in_flight: InFlightRequests, head: RequestHead, buffer: Bytes, end: int, *, is_whole: bool = True
 ) -> bool:
     """Return True if no partition of a Fetch may be throttled, and count the Fetch if so and if it is a replica's.
 
     `is_whole`: the Fetch ends at `end`; from v15 on the replica id is among its last fields.
     """
-    if not exchange.decider.may_pass_unseen(peek_session(head, buffer, end)):
+    if not in_flight.decider.may_pass_unseen(peek_session(head, buffer, end)):
         return False
     sees_replica = is_whole or head.api_version <= LAST_VERSION_WITH_REPLICA_ID
     replica_id = find_replica_id(head, buffer, end) if sees_replica else None
     if replica_id is None or replica_id >= 0:
-        exchange.decider.forget()
+        in_flight.decider.forget()
     if replica_id is not None and replica_id >= 0:
-        exchange.fetched(head.api_version)
+        in_flight.fetched(head.api_version)
     return True
 
 
@@ -379,22 +379,22 @@ def _read_on(window: Window, total: int) -> Need:
     return Need(least, total - window.size)
 
 
-def _not_supported(exchange: InFlightRequests) -> None:
+def _not_supported(in_flight: InFlightRequests) -> None:
     """Let a Fetch pass whose version is later than those known here. Its broker may have been upgraded, and may go on
     with a fetch session that is translated on this connection, which has to end."""
-    if not exchange.decider.throttle.is_idle:
-        exchange.pass_undecoded(Undecoded.UNSUPPORTED_VERSION)
-    _end_session(exchange, Undecoded.UNSUPPORTED_VERSION, None)
+    if not in_flight.decider.throttle.is_idle:
+        in_flight.pass_undecoded(Undecoded.UNSUPPORTED_VERSION)
+    _end_session(in_flight, Undecoded.UNSUPPORTED_VERSION, None)
 
 
-def _not_understood(exchange: InFlightRequests, reason: Undecoded, session: SessionAt | None) -> None:
-    exchange.pass_undecoded(reason)
-    _end_session(exchange, reason, session)
+def _not_understood(in_flight: InFlightRequests, reason: Undecoded, session: SessionAt | None) -> None:
+    in_flight.pass_undecoded(reason)
+    _end_session(in_flight, reason, session)
 
 
-def _end_session(exchange: InFlightRequests, reason: Undecoded, session: SessionAt | None) -> None:
+def _end_session(in_flight: InFlightRequests, reason: Undecoded, session: SessionAt | None) -> None:
     """Forget the link's session. Raises ProtocolError if a request that is not understood may belong to a fetch session
     that is being translated: to forward it would mix the follower's session up with the leader's."""
-    exchange.decider.forget()
-    if exchange.decider.translator.undecoded(session):
+    in_flight.decider.forget()
+    if in_flight.decider.translator.undecoded(session):
         raise ProtocolError(f"{reason.value}, of a fetch session that is being translated")

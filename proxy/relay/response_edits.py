@@ -160,10 +160,20 @@ class ResponseBuffer:
     bytes kept are the bytes that the follower will get.
     """
 
-    __slots__ = ("_additions", "_exchange", "_kept", "_kept_to", "_limits", "_pending", "_reserved", "_total", "active")
+    __slots__ = (
+        "_additions",
+        "_in_flight",
+        "_kept",
+        "_kept_to",
+        "_limits",
+        "_pending",
+        "_reserved",
+        "_total",
+        "active",
+    )
 
-    def __init__(self, exchange: InFlightRequests, limits: LimitSettings, additions: Additions) -> None:
-        self._exchange = exchange
+    def __init__(self, in_flight: InFlightRequests, limits: LimitSettings, additions: Additions) -> None:
+        self._in_flight = in_flight
         self._limits = limits
         self._additions = additions
         self._kept = bytearray()
@@ -176,12 +186,12 @@ class ResponseBuffer:
     def begin(self, pending: PendingFetch, total: int) -> bool:
         """Begin to keep an answer of `total` bytes; return False if there is no room for it, so that it passes as it
         is."""
-        exchange, size = self._exchange, total - LENGTH_PREFIX_BYTES
+        in_flight, size = self._in_flight, total - LENGTH_PREFIX_BYTES
         if size > self._limits.max_substitution_bytes:
-            exchange.pass_undecoded(Undecoded.RESPONSE_TOO_LARGE)
+            in_flight.pass_undecoded(Undecoded.RESPONSE_TOO_LARGE)
             return False
-        if not exchange.buffers.reserve(size):
-            exchange.pass_undecoded(Undecoded.MEMORY)
+        if not in_flight.buffers.reserve(size):
+            in_flight.pass_undecoded(Undecoded.MEMORY)
             return False
         self._reserved = size
         self._pending, self._total = pending, total
@@ -192,7 +202,7 @@ class ResponseBuffer:
         """Release what was reserved for the answer, however it ended, and its bytes; does nothing if none was being
         kept."""
         self._kept = bytearray()
-        self._exchange.buffers.release(self._reserved)
+        self._in_flight.buffers.release(self._reserved)
         self._reserved, self.active = 0, False
 
     def keep_piece(

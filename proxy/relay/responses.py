@@ -44,32 +44,32 @@ INT32 = struct.Struct(">i")
 class ResponseReader:
     """Reads what one connection's leader sends. `clock` returns Trio's time."""
 
-    __slots__ = ("_answers", "_clock", "_exchange", "_passes")
+    __slots__ = ("_answers", "_clock", "_in_flight", "_passes")
 
-    def __init__(self, exchange: InFlightRequests, limits: LimitSettings, clock: Callable[[], float]) -> None:
-        self._exchange = exchange
+    def __init__(self, in_flight: InFlightRequests, limits: LimitSettings, clock: Callable[[], float]) -> None:
+        self._in_flight = in_flight
         self._clock = clock
-        self._answers = DecidedResponseReader(exchange, limits, clock)
+        self._answers = DecidedResponseReader(in_flight, limits, clock)
         self._passes = False
         """True if the bytes to be sent end with a response that passes as it is."""
 
     def read(self, window: Window) -> Step:  # noqa: C901 - every frame goes through here, and each call costs
         """Return what to do next. Raises ProtocolError when an altered response cannot be finished; bad framing turns
         the connection opaque."""
-        exchange = self._exchange
-        if exchange.request is SLICED:
+        in_flight = self._in_flight
+        if in_flight.request is SLICED:
             return TURN
-        if exchange.answer is DECIDED:
+        if in_flight.answer is DECIDED:
             return self._answers.read(window)
-        if exchange.opaque or window.end - window.start < LENGTH_PREFIX_BYTES:
-            return rest(window, opaque=exchange.opaque is not None)
+        if in_flight.opaque or window.end - window.start < LENGTH_PREFIX_BYTES:
+            return rest(window, opaque=in_flight.opaque is not None)
         most = MAX_FRAMES
-        if exchange.clients is not None:
+        if in_flight.clients is not None:
             most = 1  # each response is looked at
-            step = exchange.clients.response(window, self._clock())
+            step = in_flight.clients.response(window, self._clock())
             if step is not None:
                 return step
-        passable, whole = passable_responses(window, exchange, most)
+        passable, whole = passable_responses(window, in_flight, most)
         if passable:
             self._passes = True
             return passable
@@ -78,7 +78,7 @@ class ResponseReader:
         try:
             size = frame_size(window.buffer, window.start, maximum=MAX_FRAME_BYTES)
         except ProtocolError:
-            exchange.turn_opaque(Undecoded.FRAMING)
+            in_flight.turn_opaque(Undecoded.FRAMING)
             return window.size
         correlation_id = None
         if size >= CORRELATION_ID_BYTES:
@@ -90,7 +90,7 @@ class ResponseReader:
 
     def _frame(self, window: Window, total: int, correlation_id: int | None) -> Step:
         now = self._clock()
-        pending = self._exchange.received(correlation_id, now)
+        pending = self._in_flight.received(correlation_id, now)
         if pending is None:
             self._answers.forget()
             self._passes = True
@@ -101,30 +101,30 @@ class ResponseReader:
     def on_sent(self) -> bool:
         """Learn from the bytes that have been sent, and notify those who wait for the end of a
         response."""
-        if self._exchange.answer is DECIDED:
+        if self._in_flight.answer is DECIDED:
             if not self._answers.on_sent():
                 return False
         elif not self._passes:
             return True
         self._passes = False
-        self._exchange.responded()
+        self._in_flight.responded()
         return True
 
     def lost(self, now: float) -> None:
         """End the response, if there is one, of a connection that has ended."""
-        if self._exchange.answer is DECIDED:
+        if self._in_flight.answer is DECIDED:
             self._answers.lost(now)
 
 
 def passable_responses(
-    window: Window, exchange: InFlightRequests, most: int = MAX_FRAMES
+    window: Window, in_flight: InFlightRequests, most: int = MAX_FRAMES
 ) -> tuple[int, tuple[int, int] | None]:
     """Return how many bytes at the window's start may go on to the follower, and the response behind them if all of it
-    is there: where it ends, and its correlation id. If any bytes may go on, `exchange.responded` is due."""
+    is there: where it ends, and its correlation id. If any bytes may go on, `in_flight.responded` is due."""
     buffer, at, end = window.buffer, window.start, window.end
     for _ in range(most):
         whole = whole_response(buffer, at, end)
-        if whole is None or not exchange.received_whole(whole[1]):
+        if whole is None or not in_flight.received_whole(whole[1]):
             return at - window.start, whole
         at = whole[0]
         if at == end:

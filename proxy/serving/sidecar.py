@@ -96,7 +96,7 @@ class Sidecar:
         quota_watch.observe(self.history.reloaded)
         self.legs = open_legs(settings.tls, limits=limits, log=log)
         self._names = TopicNames()
-        self._needs, self._racks = PartitionUrgency(self._names), Racks(settings.broker.id)
+        self._urgency, self._racks = PartitionUrgency(self._names), Racks(settings.broker.id)
         self._brokers = KnownBrokers(settings, self.legs)
         connection_setup = ConnectionSetup(
             settings, self.legs, Redirected(), meet=self._brokers.meet, refused=statistics.follower, log=log
@@ -180,7 +180,7 @@ class Sidecar:
             ledger=None if self.journal is None else self.journal.ledger,
             names=self._names,
             remembered=ReplicaCountLimit(limits.max_replicas, limits.max_replicas_per_connection),
-            needs=self._needs,
+            urgency=self._urgency,
             racks=self._racks,
             above=self._clients.uplink if role is Role.LEADER else None,
         )
@@ -299,7 +299,7 @@ class Sidecar:
             TopicNameQuestion(self._names, self._names_changed),
             self.quota_checks.topics_question(self._watch),
             self.quota_checks.links_question(self._settings.broker.id),
-            ReplicaCountQuestion(self._needs, throttles),
+            ReplicaCountQuestion(self._urgency, throttles),
             RackQuestion(
                 self._racks,
                 throttles,

@@ -78,7 +78,8 @@ class BudgetClaim:
         self._order = PriorityOrder()
         self._piggyback = CatchUpWindow()
         self._granted_bytes = 0
-        """How many bytes the last request was granted, if the throttle paces what rides along; else 0."""
+        """How many bytes the last request was granted, if the throttle paces what goes beside records in sync; else 0.
+        """
         self._leaves = 0
         """How many replicas of the last request asked the budget for nothing, because others are in greater need."""
         self.has_all = False
@@ -104,11 +105,11 @@ class BudgetClaim:
         self._granted_bytes = 0
         self.path.want_nothing()
 
-    def in_turn(self, now: float, *, rides: bool) -> Turn:
+    def in_turn(self, now: float, *, beside_in_sync: bool) -> Turn:
         """Return the replicas that may be granted something, the one served least first.
 
-        `rides`: the request goes on anyway, for the sake of other partitions. Putting many replicas in order takes a
-        while, and is not done where the budget has nothing to grant.
+        `beside_in_sync`: the request goes on anyway, for the sake of other partitions. Putting many replicas in order
+        takes a while, and is not done where the budget has nothing to grant.
         """
         replicas, path = self._replicas, self.path
         self.has_all, self._leaves = False, 0
@@ -118,33 +119,37 @@ class BudgetClaim:
         if len(replicas.behind) > work_in_steps.STEP_ITEMS:
             # That there is room for a part of them is seen without going through all.
             wished = sum(each.wish.limit_bytes for each in islice(replicas.behind.values(), work_in_steps.STEP_ITEMS))
-            if not path.may_grant(now, wished, rides=rides):
+            if not path.may_grant(now, wished, beside_in_sync=beside_in_sync):
                 return NOBODY
         order = sorted(replicas.behind.values(), key=SERVED)
-        if self._throttle.needs.is_any:
-            return self._by_priority(order, now, rides=rides)
+        if self._throttle.urgency.is_any:
+            return self._by_priority(order, now, beside_in_sync=beside_in_sync)
         if path.fetcher.priority:
             path.place(0)
         return list(map(_KEY, order)), list(map(_WISH, order))
 
-    def _by_priority(self, order: Sequence[Replica], now: float, *, rides: bool) -> Turn:
+    def _by_priority(self, order: Sequence[Replica], now: float, *, beside_in_sync: bool) -> Turn:
         """Return the same where some are in greater need than others."""
-        has_spare, shut = self.path.has_spare(now), self._without_room(order, now, rides=rides)
-        ordered = self._order.order(order, self._throttle.needs, has_spare=has_spare, shut=shut)
+        has_spare, shut = self.path.has_spare(now), self._without_room(order, now, beside_in_sync=beside_in_sync)
+        ordered = self._order.order(order, self._throttle.urgency, has_spare=has_spare, shut=shut)
         self.path.place(ordered.priority)
         self._leaves = ordered.left
         return ordered.keys, ordered.wishes
 
-    def _without_room(self, replicas: Sequence[Replica], now: float, *, rides: bool) -> Set[PartitionKey]:
+    def _without_room(self, replicas: Sequence[Replica], now: float, *, beside_in_sync: bool) -> Set[PartitionKey]:
         """Return those to which the budget of their topic grants nothing now."""
         if not self.tree.has_branches:
             return frozenset()
         keys = [replica.key for replica in replicas]
         branches = self.tree.branches(keys, self.path)
-        shut = {claim for claim in {*branches} if claim is not None and claim.budget.is_shut(now, rides=rides)}
+        shut = {
+            claim
+            for claim in {*branches}
+            if claim is not None and claim.budget.is_shut(now, beside_in_sync=beside_in_sync)
+        }
         return {key for key, claim in zip(keys, branches, strict=True) if claim in shut}
 
-    def grant(self, turn: Turn, now: float, *, rides: bool) -> dict[PartitionKey, int]:
+    def grant(self, turn: Turn, now: float, *, beside_in_sync: bool) -> dict[PartitionKey, int]:
         """Return how many bytes each is granted, until the budget is used up. The budgets change in one step, so no
         other connection is granted anything in between."""
         keys, wishes = turn
@@ -153,7 +158,7 @@ class BudgetClaim:
             return {}
         path = self.path
         branches = self.tree.branches(keys, path) if self.tree.has_branches else ()
-        grants = path.grant(wishes, now, branches=branches, rides=rides)
+        grants = path.grant(wishes, now, branches=branches, beside_in_sync=beside_in_sync)
         self.has_all = path.has_all and not self._leaves
         granted = dict(zip(keys, grants))  # noqa: B905 - to say `strict` costs every fetch half of the call again
         if 0 in grants:

@@ -257,18 +257,18 @@ class Link:
                 self.claim.want_nothing()
                 return (yield from self._built(self._builder.as_it_is(demand, now), now))
             # Whether other partitions have news, so that the request goes on whatever is granted.
-            rides = (throttle.is_auto and now < throttle.timings.live_until) or (
+            beside_in_sync = (throttle.is_auto and now < throttle.timings.live_until) or (
                 self._is_live and demand.partitions > len(behind) + len(new)
             )
             enforce = throttle.enforce
             shapes = throttle.shapes and demand.request.head.api_version >= FIRST_VERSION_WITH_WHOLE_BATCHES
-            turn = self.claim.in_turn(now, rides=rides)
+            turn = self.claim.in_turn(now, beside_in_sync=beside_in_sync)
             if len(behind) > work_in_steps.STEP_ITEMS:
                 yield
             if throttle.changes == changes:
                 break
             reselects = True  # quotas have changed since: decide by those there are now
-        granted = self.claim.grant(turn, now, rides=rides)
+        granted = self.claim.grant(turn, now, beside_in_sync=beside_in_sync)
         try:
             if not enforce:
                 return (yield from self._built(self._builder.observe(demand, granted, now), now))

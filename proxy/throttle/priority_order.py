@@ -61,12 +61,12 @@ class PriorityOrder:
         """The urgency of each replica of the last request."""
 
     def order(
-        self, replicas: Sequence[Replica], needs: PartitionUrgency, *, has_spare: bool, shut: Set[PartitionKey]
+        self, replicas: Sequence[Replica], known: PartitionUrgency, *, has_spare: bool, shut: Set[PartitionKey]
     ) -> Ordered:
         """Put the replicas of a request in order. `replicas`: those that are behind or new, the one served least
         first. `has_spare`: so much is left in the budget that replicas of every class may be granted something. `shut`:
         those to which the budget of their topic grants nothing now."""
-        urgency_of = self._urgency_of = {replica.key: needs.urgency_of(replica.key) for replica in replicas}
+        urgency_of = self._urgency_of = {replica.key: known.urgency_of(replica.key) for replica in replicas}
         classes: dict[int, list[Replica]] = {}
         waiting: list[Replica] = []
         for replica in replicas:

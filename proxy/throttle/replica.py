@@ -217,11 +217,11 @@ class Replica:
             known = self.high_watermark
             self.standing = NEW if known == UNKNOWN_OFFSET else BEHIND if entry.fetch_offset < known else IN_SYNC
             if messages:
-                self._weigh(messages)
+                self._learn_message_size(messages)
         self._begin(entry)
         return gained
 
-    def _weigh(self, messages: int) -> None:
+    def _learn_message_size(self, messages: int) -> None:
         """Take by how many messages the offset moved on with what was delivered since the last request."""
         if self._unconfirmed_bytes:
             self._moved_bytes += self._unconfirmed_bytes

@@ -93,7 +93,7 @@ class RoleThrottle:
         ledger: Ledger | None = None,
         names: TopicNames | None = None,
         remembered: ReplicaCountLimit | None = None,
-        needs: PartitionUrgency | None = None,
+        urgency: PartitionUrgency | None = None,
         racks: Racks | None = None,
         above: BudgetNode | None = None,
     ) -> None:
@@ -115,9 +115,9 @@ class RoleThrottle:
         self._strict = settings.policy == "strict"
         self.charges_on_send = not self._strict
         """True if budgets are charged when records begin to go on. Policy `strict` has reserved the bytes before."""
-        self.needs = PartitionUrgency(self.selection.names) if needs is None else needs
+        self.urgency = PartitionUrgency(self.selection.names) if urgency is None else urgency
         """The partitions in need; shared by both roles."""
-        self.needs.apply(quotas.priorities)
+        self.urgency.apply(quotas.priorities)
         self.racks = Racks() if racks is None else racks
         """The rack of each broker; shared by both roles."""
         self._settings = settings
@@ -151,7 +151,7 @@ class RoleThrottle:
             self.lowered_at = now
         self.enforce = quotas.enforce
         self.selection.apply(quota)
-        self.needs.apply(quotas.priorities)
+        self.urgency.apply(quotas.priorities)
         self._note_lowering(quota.bytes_per_second, now)
         self.budget.change_rate(quota.bytes_per_second, now)
         self._rate_above = quotas.listener_bytes_per_second

@@ -43,8 +43,8 @@ SAYS_NOTHING = frozenset({Reason.CLOSED, Reason.TIMEOUT, Reason.CROWDED_OUT})
 """The reasons of someone who dialled us and failed without a word about keys: a health check that only connects."""
 
 
-class Shaken(NamedTuple):
-    """A connection whose handshake is done."""
+class TlsConnection(NamedTuple):
+    """A connection that is encrypted from now on: its handshake is done."""
 
     sock: ssl.SSLSocket
     """A socket in non-blocking mode."""
@@ -86,7 +86,7 @@ class Leg:
     def name(self) -> str:
         return self.settings.name
 
-    async def accept(self, plain: socket.socket, *, peer: str, names: Sequence[str] = ()) -> Shaken:
+    async def accept(self, plain: socket.socket, *, peer: str, names: Sequence[str] = ()) -> TlsConnection:
         """Shake hands as the server with a peer that dialled us.
 
         Args:
@@ -110,7 +110,7 @@ class Leg:
         certificate = sock.getpeercert(binary_form=True)
         return ANONYMOUS if certificate is None else subject_of(certificate)
 
-    async def dial(self, plain: socket.socket, name: str) -> Shaken:
+    async def dial(self, plain: socket.socket, name: str) -> TlsConnection:
         """Shake hands as the client with a peer that we dialled.
 
         Args:
@@ -154,7 +154,7 @@ class Leg:
             plain.close()
             raise HandshakeError(self._count(error, peer), words_of(error)) from error
 
-    async def _done(self, sock: ssl.SSLSocket, peer: str) -> Shaken:
+    async def _done(self, sock: ssl.SSLSocket, peer: str) -> TlsConnection:
         try:
             await self._handshakes.run(sock)
         except OSError as error:
@@ -164,7 +164,7 @@ class Leg:
             sock.close()
             raise
         asked = sock.asked if isinstance(sock, AcceptedSocket) else None
-        return Shaken(sock, asked, lambda error: self._refused(error, peer))
+        return TlsConnection(sock, asked, lambda error: self._refused(error, peer))
 
     def _refused(self, error: ssl.SSLError, peer: str) -> None:
         self._count(error, peer)

@@ -56,8 +56,8 @@ MUTANTS = (
     Mutant(
         "what is held of a long frame is never released",
         "proxy/relay/requests.py",
-        "            self._exchange.buffers.release(self._reserved)",
-        "            self._exchange.buffers.release(0)",
+        "            self._in_flight.buffers.release(self._reserved)",
+        "            self._in_flight.buffers.release(0)",
         "test_hostile.py",
     ),
     Mutant(

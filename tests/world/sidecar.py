@@ -76,7 +76,7 @@ class WorldSidecar:
         self.statistics, self.changes, self.draining = Statistics(), Changes(), Draining()
         self._names = TopicNames()
         self._names.learn({name.encode().ljust(16, b"-"): name for name in topics})
-        self.needs, self.racks = PartitionUrgency(self._names), Racks(broker_id)
+        self.urgency, self.racks = PartitionUrgency(self._names), Racks(broker_id)
         self.racks.learn(dict(racks))
         now = network.now
         self.journal = Journal(now)
@@ -122,7 +122,7 @@ class WorldSidecar:
             ledger=self.journal,
             names=self._names,
             remembered=ReplicaCountLimit(),
-            needs=self.needs,
+            urgency=self.urgency,
             racks=self.racks,
             above=self.clients.uplink if role is Role.LEADER else None,
         )

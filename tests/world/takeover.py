@@ -41,7 +41,7 @@ async def _give(world: World, new: WorldSidecar, connection: Connection) -> Give
     with trio.move_on_after(MAX_REST_SECONDS):
         while not is_at_rest(connection):
             with trio.move_on_after(0.05):
-                await connection.exchange.settled.wait()
+                await connection.in_flight.settled.wait()
     if not is_at_rest(connection):
         return Given.ENDS
     now = world.network.now

@@ -39,9 +39,9 @@ class Follower(NamedTuple):
 
 def tell(world: World) -> None:
     for sidecar in world.sidecars.values():
-        sidecar.needs.look(NEED)
+        sidecar.urgency.look(NEED)
         answer = {name: {**dict.fromkeys(range(100), has), 100: FULL} for name, has in NEED.items()}
-        sidecar.needs.learn(answer, NEED, 0.0)
+        sidecar.urgency.learn(answer, NEED, 0.0)
 
 
 def run(

@@ -337,7 +337,7 @@ async def test_a_follower_is_decided_by_the_roles_quota_beside_a_default_for_cli
     async with relayed(clients=clients(Quotas(clients=ClientRates(consumer=rates)))) as wire:
         told = answer([entry(0, bytes(1000), high_watermark=10**6)])
         for _ in range(3):
-            request, got = await wire.exchange({("t", 0): 0}, told)
+            request, got = await wire.in_flight({("t", 0): 0}, told)
             assert parse_fetch_request(request).replica_id == 102
             assert got == told
         assert len(wire.throttle.links) == 1

@@ -79,8 +79,8 @@ def filled(frame: bytes, size: int) -> Window:
 def test_whatever_comes_sizes_stay_and_nothing_else_than_a_protocol_error_is_raised(
     data: st.DataObject, kinds: list[tuple[bytes, bytes]]
 ) -> None:
-    exchange = InFlightRequests(Link(throttle(), "peer"), Changes(), RecordedLog())
-    frames = ClientFrames(exchange, ClientThrottle(settings(), QUOTAS, 0.0, RoleStatistics()))
+    in_flight = InFlightRequests(Link(throttle(), "peer"), Changes(), RecordedLog())
+    frames = ClientFrames(in_flight, ClientThrottle(settings(), QUOTAS, 0.0, RoleStatistics()))
     for number, (request, response) in enumerate(kinds):
         now = 100.0 * number  # nobody is muted any more
         request, response = with_length(damaged(data, request)), with_length(damaged(data, response))
@@ -93,4 +93,4 @@ def test_whatever_comes_sizes_stay_and_nothing_else_than_a_protocol_error_is_rai
         window = filled(response, data.draw(st.integers(8, len(response))))
         answered = frames.response(window, now)
         assert answered is None or isinstance(answered, Need)
-        exchange.correlator.pending.clear()
+        in_flight.correlator.pending.clear()

@@ -101,11 +101,11 @@ async def test_a_follower_is_never_muted_and_has_what_consumers_leave(clock: Moc
     listener = Listener(policy=policy)
     async with listener.connected() as consumer, listener.connected() as follower, listener.connected() as behind:
         for wire, offset in ((follower, 10**6), (behind, 1)):
-            await wire.exchange({T0: offset}, answer([entry(0)]))
+            await wire.in_flight({T0: offset}, answer([entry(0)]))
         assert await fetched(consumer, int(0.6 * RATE)) > 0
         began = trio.current_time()
         in_sync = answer([entry(0, bytes(1000))])
-        assert (await follower.exchange({T0: 10**6}, in_sync))[1] == in_sync
+        assert (await follower.in_flight({T0: 10**6}, in_sync))[1] == in_sync
         assert trio.current_time() - began < 0.05
         began = trio.current_time()
         await behind.ask({T0: 1}, max_wait_ms=5000)
@@ -121,7 +121,7 @@ async def test_a_consumer_that_catches_up_comes_last_and_is_not_muted(clock: Moc
     listener = Listener(clients=rates)
     async with listener.connected() as consumer, listener.connected() as behind, listener.connected() as follower:
         for wire, replica_id in ((behind, -1), (follower, 102)):
-            await wire.exchange({T0: 1}, answer([entry(0)]), replica_id=replica_id)
+            await wire.in_flight({T0: 1}, answer([entry(0)]), replica_id=replica_id)
         assert await fetched(consumer, int(0.6 * RATE)) > 0
         began = trio.current_time()
         for wire, replica_id in ((behind, -1), (follower, 102)):
@@ -165,7 +165,7 @@ async def test_what_is_not_understood_is_charged_and_not_delayed(clock: MockCloc
     """A TLS connection that passes through: catch-up has what it leaves."""
     listener = Listener()
     async with listener.connected() as opaque, listener.connected() as follower:
-        await follower.exchange({T0: 1}, answer([entry(0)]))
+        await follower.in_flight({T0: 1}, answer([entry(0)]))
         await opaque.follower.send_all(b"\x16\x03\x01")
         await read_exactly(opaque.leader, 3)
         began = trio.current_time()

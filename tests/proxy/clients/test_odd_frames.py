@@ -135,7 +135,7 @@ async def test_a_broker_is_never_held_up_for_what_is_not_understood(clock: MockC
         by.broker_addresses = frozenset({"102"})  # the peer's name, as the wire gives it
     async with relayed(throttle(), clients=by, max_request_bytes=2**19) as wire:
         if knows == "its Fetch":
-            request, _ = await wire.exchange({T0: 5}, answer([entry(0, high_watermark=5)]))
+            request, _ = await wire.in_flight({T0: 5}, answer([entry(0, high_watermark=5)]))
             assert parse_fetch_request(request).replica_id == 102
         for _ in range(2):
             assert await carried(FETCHES[name], wire.follower, wire.leader) == FETCHES[name]

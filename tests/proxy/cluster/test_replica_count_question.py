@@ -133,32 +133,34 @@ def behind(topics: list[str], rate: float = 4.0 * MIB) -> RoleThrottle:
     return subject
 
 
-async def running(asked: Asked, throttles: list[RoleThrottle], needs: PartitionUrgency, seconds: float) -> RecordedLog:
+async def running(
+    asked: Asked, throttles: list[RoleThrottle], urgency: PartitionUrgency, seconds: float
+) -> RecordedLog:
     log = RecordedLog()
     async with trio.open_nursery() as nursery:
         asked.nursery = nursery
-        nursery.start_soon(follow, ReplicaCountQuestion(needs, throttles), [BROKER], log)
+        nursery.start_soon(follow, ReplicaCountQuestion(urgency, throttles), [BROKER], log)
         await trio.sleep(seconds)
         nursery.cancel_scope.cancel()
     return log
 
 
 @pytest.fixture
-def needs() -> PartitionUrgency:
+def urgency() -> PartitionUrgency:
     return PartitionUrgency(TopicNames())
 
 
 @pytest.mark.parametrize("last", [4, 11, 13])
 async def test_topics_that_are_behind_are_asked_for_now_and_then(
-    needs: PartitionUrgency, last: int, monkeypatch: pytest.MonkeyPatch, autojump_clock: None
+    urgency: PartitionUrgency, last: int, monkeypatch: pytest.MonkeyPatch, autojump_clock: None
 ) -> None:
     asked = Asked(last=last)
     monkeypatch.setattr(broker_client, "open_stream", asked.connect)
-    log = await running(asked, [behind(["b", "a"])], needs, 10.5)
+    log = await running(asked, [behind(["b", "a"])], urgency, 10.5)
     assert {version for _, version, _ in asked.asked} == {last}
     assert 3 <= len(asked.asked) <= 4
     assert all(sorted(map(str, topics)) == ["a", "b"] for _, _, topics in asked.asked)
-    assert needs.urgency_of(("a", 0)) == 2
+    assert urgency.urgency_of(("a", 0)) == 2
     assert log.events == []
 
 
@@ -183,15 +185,15 @@ def test_a_topic_is_told_of_by_its_id_as_well() -> None:
     ],
 )
 async def test_replicas_that_a_move_adds_are_not_missing(
-    needs: PartitionUrgency, asked: Asked, is_any: set[int], monkeypatch: pytest.MonkeyPatch, autojump_clock: None
+    urgency: PartitionUrgency, asked: Asked, is_any: set[int], monkeypatch: pytest.MonkeyPatch, autojump_clock: None
 ) -> None:
     """Partitions of a plain move counted as under-replicated, where all of the topic's partitions moved: moves lost
     their last place."""
     monkeypatch.setattr(broker_client, "open_stream", asked.connect)
     monkeypatch.setitem(ISR, 0, (4, 2))
     monkeypatch.setitem(ISR, 1, (4, 3))
-    await running(asked, [behind(["t"])], needs, 3.5)
-    assert {number for number in ISR if needs.urgency_of(("t", number))} == is_any
+    await running(asked, [behind(["t"])], urgency, 3.5)
+    assert {number for number in ISR if urgency.urgency_of(("t", number))} == is_any
 
 
 @pytest.mark.parametrize(
@@ -204,22 +206,22 @@ async def test_replicas_that_a_move_adds_are_not_missing(
     ],
 )
 async def test_nobody_is_asked_without_need(
-    needs: PartitionUrgency, throttles: list[RoleThrottle], priorities: Priorities, monkeypatch: pytest.MonkeyPatch,
+    urgency: PartitionUrgency, throttles: list[RoleThrottle], priorities: Priorities, monkeypatch: pytest.MonkeyPatch,
     autojump_clock: None,
 ) -> None:  # fmt: skip
     asked = Asked()
     monkeypatch.setattr(broker_client, "open_stream", asked.connect)
-    needs.apply(priorities)
-    await running(asked, throttles, needs, 10.0)
+    urgency.apply(priorities)
+    await running(asked, throttles, urgency, 10.0)
     assert asked.asked == []
-    assert needs.is_any is bool(priorities.urgency_of_topic("t"))
+    assert urgency.is_any is bool(priorities.urgency_of_topic("t"))
 
 
 async def test_where_nobody_answers_all_are_alike_and_it_is_told_once(
-    needs: PartitionUrgency, monkeypatch: pytest.MonkeyPatch, autojump_clock: None
+    urgency: PartitionUrgency, monkeypatch: pytest.MonkeyPatch, autojump_clock: None
 ) -> None:
     asked = Asked(silent=True)
     monkeypatch.setattr(broker_client, "open_stream", asked.connect)
-    log = await running(asked, [behind(["t"])], needs, 3 * RETRY_SECONDS)
+    log = await running(asked, [behind(["t"])], urgency, 3 * RETRY_SECONDS)
     assert log.events == ["cluster_request_failed"]
-    assert not needs.is_any
+    assert not urgency.is_any

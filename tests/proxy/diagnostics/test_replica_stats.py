@@ -235,6 +235,6 @@ def test_what_is_behind_is_told_apart_by_what_its_partition_lacks() -> None:
     counts = {0: ReplicaCount(3, 1), 1: ReplicaCount(3, 2), 2: ReplicaCount(3, 3)}
     talk.ask()
     assert surveyed(talk.throttle, 0.0).in_need == {}
-    talk.throttle.needs.look(["t"])
-    talk.throttle.needs.learn({"t": counts}, ["t"], 0.0)
+    talk.throttle.urgency.look(["t"])
+    talk.throttle.urgency.learn({"t": counts}, ["t"], 0.0)
     assert surveyed(talk.throttle, 0.0).in_need == {"under-min-isr": 1, "under-replicated": 1}

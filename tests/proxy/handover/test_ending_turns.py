@@ -41,7 +41,7 @@ REQUEST, ANSWER = with_length(fetch_frame({T0: 5})), with_length(b"\0\0\0\7 and 
 
 
 def connection(*, fetches: int = 0) -> Connection:
-    return cast("Connection", SimpleNamespace(exchange=SimpleNamespace(cause=None, replica_fetches=fetches)))
+    return cast("Connection", SimpleNamespace(in_flight=SimpleNamespace(cause=None, replica_fetches=fetches)))
 
 
 @pytest.mark.parametrize(
@@ -56,8 +56,8 @@ async def test_followers_end_first_and_all_within_some_seconds(
 
     async def end(each: Any) -> None:
         assert await turns.give(each) is Given.ENDS
-        each.exchange.cause = "drained"
-        found.append((trio.current_time(), each.exchange.replica_fetches))
+        each.in_flight.cause = "drained"
+        found.append((trio.current_time(), each.in_flight.replica_fetches))
 
     async with trio.open_nursery() as nursery:
         for each in [connection() for _ in range(clients)]:

@@ -116,7 +116,7 @@ async def received(channel: Channel) -> Message:
 
 
 async def served(wire: Wire) -> None:
-    await wire.exchange({KEY: 5}, answer([entry(KEY[1])]))
+    await wire.in_flight({KEY: 5}, answer([entry(KEY[1])]))
 
 
 async def most_served(wires: Sequence[Wire]) -> None:

@@ -55,7 +55,7 @@ RELEASE_SECONDS = 0.25
 
 
 async def meet(wire: Wire) -> None:
-    await wire.exchange(TWO, answer([entry(0), entry(1)]))
+    await wire.in_flight(TWO, answer([entry(0), entry(1)]))
 
 
 async def hold(wire: Wire) -> None:

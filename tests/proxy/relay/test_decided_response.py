@@ -28,9 +28,9 @@ class Scene:
 
     def __init__(self) -> None:
         self.follower = Conversation(throttle(4 * MIB), offsets={T0: BEFORE, T1: 0})
-        self.exchange = InFlightRequests(self.follower.link, Changes(), RecordedLog())
+        self.in_flight = InFlightRequests(self.follower.link, Changes(), RecordedLog())
         self.window = Window(64 * 1024)
-        self.reader = ResponseReader(self.exchange, limits(), lambda: self.follower.now)
+        self.reader = ResponseReader(self.in_flight, limits(), lambda: self.follower.now)
         self.follower.meet(high_watermark=BEFORE)
         decision = self.follower.ask()
         self.follower.answer(decision, {T1: self.follower.asked_for(decision)[T1]}, high_watermark=BEFORE)
@@ -38,7 +38,7 @@ class Scene:
     def fetch(self) -> Forward:
         decision = self.follower.ask()
         assert isinstance(decision, Forward)
-        self.exchange.sent_whole(CORRELATION_ID, decision.pending)
+        self.in_flight.sent_whole(CORRELATION_ID, decision.pending)
         return decision
 
     def hear(self, frame: bytes) -> bytes | None:
@@ -111,7 +111,7 @@ def test_what_stands_before_the_topics_is_waited_for(cut: int) -> None:
     step = scene.reader.read(scene.window)
     assert isinstance(step, Need)
     assert scene.window.size == cut
-    assert scene.exchange.in_flight
+    assert scene.in_flight.owes_response
 
 
 def test_a_piece_of_an_answer_is_learnt_once_it_has_gone_and_the_rest_later() -> None:
@@ -129,13 +129,13 @@ def test_a_piece_of_an_answer_is_learnt_once_it_has_gone_and_the_rest_later() ->
     assert scene.high_watermark == AFTER
     assert reserved_bytes(scene.follower.throttle) > 9000
     assert scene.follower.throttle.statistics.throttled_bytes_catching_up == had
-    assert scene.exchange.in_flight
+    assert scene.in_flight.owes_response
     scene.window.buffer[: len(told) - 5000] = told[5000:]
     scene.window.start, scene.window.end = 0, len(told) - 5000
     assert scene.reader.read(scene.window) == len(told) - 5000
     scene.window.start += len(told) - 5000
     assert scene.reader.on_sent()
-    assert not scene.exchange.in_flight
+    assert not scene.in_flight.owes_response
     assert reserved_bytes(scene.follower.throttle) == 0
     assert scene.follower.throttle.statistics.throttled_bytes_catching_up == had + ENTRY_BYTES + 9000
     assert scene.follower.link.replicas.known[T1].batches.seen == 9000
@@ -167,7 +167,7 @@ def test_a_piece_that_breaks_off_is_accounted_for_as_far_as_it_has_gone(gone: in
     statistics = scene.follower.throttle.statistics
     had = statistics.throttled_bytes_catching_up + statistics.throttled_bytes_in_sync
     assert scene.hear(answer({"t": [entry(0, batch(9000)), entry(1, batch(9000))]})) is not None
-    scene.exchange.passed_response(gone)
+    scene.in_flight.passed_response(gone)
     scene.reader.lost(1.0)
     now = statistics.throttled_bytes_catching_up + statistics.throttled_bytes_in_sync
     assert now - had == accounted * (9000 + ENTRY_BYTES)

@@ -47,11 +47,11 @@ class Both:
     leader: MemoryTransport = field(default_factory=MemoryTransport)
 
     def __post_init__(self) -> None:
-        self.exchange = exchange = InFlightRequests(Link(self.throttle, "102"), Changes(), RecordedLog())
-        self.request_reader = RequestReader(exchange, limits(), lambda: self.now)
-        self.response_reader = ResponseReader(exchange, limits(), lambda: self.now)
-        self.requests = self._direction(self.request_reader, self.follower, self.leader, exchange.passed_request)
-        self.responses = self._direction(self.response_reader, self.leader, self.follower, exchange.passed_response)
+        self.in_flight = in_flight = InFlightRequests(Link(self.throttle, "102"), Changes(), RecordedLog())
+        self.request_reader = RequestReader(in_flight, limits(), lambda: self.now)
+        self.response_reader = ResponseReader(in_flight, limits(), lambda: self.now)
+        self.requests = self._direction(self.request_reader, self.follower, self.leader, in_flight.passed_request)
+        self.responses = self._direction(self.response_reader, self.leader, self.follower, in_flight.passed_response)
 
     def _direction(
         self,
@@ -127,11 +127,11 @@ def test_what_is_not_altered_passes_however_it_comes_and_goes(
 def met(of: RoleThrottle) -> Both:
     """T0 and T1 are behind, and known to be."""
     both = Both(of)
-    exchange(both, with_length(answer([entry(0), entry(1)])))
+    in_flight(both, with_length(answer([entry(0), entry(1)])))
     return both
 
 
-def exchange(both: Both, told: bytes) -> None:
+def in_flight(both: Both, told: bytes) -> None:
     both.follower.feed(with_length(fetch_frame({T0: 0, T1: 0})))
     both.go_on(both.requests)
     both.leader.feed(told)
@@ -147,17 +147,17 @@ def test_while_a_request_is_held_nothing_is_read() -> None:
     decision = both.request_reader.decision
     assert decision.held is not None
     assert isinstance(decision.held.decision, Hold)
-    assert both.exchange.request is HELD_REQUEST
-    assert not both.exchange.is_idle
+    assert both.in_flight.request is HELD_REQUEST
+    assert not both.in_flight.is_idle
     assert both.throttle.statistics.held_requests == 1
     both.now, decision.due = 0.5, True
     assert both.go_on(both.requests) is Wait.HELD
     assert isinstance(decision.held.decision, Answer)
     assert both.throttle.statistics.held_requests == 0
-    assert both.exchange.held_seconds == 0.5
+    assert both.in_flight.held_seconds == 0.5
     assert both.go_on(both.requests) is Wait.HELD
     decision.answered()
-    assert both.exchange.is_idle
+    assert both.in_flight.is_idle
     assert both.go_on(both.requests) is Wait.READ
     assert bytes(both.leader.kept) == had + PRODUCE
 
@@ -165,7 +165,7 @@ def test_while_a_request_is_held_nothing_is_read() -> None:
 @pytest.mark.parametrize("room", [0, 1, 30, 200])
 def test_an_answer_is_learnt_from_once_all_of_it_has_gone(room: int) -> None:
     both = met(throttle(4 * MIB))
-    replica = both.exchange.link.replicas.known[T0]
+    replica = both.in_flight.link.replicas.known[T0]
     both.follower.feed(with_length(fetch_frame({T0: 0, T1: 0})))
     both.go_on(both.requests)
     both.follower.room = room
@@ -177,7 +177,7 @@ def test_an_answer_is_learnt_from_once_all_of_it_has_gone(room: int) -> None:
     assert both.go_on(both.responses) is Wait.READ
     assert replica.high_watermark == 7
     assert both.throttle.statistics.throttled_bytes_catching_up > 500
-    assert both.exchange.is_idle
+    assert both.in_flight.is_idle
 
 
 @pytest.mark.parametrize("cut", range(5, 60, 9))
@@ -200,7 +200,7 @@ def test_an_end_in_a_watched_answer_is_an_error() -> None:
     with pytest.raises(ConnectionEndedError, match="before the end of a frame"):
         both.go_on(both.responses)
     both.response_reader.lost(0.0)
-    both.exchange.close(0.0)
+    both.in_flight.close(0.0)
 
 
 def test_a_turn_ends_by_the_clock_and_the_next_goes_on_where_it_ended() -> None:
@@ -210,5 +210,5 @@ def test_a_turn_ends_by_the_clock_and_the_next_goes_on_where_it_ended() -> None:
     while both.go_on(both.requests, perf_counter()) is Wait.TURN:
         turns += 1
     assert turns > 10
-    assert both.exchange.frames <= 3000
+    assert both.in_flight.frames <= 3000
     assert bytes(both.leader.kept) == (PRODUCE * 3000)[: len(both.leader.kept)]

@@ -40,9 +40,9 @@ def window_of(data: bytes) -> Window:
 
 
 def exchange_of(of: RoleThrottle, state: State = State.KAFKA) -> InFlightRequests:
-    exchange = InFlightRequests(Link(of, "102"), Changes(), RecordedLog())
-    exchange.correlator.state = state
-    return exchange
+    in_flight = InFlightRequests(Link(of, "102"), Changes(), RecordedLog())
+    in_flight.correlator.state = state
+    return in_flight
 
 
 @pytest.mark.parametrize(
@@ -87,41 +87,41 @@ async def test_a_client_id_fits_its_frame(client_id_bytes: int, passes: int) -> 
 
 async def test_replicas_are_counted_and_their_answers_matched() -> None:
     of = idle()
-    exchange = exchange_of(of)
-    passable_requests(window_of(CONSUMER + fetch() + METADATA), exchange, MANY)
+    in_flight = exchange_of(of)
+    passable_requests(window_of(CONSUMER + fetch() + METADATA), in_flight, MANY)
     assert of.statistics.fetch_requests == {3: 1}
-    assert (exchange.replica_fetches, exchange.frames) == (1, 3)
+    assert (in_flight.replica_fetches, in_flight.frames) == (1, 3)
     answers = told(CONSUMER) + told(fetch()) + told(METADATA)
-    assert passable_responses(window_of(answers), exchange)[0] == len(answers)
-    assert exchange.in_flight  # until they are through
-    exchange.responded()
-    assert not exchange.in_flight
+    assert passable_responses(window_of(answers), in_flight)[0] == len(answers)
+    assert in_flight.owes_response  # until they are through
+    in_flight.responded()
+    assert not in_flight.owes_response
 
 
 async def test_the_broker_with_the_lowest_id_is_a_replica_as_well() -> None:
     of = idle()
-    exchange = exchange_of(of)
-    passable_requests(window_of(with_length(fetch_frame({T0: 5}, replica_id=0))), exchange, MANY)
-    assert (of.statistics.fetch_requests, exchange.replica_fetches) == ({3: 1}, 1)
+    in_flight = exchange_of(of)
+    passable_requests(window_of(with_length(fetch_frame({T0: 5}, replica_id=0))), in_flight, MANY)
+    assert (of.statistics.fetch_requests, in_flight.replica_fetches) == ({3: 1}, 1)
 
 
 async def test_an_answer_out_of_order_or_torn_is_left() -> None:
-    exchange = exchange_of(idle())
-    passable_requests(window_of(METADATA + fetch_with_id(8)), exchange, MANY)
-    assert passable_responses(window_of(told(fetch_with_id(8))), exchange)[0] == 0
-    assert passable_responses(window_of(told(METADATA)[:-1]), exchange)[0] == 0
-    assert passable_responses(window_of(with_length(b"\0\0\0")), exchange)[0] == 0
-    assert passable_responses(window_of(told(METADATA) + told(fetch_with_id(8))), exchange)[0] > 0
+    in_flight = exchange_of(idle())
+    passable_requests(window_of(METADATA + fetch_with_id(8)), in_flight, MANY)
+    assert passable_responses(window_of(told(fetch_with_id(8))), in_flight)[0] == 0
+    assert passable_responses(window_of(told(METADATA)[:-1]), in_flight)[0] == 0
+    assert passable_responses(window_of(with_length(b"\0\0\0")), in_flight)[0] == 0
+    assert passable_responses(window_of(told(METADATA) + told(fetch_with_id(8))), in_flight)[0] > 0
 
 
 async def test_an_answer_to_be_watched_is_left() -> None:
-    exchange = exchange_of(throttle())
+    in_flight = exchange_of(throttle())
     frame, now = fetch_frame({T0: 5}), trio.current_time()
     request = parse_fetch_request(frame)
-    decision = run_through(exchange.link.decide(run_through(exchange.link.begin(frame, request, now)), now))
+    decision = run_through(in_flight.link.decide(run_through(in_flight.link.begin(frame, request, now)), now))
     assert isinstance(decision, Forward)
-    exchange.sent(request.head, expects_response=True, pending=decision.pending)
-    assert passable_responses(window_of(told(with_length(frame))), exchange)[0] == 0
+    in_flight.sent(request.head, expects_response=True, pending=decision.pending)
+    assert passable_responses(window_of(told(with_length(frame))), in_flight)[0] == 0
 
 
 def fetch_with_id(correlation_id: int) -> bytes:

@@ -53,10 +53,10 @@ def test_many_partitions_come_to_the_same_in_slices(short_slices: None) -> None:
         patched.setattr(fetch_handling, "SLICE_SECONDS", FOREVER)
         at_once = Both(throttle(400 * MIB), window_bytes=256 * 1024)
         assert conversation(at_once, FOREVER) == found
-    for one, other in zip(sliced.exchange.link.replicas.known.values(), at_once.exchange.link.replicas.known.values(),
+    for one, other in zip(sliced.in_flight.link.replicas.known.values(), at_once.in_flight.link.replicas.known.values(),
                           strict=True):  # fmt: skip
         assert (one.key, one.high_watermark, one.standing) == (other.key, other.high_watermark, other.standing)
-    assert sliced.exchange.is_idle
+    assert sliced.in_flight.is_idle
 
 
 def test_a_long_request_that_equals_the_last_one_is_told_to_the_journal_in_slices(short_slices: None) -> None:
@@ -71,7 +71,7 @@ def test_a_long_request_that_equals_the_last_one_is_told_to_the_journal_in_slice
         both.drain(both.responses, [], FOREVER)
     both.follower.feed(long_fetch(HIGH))
     assert both.go_on(both.requests, 0.0) is TURN
-    assert both.exchange.request is SLICED
+    assert both.in_flight.request is SLICED
 
 
 def test_a_connection_that_ends_while_an_answer_is_learnt_from_accounts_for_nothing_twice(short_slices: None) -> None:
@@ -88,7 +88,7 @@ def test_a_connection_that_ends_while_an_answer_is_learnt_from_accounts_for_noth
         statistics = both.throttle.statistics
         ended = [both.go_on(both.responses, 0.0) for _ in range(steps)][-1] is READ
         both.response_reader.lost(both.now)
-        both.exchange.close(both.now)
+        both.in_flight.close(both.now)
         assert statistics.throttled_bytes_catching_up <= MANY * (600 + ENTRY_BYTES)
         assert reserved_bytes(both.throttle) == 0
         if ended:
@@ -103,7 +103,7 @@ def test_while_it_is_decided_in_slices_answers_wait(short_slices: None) -> None:
     both.drain(both.requests, [])
     both.follower.feed(long_fetch(0))
     assert both.go_on(both.requests) is Wait.TURN
-    assert both.exchange.request is SLICED
+    assert both.in_flight.request is SLICED
     both.leader.feed(long_answer())
     assert both.go_on(both.responses) is Wait.TURN
     assert not both.follower.kept
@@ -122,10 +122,10 @@ def test_while_an_answer_is_on_its_way_nothing_is_decided_in_slices(short_slices
         pass
     both.follower.feed(long_fetch(0))
     assert both.go_on(both.requests) is Wait.HELD
-    assert not both.exchange.has_room_again
+    assert not both.in_flight.has_room_again
     both.follower.room = float("inf")
     both.drain(both.responses, [])
-    assert both.exchange.has_room_again
+    assert both.in_flight.has_room_again
     both.drain(both.requests, [])
     assert bytes(both.leader.kept).count(b"broker-102-fetcher-0") == 3
 
@@ -142,7 +142,7 @@ def test_a_connection_that_ends_in_a_slice_gives_back_what_it_had(short_slices: 
         assert both.go_on(both.requests) is Wait.TURN
     both.request_reader.lost()
     both.response_reader.lost(0.0)
-    both.exchange.close(0.0)
+    both.in_flight.close(0.0)
     assert both.throttle.budget._bucket._reserved == 0
 
 
@@ -154,14 +154,14 @@ def test_so_many_are_decided_at_once_and_the_others_wait_with_their_bytes(
     shared, of = Buffers(), throttle(400 * MIB)
     all_of_them = [Both(of, window_bytes=256 * 1024) for _ in range(4)]
     for both in all_of_them:
-        both.exchange.buffers = shared
+        both.in_flight.buffers = shared
         both.follower.feed(long_fetch(0))
         assert both.go_on(both.requests) is Wait.TURN
     assert shared.in_slices == 2
     first, second, third, fourth = all_of_them
     for _ in range(3):
         assert third.go_on(third.requests) is Wait.TURN
-    assert (third.exchange.request, third.requests.transfer.window.size) == (RequestState.WAITING, len(long_fetch(0)))
+    assert (third.in_flight.request, third.requests.transfer.window.size) == (RequestState.WAITING, len(long_fetch(0)))
     first.request_reader.lost()
     second.drain(second.requests, [])
     assert shared.in_slices == 0
@@ -178,7 +178,7 @@ def test_what_was_read_of_a_frame_is_kept_within_bounds(monkeypatch: pytest.Monk
     shared, of = Buffers(), throttle(400 * MIB)
     first, second = (Both(of) for _ in range(2))
     for both in (first, second):
-        both.exchange.buffers = shared
+        both.in_flight.buffers = shared
         both.follower.feed(with_length(frame))
         both.drain(both.requests, [])
         assert both.leader.kept

@@ -54,7 +54,7 @@ async def test_a_connection_that_has_ended_is_part_of_no_cycle(clock: MockClock,
     of = throttle()
     with uncollected():
         async with relayed(of, by_trio=by_trio) as wire:
-            await wire.exchange({T0: 0}, answer([entry(0)]))
+            await wire.in_flight({T0: 0}, answer([entry(0)]))
             (link,) = map(weakref.ref, of.links)
             assert link() is not None
         await trio.sleep(1)

@@ -28,14 +28,14 @@ class Muted:
 
 async def woken_at(muted_until: float, *, starts_at: float, shortened_to: float | None = None) -> float:
     """When the requests go on, if the task that waits runs first at `starts_at`."""
-    exchange = InFlightRequests(Link(throttle(), "peer"), Changes(), RecordedLog())
+    in_flight = InFlightRequests(Link(throttle(), "peer"), Changes(), RecordedLog())
     muted: Any = Muted(muted_until)
-    exchange.clients = muted
+    in_flight.clients = muted
     directions: Any = ["requests", "responses"]
     woken = trio.Event()
     waits = HoldWaits(
-        exchange,
-        FetchHandler(exchange, trio.current_time),
+        in_flight,
+        FetchHandler(in_flight, trio.current_time),
         requests=directions[0],
         responses=directions[1],
         later=lambda direction: woken.set() if direction == "requests" else None,
@@ -47,7 +47,7 @@ async def woken_at(muted_until: float, *, starts_at: float, shortened_to: float 
         if shortened_to is not None:
             await trio.testing.wait_all_tasks_blocked()
             muted.muted_until = shortened_to
-            exchange.settled.notify()
+            in_flight.settled.notify()
         await woken.wait()
         nursery.cancel_scope.cancel()
     return trio.current_time()

@@ -92,14 +92,14 @@ def echo(poller: Poller, *, most: int = 1 << 30, spin_seconds: float = 0.0) -> I
 async def ask(peer: socket.socket, data: bytes) -> bytes:
     """What comes back."""
 
-    def exchange() -> bytes:
+    def in_flight() -> bytes:
         peer.sendall(data)
         received = bytearray()
         while len(received) < len(data):
             received += peer.recv(1 << 20)
         return bytes(received)
 
-    return await trio.to_thread.run_sync(exchange)
+    return await trio.to_thread.run_sync(in_flight)
 
 
 async def settle(seconds: float = 3 * LINGER_SECONDS) -> None:

@@ -95,7 +95,7 @@ async def test_a_request_that_came_in_two_pieces_is_over_when_all_of_it_has_come
     if not has_quotas:
         of.apply(Quotas(), 0.0)
     async with tended(of=of) as (wire, reaper):
-        await wire.exchange({T0: 5}, told)
+        await wire.in_flight({T0: 5}, told)
         asks = with_length(fetch_frame({T0: 5}))
         await wire.follower.send_all(asks[:cut])
         await trio.sleep(0.5)
@@ -106,7 +106,7 @@ async def test_a_request_that_came_in_two_pieces_is_over_when_all_of_it_has_come
         assert reaper.buffers.held == 0
         for _ in range(4):
             await trio.sleep(3)
-            await wire.exchange({T0: 5}, told)
+            await wire.in_flight({T0: 5}, told)
         await wire.follower.aclose()
     assert wire.ending["cause"] == "follower_closed"
 

@@ -30,7 +30,7 @@ METADATA = with_length(bytes.fromhex("0003 0001 0000007b ffff") + b"metadata")
 
 
 async def hold(wire: Wire) -> None:
-    await wire.exchange(TWO, answer([entry(0), entry(1)]))
+    await wire.in_flight(TWO, answer([entry(0), entry(1)]))
     await wire.ask(TWO)
     while not wire.throttle.statistics.held_requests:
         await trio.testing.wait_all_tasks_blocked()
@@ -55,7 +55,7 @@ async def test_a_hold_ends_at_max_wait_ms_with_a_complete_answer(clock: MockCloc
 async def test_the_answer_of_a_held_request_waits_for_those_before_it(clock: MockClock) -> None:
     """The request came while another was in flight: its answer is ready first, and comes second."""
     async with relayed(throttle(0)) as wire:
-        await wire.exchange(TWO, answer([entry(0), entry(1)]))
+        await wire.in_flight(TWO, answer([entry(0), entry(1)]))
         await wire.follower.send_all(METADATA)
         await wire.asked()
         await wire.ask(TWO)
@@ -126,7 +126,7 @@ async def test_while_one_request_is_held_the_next_is_not_read(clock: MockClock) 
 async def test_the_gate_opens_exactly_when_it_should(clock: MockClock) -> None:
     """A gate of 4 MiB/s is 0.1 s; it starts with one, which the first fetch takes."""
     async with relayed(throttle(4 * MIB)) as wire:
-        await wire.exchange(TWO, answer([entry(0), entry(1)]))
+        await wire.in_flight(TWO, answer([entry(0), entry(1)]))
         asked = []
         for _ in range(5):
             await wire.ask(TWO)
@@ -143,7 +143,7 @@ async def test_too_large_to_be_read_passes_and_is_counted(clock: MockClock) -> N
     async with relayed(throttle(0), max_request_bytes=1000) as wire:
         for _ in range(2):
             frame = fetch_frame(offsets)
-            request, _ = await wire.exchange(offsets, answer([entry(0, batch(70))]))
+            request, _ = await wire.in_flight(offsets, answer([entry(0, batch(70))]))
             assert request == frame
         assert wire.throttle.statistics.undecoded == {"request_too_large": 2}
     assert wire.log.events == ["passed_undecoded", "connection_closed"]
@@ -153,7 +153,7 @@ async def test_a_kafka_frame_without_a_readable_header_is_counted(clock: MockClo
     """A client id that is not UTF-8, in the middle of a conversation: no SASL token, and not throttled either."""
     frame = with_length(bytes.fromhex("0001 0003 0000007b 0002 ff fe") + bytes(40))
     async with relayed(throttle(0)) as wire:
-        await wire.exchange(TWO, answer([entry(0), entry(1)]))
+        await wire.in_flight(TWO, answer([entry(0), entry(1)]))
         await wire.follower.send_all(frame)
         assert await wire.asked() == frame[4:]
         assert wire.throttle.statistics.undecoded == {"malformed_request": 1}
@@ -185,7 +185,7 @@ async def test_once_answers_cannot_be_told_apart_requests_pass_as_they_come(cloc
     """What is decided about a request, its answer must complete."""
     garbage = b"\x80\0\0\0garbage"
     async with relayed(throttle(0)) as wire:
-        await wire.exchange(TWO, answer([entry(0), entry(1)]))
+        await wire.in_flight(TWO, answer([entry(0), entry(1)]))
         await wire.leader.send_all(garbage)
         assert await read_exactly(wire.follower, len(garbage)) == garbage
         for _ in range(2):
@@ -210,7 +210,7 @@ async def test_a_held_request_that_is_due_waits_for_an_answer_that_stalls(
     monkeypatch.setattr(FetchHandler, "decide", counted)
     many = {("t", partition): 0 for partition in range(100)}
     async with relayed(throttle(100)) as wire:
-        await wire.exchange(many, answer([entry(partition) for partition in range(100)]))
+        await wire.in_flight(many, answer([entry(partition) for partition in range(100)]))
         await wire.ask(many)
         await wire.asked()
         await wire.ask(many, max_wait_ms=200)

@@ -54,6 +54,6 @@ async def test_a_long_answer_passes_in_steps(step: int, clock: MockClock, monkey
     async with relayed(of) as wire:
         await meet(wire, {("t", 0): 0})
         frame = long_answer(3)
-        _, received = await wire.exchange(offsets, frame)
+        _, received = await wire.in_flight(offsets, frame)
         assert received == frame
     assert of.statistics.throttled_bytes_in_sync == 130 * (40 + 18)

@@ -48,7 +48,7 @@ async def meet(wire: Wire, offsets: dict[Key, int], *, version: int = 3) -> None
     topics: dict[str, list[dict[str, object]]] = {}
     for topic, partition in offsets:
         topics.setdefault(topic, []).append(entry(partition))
-    await wire.exchange(offsets, answer(topics, version=version), version=version)
+    await wire.in_flight(offsets, answer(topics, version=version), version=version)
 
 
 async def send_split(stream: trio.SocketStream, data: bytes, cuts: Sequence[int]) -> None:
@@ -153,7 +153,7 @@ async def test_thousands_of_partitions_of_several_topics(clock: trio.testing.Moc
     async with relayed(of) as wire:
         await meet(wire, offsets)
         first = next(iter(offsets))
-        _, received = await wire.exchange(offsets, answer({first[0]: [entry(first[1], batch(400_000))]}))
+        _, received = await wire.in_flight(offsets, answer({first[0]: [entry(first[1], batch(400_000))]}))
         got = parsed(received)
         assert sorted(key for key, *_ in got) == sorted(offsets)
         assert got[0] == (first, 0, HIGH, 400_000)
@@ -167,7 +167,7 @@ async def test_each_role_counts_as_kafka_does(role: Role, clock: trio.testing.Mo
     async with relayed(of) as wire:
         await meet(wire, THREE)
         entries = [entry(0, batch(5000)), entry(1, b""), entry(2, batch(70))]
-        await wire.exchange(THREE, answer(entries))
+        await wire.in_flight(THREE, answer(entries))
         expected = 5070 if role is Role.FOLLOWER else 5070 + 2 * 18
         assert of.statistics.throttled_bytes_catching_up == expected
         assert of.rate.measure(trio.current_time()) == expected
@@ -176,7 +176,7 @@ async def test_each_role_counts_as_kafka_does(role: Role, clock: trio.testing.Mo
 async def test_the_log_start_offset_is_replayed_too(clock: trio.testing.MockClock) -> None:
     async with relayed() as wire:
         await meet(wire, THREE, version=5)
-        _, received = await wire.exchange(THREE, answer([entry(0, batch(420_000))], version=5), version=5)
+        _, received = await wire.in_flight(THREE, answer([entry(0, batch(420_000))], version=5), version=5)
         from protocol.fetch.tables import response_layout
 
         body = response_layout(5).parse(received[4:])
@@ -187,7 +187,7 @@ async def test_the_log_start_offset_is_replayed_too(clock: trio.testing.MockCloc
 async def test_an_error_in_an_altered_response_stays(clock: trio.testing.MockClock) -> None:
     async with relayed() as wire:
         await meet(wire, THREE)
-        _, received = await wire.exchange(THREE, answer([entry(0, b"", error=6, high_watermark=-1)]))
+        _, received = await wire.in_flight(THREE, answer([entry(0, b"", error=6, high_watermark=-1)]))
         assert parsed(received) == [(T0, 6, -1, 0), (T1, 0, HIGH, 0), (T2, 0, HIGH, 0)]
 
 
@@ -198,7 +198,7 @@ async def test_a_topic_that_comes_twice_and_a_partition_that_comes_twice(clock: 
     async with relayed(of) as wire:
         await meet(wire, offsets)
         twice = answer({"a": [entry(0, batch(200_000)), entry(0, batch(200_000))]})
-        _, received = await wire.exchange(offsets, twice)
+        _, received = await wire.in_flight(offsets, twice)
         assert [key for key, *_ in parsed(received)] == [("a", 0), ("a", 0), ("a", 1), ("b", 0)]
         assert of.statistics.throttled_bytes_catching_up == 2 * (200_000 + 18)
 
@@ -250,7 +250,7 @@ async def test_a_malformed_response_is_counted_each_time_it_comes(clock: trio.te
     told = answer([entry(0)]) + b"!"
     async with relayed() as wire:
         for _ in range(5):
-            _, got = await wire.exchange({T0: 1_000_000}, told)
+            _, got = await wire.in_flight({T0: 1_000_000}, told)
             assert got == told
         assert wire.throttle.statistics.undecoded == {"malformed_response": 5}
 
@@ -262,7 +262,7 @@ async def test_a_malformed_response_is_still_accounted_as_far_as_it_was_read(clo
         await meet(wire, THREE)
         entries = [entry(0, batch(5000)), entry(1), entry(2)]
         for _ in range(2):
-            await wire.exchange(THREE, answer(entries) + b"!")
+            await wire.in_flight(THREE, answer(entries) + b"!")
         assert of.statistics.undecoded == {"malformed_response": 2}
         assert of.statistics.throttled_bytes_catching_up == 2 * 5018
         assert [line["event"] for line in wire.log.lines] == ["passed_undecoded"]
@@ -313,7 +313,7 @@ async def test_an_equal_answer_teaches_again_what_was_forgotten(clock: trio.test
     async with relayed() as wire:
 
         async def known_after(offset: int, frame: bytes) -> tuple[int, bool]:
-            assert await wire.exchange({T0: offset}, frame) is not None
+            assert await wire.in_flight({T0: offset}, frame) is not None
             await trio.testing.wait_all_tasks_blocked()
             (replica,) = next(iter(wire.throttle.links)).replicas.known.values()
             return replica.high_watermark, replica.replayable
@@ -322,7 +322,7 @@ async def test_an_equal_answer_teaches_again_what_was_forgotten(clock: trio.test
         assert await known_after(4, idle) == (5, True)  # it went back, so all was forgotten
         assert await known_after(4, more) == (6, True)
         assert await known_after(4, idle) == (5, True)
-        await wire.exchange({T0: 4}, answer([entry(0, error=6)]))
+        await wire.in_flight({T0: 4}, answer([entry(0, error=6)]))
         assert await known_after(4, idle) == (5, True)
 
 
@@ -351,7 +351,7 @@ async def test_many_partitions_are_looked_at_where_they_are_and_pass_as_they_cam
         records = sum(20_000 + p + ENTRY_BYTES[3] for _, p in MANY)
         assert of.statistics.throttled_bytes_catching_up == records
         assert of.statistics.relayed_response_bytes > records
-        assert await wire.exchange(MANY, many(3000)) == (fetch_frame(MANY), many(3000))
+        assert await wire.in_flight(MANY, many(3000)) == (fetch_frame(MANY), many(3000))
 
 
 async def test_what_cannot_be_read_among_many_partitions_passes_from_there_on(clock: trio.testing.MockClock) -> None:

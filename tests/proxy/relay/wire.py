@@ -116,7 +116,7 @@ class Wire:
         """The next request that reaches the leader."""
         return await read_frame(self.leader)
 
-    async def exchange(self, offsets: dict[Key, int], answer: bytes, **options: int) -> tuple[bytes, bytes]:
+    async def in_flight(self, offsets: dict[Key, int], answer: bytes, **options: int) -> tuple[bytes, bytes]:
         """One fetch and its answer: what the leader got, what the follower got."""
         await self.ask(offsets, **options)
         request = await self.asked()

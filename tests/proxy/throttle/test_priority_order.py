@@ -36,8 +36,8 @@ def conversation(
     subject = throttle(rate, role=Role.LEADER, policy=policy)
     quota = RoleQuota(rate, otherwise=EVERY_PARTITION, finer=FinerRates(topics=of_topics or {}))
     subject.apply(Quotas(leader=quota), 0.0)
-    subject.needs.look(NEED)
-    subject.needs.learn(NEED, NEED, 0.0)
+    subject.urgency.look(NEED)
+    subject.urgency.learn(NEED, NEED, 0.0)
     found = Conversation(subject)
     found.offsets = {(topic, 0): 0 for topic in topics}
     found.meet()
@@ -116,12 +116,12 @@ def test_a_replica_whose_topic_has_no_room_does_not_stand_for_its_class() -> Non
 @pytest.mark.parametrize("batch_bytes", [16_384, 9 * MIB])
 def test_a_class_is_owed_what_its_next_batch_takes_however_large(batch_bytes: int) -> None:
     """With fetches of 10 MiB (replica.fetch.max.bytes) and batches of more than `MAX_DEFICIT_BYTES`."""
-    needs, order = conversation().throttle.needs, PriorityOrder()
+    urgency, order = conversation().throttle.urgency, PriorityOrder()
     first, other = (Replica(RequestEntry(topic, 0, -1, 0, 10 * MIB, 0, 0), 0.0) for topic in ("dying", "moved"))
     other.saw_batch(batch_bytes)
     got = 0
     for _ in range(2000):
-        ordered = order.order([other, first], needs, has_spare=False, shut=frozenset())
+        ordered = order.order([other, first], urgency, has_spare=False, shut=frozenset())
         granted = {key: wish.limit_bytes for key, wish in zip(ordered.keys, ordered.wishes, strict=True)}
         granted[first.key] = MIB
         got += granted.get(other.key, 0)
@@ -133,7 +133,7 @@ def test_once_nothing_is_in_need_all_are_alike() -> None:
     subject = conversation()
     rounds(subject, 3)
     assert subject.link.claim.path.fetcher.priority == 2
-    subject.throttle.needs.look([])
+    subject.throttle.urgency.look([])
     got = rounds(subject, 300)
     assert subject.link.claim.path.fetcher.priority == 0
     assert min(got.values()) >= 0.9 * max(got.values())

@@ -47,12 +47,12 @@ def test_when_a_rate_was_lowered_is_known() -> None:
 def test_a_rate_with_auto_is_granted_in_small_portions() -> None:
     """acks=all records on the same connection wait for what catches up before them."""
     fixed, auto = RoleQuota(100.0 * MIB), RoleQuota(source=RateSource(400.0 * MIB, 100.0 * MIB, auto=True))
-    subject, riding = throttle(), []
+    subject, beside = throttle(), []
     claim = subject.budget.join(Fetcher())
     for now, quota in enumerate((fixed, auto, fixed), 1):
         subject.apply(Quotas(leader=quota), float(now))
         claim.fetcher.ask(now + 0.9)
-        riding.append(subject.budget.room(claim, now + 0.9, rides=True) / MIB)
-    before, meanwhile, after = riding
+        beside.append(subject.budget.room(claim, now + 0.9, beside_in_sync=True) / MIB)
+    before, meanwhile, after = beside
     assert meanwhile == pytest.approx(100 * AUTO_GATE_SECONDS)
     assert min(before, after) >= 4.99
