@@ -47,6 +47,11 @@ class BudgetPath:
         """True if everything that was wished for last is granted."""
         """The bytes that it can use at once."""
 
+    @property
+    def burst_bytes(self) -> float:
+        """The most bytes that its trunk ever has at once; inf if nothing bounds them."""
+        return min(claim.budget.burst_bytes for claim in self.trunk)
+
     def branch(self, node: BudgetNode) -> Claim | None:
         """Return the claim in the budget of a part of what is fetched; None if the connection has left before."""
         claim = self.branches.get(node)
@@ -81,15 +86,23 @@ class BudgetPath:
         return self._trunk_room(now, wished, beside_in_sync=beside_in_sync) > 0
 
     def grant(
-        self, wishes: Sequence[Wish], now: float, *, branches: Sequence[Claim | None] = (), beside_in_sync: bool = False
+        self,
+        wishes: Iterable[Wish],
+        now: float,
+        *,
+        wished: float | None = None,
+        branches: Sequence[Claim | None] = (),
+        beside_in_sync: bool = False,
     ) -> list[int]:
         """Return the bytes granted to each of the first `wishes`, reserved until they are settled in every budget that
         bounds them; later wishes, for which nothing is left, are not in the list.
 
-        `branches`: the branch of each wish; None: of none. `beside_in_sync`: see `BudgetNode.room`.
+        `wished`: the sum of their limits, or inf if that is more than `burst_bytes`, since of many wishes only the
+        first are looked at then; None: sum them up. `branches`: the branch of each wish; None: of none.
+        `beside_in_sync`: see `BudgetNode.room`.
         """
         self.fetcher.ask(now)
-        self._wished = wished = sum(map(LIMIT, wishes))
+        self._wished = wished = sum(map(LIMIT, wishes)) if wished is None else wished
         self.has_all = False
         if branches or self._asked:
             self._ask_branches(branches)

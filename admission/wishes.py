@@ -7,11 +7,12 @@ first batch of all, and the first of each branch of the budget tree, comes whole
 from __future__ import annotations
 
 import math
+from itertools import repeat
 from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from .shares import Claim
 
@@ -69,7 +70,7 @@ class Wish(NamedTuple):
 
 
 def share(
-    wishes: Sequence[Wish],
+    wishes: Iterable[Wish],
     available: float,
     *,
     wished: float,
@@ -77,7 +78,8 @@ def share(
     branches: Sequence[Claim | None] = (),
     room: Mapping[Claim, float] | None = None,
 ) -> list[int]:
-    """Hand out `available` bytes in order; the list ends where nothing is left. `wished`: the sum of all limits.
+    """Hand out `available` bytes in order; the list ends where nothing is left, and no further wish is looked at.
+    `wished`: the sum of all limits; inf: it is more than is available.
 
     Of the wishes of one branch (`branches` names the branch of each wish, None for none) no more is handed out than the
     branch has `room` for. Unless there `is_ample`, no wish gets more than can be used well, and the rest stays.
@@ -85,10 +87,10 @@ def share(
     if is_ample and wished <= available and (not room or _fit(wishes, branches, room)):
         return list(map(LIMIT, wishes))
     sharing = _Sharing(available, room or {}, is_ample=is_ample)
-    return sharing.share(wishes, branches or [None] * len(wishes))
+    return sharing.share(wishes, branches or repeat(None))
 
 
-def _fit(wishes: Sequence[Wish], branches: Sequence[Claim | None], room: Mapping[Claim, float]) -> bool:
+def _fit(wishes: Iterable[Wish], branches: Sequence[Claim | None], room: Mapping[Claim, float]) -> bool:
     """Return whether each branch has room for everything that its wishes can use."""
     wished = dict.fromkeys(room, 0)
     for wish, branch in zip(wishes, branches, strict=True):
@@ -108,12 +110,14 @@ class _Sharing:
         self._begun: set[Claim] = set()
         """The branches of which something was granted."""
 
-    def share(self, wishes: Sequence[Wish], branches: Sequence[Claim | None]) -> list[int]:
+    def share(self, wishes: Iterable[Wish], branches: Iterable[Claim | None]) -> list[int]:
         """Grant each wish what it is likely to bring. The first of all, and of each branch, gets what it needs even if
         that is more (KIP-74). What is left when all had a turn is handed out in order again."""
         grants: list[int] = []
+        tried: list[tuple[Wish, Claim | None]] = []
         shared = 0
-        for wish, branch in zip(wishes, branches, strict=True):
+        for wish, branch in zip(wishes, branches):  # noqa: B905 - without branches the second is endless
+            tried.append((wish, branch))
             if branch is not None and self._room[branch] <= 0:
                 grants.append(0)
                 continue
@@ -125,7 +129,7 @@ class _Sharing:
             if self._left <= 0 or (self._left < need and self._has_begun):
                 return grants
             grants.append(self._first_grant(wish, branch, expected, need))
-        for place, (wish, branch, granted) in enumerate(zip(wishes, branches, tuple(grants), strict=False)):
+        for place, ((wish, branch), granted) in enumerate(zip(tried, tuple(grants), strict=False)):
             left = self._left if branch is None else min(self._left, self._room[branch])
             if granted and left > 0:
                 most = min(wish.most(self._available, is_ample=self._is_ample), granted + left)

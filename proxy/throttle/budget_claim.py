@@ -13,14 +13,15 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, TypeAlias
 
 from admission.budget_path import BudgetPath
+from admission.wishes import LIMIT
 
 from . import work_in_steps
 from .peer_latencies import tolerated_rise
 from .priority_order import PriorityOrder
-from .replica import MIN_NEED_BYTES, SERVED
+from .replica import MIN_NEED_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence, Set
+    from collections.abc import Iterable, Mapping, Sequence, Set
 
     from admission.shares import Claim
     from admission.wishes import Wish
@@ -36,9 +37,10 @@ MIN_HOLD_SECONDS = 0.002
 """The shortest hold, so that a wait that rounds to nothing cannot become a loop of decisions."""
 MIN_FORWARDED_WAIT_MS = 10
 """The shortest max_wait_ms that a leader is asked for, so that an idle link makes at most 100 fetches a second."""
-Turn: TypeAlias = "tuple[Sequence[PartitionKey], Sequence[Wish]]"
-"""The replicas whose turn it is, in order, and what each of them wishes for."""
-NOBODY: Turn = ((), ())
+Turn: TypeAlias = "tuple[Iterable[PartitionKey], Iterable[Wish], float | None]"
+"""The replicas whose turn it is, in order, what each of them wishes for, and all together
+(see `BudgetPath.grant`)."""
+NOBODY: Turn = ((), (), 0.0)
 MIN_FIXED_BYTES = 160 * 1024
 """The smallest piece under a fixed rate: ten batches of the default size. Each piece costs brokers and sidecars some
 work, however small it is. On two cores with nothing to spare, pieces of 64 KiB made followers slower, which called for
@@ -118,15 +120,26 @@ class BudgetClaim:
             return NOBODY
         if len(replicas.behind) > work_in_steps.STEP_ITEMS:
             # That there is room for a part of them is seen without going through all.
-            wished = sum(each.wish.limit_bytes for each in islice(replicas.behind.values(), work_in_steps.STEP_ITEMS))
+            first = islice(replicas.behind.values(), work_in_steps.STEP_ITEMS)
+            wished = sum(map(LIMIT, map(_WISH, first)))
             if not path.may_grant(now, wished, beside_in_sync=beside_in_sync):
                 return NOBODY
-        order = sorted(replicas.behind.values(), key=SERVED)
+        order = replicas.order.in_order()
         if self._throttle.urgency.is_any:
             return self._by_priority(order, now, beside_in_sync=beside_in_sync)
         if path.fetcher.priority:
             path.place(0)
-        return list(map(_KEY, order)), list(map(_WISH, order))
+        return map(_KEY, order), map(_WISH, order), self._wished(order)
+
+    def _wished(self, order: Sequence[Replica]) -> float:
+        """Return how many bytes these wish for together; inf if that is more than the budgets ever have, since then
+        ten may be granted something, and not all need to be gone through."""
+        wished, most = 0, math.inf if len(order) <= work_in_steps.STEP_ITEMS else self.path.burst_bytes
+        for replica in order:
+            wished += replica.wish.limit_bytes
+            if wished > most:
+                return math.inf
+        return wished
 
     def _by_priority(self, order: Sequence[Replica], now: float, *, beside_in_sync: bool) -> Turn:
         """Return the same where some are in greater need than others."""
@@ -134,7 +147,7 @@ class BudgetClaim:
         ordered = self._order.order(order, self._throttle.urgency, has_spare=has_spare, shut=shut)
         self.path.place(ordered.priority)
         self._leaves = ordered.left
-        return ordered.keys, ordered.wishes
+        return ordered.keys, ordered.wishes, None
 
     def _without_room(self, replicas: Sequence[Replica], now: float, *, beside_in_sync: bool) -> Set[PartitionKey]:
         """Return those to which the budget of their topic grants nothing now."""
@@ -152,13 +165,16 @@ class BudgetClaim:
     def grant(self, turn: Turn, now: float, *, beside_in_sync: bool) -> dict[PartitionKey, int]:
         """Return how many bytes each is granted, until the budget is used up. The budgets change in one step, so no
         other connection is granted anything in between."""
-        keys, wishes = turn
+        keys, wishes, wished = turn
         self._granted_bytes, self.branches = 0, {}
-        if not keys:
+        if turn is NOBODY:
             return {}
         path = self.path
-        branches = self.tree.branches(keys, path) if self.tree.has_branches else ()
-        grants = path.grant(wishes, now, branches=branches, beside_in_sync=beside_in_sync)
+        branches: Sequence[Claim | None] = ()
+        if self.tree.has_branches:
+            keys, wishes = list(keys), list(wishes)
+            branches, wished = self.tree.branches(keys, path), None
+        grants = path.grant(wishes, now, wished=wished, branches=branches, beside_in_sync=beside_in_sync)
         self.has_all = path.has_all and not self._leaves
         granted = dict(zip(keys, grants))  # noqa: B905 - to say `strict` costs every fetch half of the call again
         if 0 in grants:

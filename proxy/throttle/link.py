@@ -345,4 +345,4 @@ class Link:
         if behind.keys() <= granted.keys():
             return frozenset()
         self._refresh_checked_at, since = now, now - REFRESH_SECONDS
-        return frozenset(key for key in behind if behind[key].leader_asked_at <= since and key not in granted)
+        return frozenset(k for k, each in behind.items() if each.leader_asked_at <= since and k not in granted)

@@ -82,7 +82,7 @@ class PendingFetch:
     """True if the answer is over, and had no records of `first`."""
     is_tight = False
     """True if the budget has less than what is wished for: it matters whether grants end where batches do."""
-    level: int | None = None
+    level: float | None = None
     """The `Replicas.level` when the first records came; None: none have come yet."""
     has_news = False
     """True once records, or a throttled replica's error, have gone on to the follower: an equal answer would be news

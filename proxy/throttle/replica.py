@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import enum
 import math
-from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from admission.wishes import Wish
@@ -31,8 +30,6 @@ if TYPE_CHECKING:
     from protocol.fetch.batches import BatchWalk
     from protocol.session.requests import PartitionKey
 
-SERVED = attrgetter("served")
-"""The key by which replicas are ordered: the one that was brought least comes first."""
 MIN_NEED_BYTES = 64 * 1024
 """The smallest grant, until larger batches are seen: four producer batches of the default size."""
 LIKELY_GROWTH = 3
@@ -93,8 +90,8 @@ class Replica:
     __slots__ = (
         "_delivered", "_empty_grants", "_likely_bytes", "_moved_bytes", "_moved_messages", "_need_bytes", "_replay",
         "_unconfirmed_bytes", "asked_in", "batches", "fetch_offset", "high_watermark", "key", "last_stable_offset",
-        "leader_asked_at", "leader_epoch", "limit_bytes", "log_start_offset", "meter", "replayable", "served",
-        "standing", "wish",
+        "leader_asked_at", "leader_epoch", "limit_bytes", "log_start_offset", "meter", "placed_at", "replayable",
+        "served", "standing", "wish",
     )  # fmt: skip
 
     def __init__(self, entry: RequestEntry, now: float) -> None:
@@ -108,8 +105,9 @@ class Replica:
         self.log_start_offset = UNKNOWN_OFFSET
         self.standing = NEW
         self.batches = BatchSizes()
-        self.served = 0
+        self.served: float = 0
         """The bytes that it counts as served for (`Replicas.serve`)."""
+        self.placed_at: float = 0
         self._empty_grants = 0
         self._need_bytes = 0
         self.asked_in = 0

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from ..statistics.display_rate import DisplayRate, GrowthMeter
 from .peer_latencies import LinkTimings
 from .replica import BEHIND, NEW, TRUNCATED, Replica
+from .service_order import ServiceOrder
 from .throttled_lists import ListedReplicasCache
 from .work_in_steps import parts
 
@@ -69,7 +70,8 @@ class Replicas:
 
     __slots__ = (
         "_asked_at", "_batch_bytes", "_chosen", "_omitted", "_remembered", "_replica", "_requests", "behind", "changed",
-        "fetch_version", "gain", "generation", "growth", "known", "level", "moved", "new", "not_remembered", "timings",
+        "fetch_version", "gain", "generation", "growth", "known", "level", "moved", "new", "not_remembered", "order",
+        "timings",
     )  # fmt: skip
 
     def __init__(self, selection: Selection, remembered: ReplicaCountLimit, replica: type[Replica] = Replica) -> None:
@@ -79,6 +81,8 @@ class Replicas:
         self.known: dict[PartitionKey, Replica] = {}
         self.behind: dict[PartitionKey, Replica] = {}
         self.new: dict[PartitionKey, Replica] = {}
+        self.order = ServiceOrder(self.behind)
+        """Those that are behind, the one served least first."""
         self.changed: dict[PartitionKey, None] = {}
         """Replicas whose standing an answer may have changed; the next request classifies them anew."""
         self.moved: dict[PartitionKey, None] | None = None
@@ -100,7 +104,7 @@ class Replicas:
         self.timings = LinkTimings()
         self._asked_at = 0.0
         self._requests = 0
-        self.level = 0
+        self.level: float = 0
         """The most that a replica counted as served for when it was served again."""
         self.not_remembered = 0
         """How often a replica was asked for that the lists select and that passed untouched, because no more may be
@@ -133,7 +137,7 @@ class Replicas:
             if state.is_changed:
                 self.changed[key] = None
 
-    def serve(self, replica: Replica, size: int, level: int) -> None:
+    def serve(self, replica: Replica, size: int, level: float) -> None:
         """Note that a grant of the replica brought `size` bytes, or, if it brought none, as much as it may ask for at
         once: then others go first. `level`: that of the time when the answer began.
 
@@ -142,6 +146,7 @@ class Replicas:
         """
         start = max(replica.served, level)
         replica.served = start + size
+        self.order.touch(replica)
         self.level = max(self.level, start)
 
     def counted(self, now: float) -> list[Replica]:
@@ -183,6 +188,7 @@ class Replicas:
         if self.known or self._omitted:
             for each in (self.known, self.behind, self.new, self.changed, self._omitted):
                 each.clear()
+            self.order.clear()
 
     def asked(self, entries: Sequence[RequestEntry], now: float) -> Steps[None]:
         """Process a request that lists everything the follower wants; what it leaves out is remembered for a while."""
@@ -299,8 +305,8 @@ class Replicas:
     def _let_go(self, keys: Collection[PartitionKey]) -> None:
         self.generation += 1
         for key in keys:
-            if self.behind.pop(key, None) is not None:
-                self._move(key)
+            if (replica := self.behind.pop(key, None)) is not None:
+                self._move(key, replica)
             for each in (self.known, self.new):
                 each.pop(key, None)
             self.changed.pop(key, None)
@@ -323,10 +329,10 @@ class Replicas:
         standing = replica.standing
         if standing is not BEHIND:
             if self.behind.pop(key, None) is not None:
-                self._move(key)
+                self._move(key, replica)
         elif key not in self.behind:
             self.behind[key] = replica
-            self._move(key)
+            self._move(key, replica)
         if standing is not NEW:
             self.new.pop(key, None)
         elif key not in self.new:
@@ -335,7 +341,8 @@ class Replicas:
             # Its high watermark is unknown: unless the answer tells it, the replica is new at the next request.
             self.changed[key] = None
 
-    def _move(self, key: PartitionKey) -> None:
-        """Note that a replica came into `behind` or left it, unless nobody asks."""
+    def _move(self, key: PartitionKey, replica: Replica) -> None:
+        """Note that a replica came into `behind` or left it."""
+        self.order.touch(replica)
         if self.moved is not None:
             self.moved[key] = None

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from proxy.throttle.decision import Forward
-from proxy.throttle.replica import SERVED
 from proxy.throttle.replicas import ABSENCE_SECONDS
+from proxy.throttle.service_order import SERVED
 from tests.proxy.conversation import LIMIT, MIB, behind
 
 T0, T1, T2 = ("t", 0), ("t", 1), ("t", 2)
