@@ -21,8 +21,8 @@ from protocol.wire.framing import LENGTH_PREFIX_BYTES, RESPONSE_START, RESPONSE_
 from protocol.wire.headers import peek_response, response_header_version
 
 from ..relay.direction import Cause, Replace
-from ..relay.in_flight import Undecoded
 from ..relay.transfer import Need
+from ..statistics.labels import Undecoded
 from .throttle import Uncharged
 
 if TYPE_CHECKING:

@@ -26,10 +26,10 @@ from protocol.wire.headers import peek_request, peek_response, plain_head, respo
 
 from ..quotas.client_entity import ANONYMOUS
 from ..quotas.keys import ClientTraffic
-from ..relay.in_flight import Undecoded
 from ..relay.transfer import Need
 from ..relay.transport import HELD
 from ..roles import Role
+from ..statistics.labels import Undecoded
 from ..throttle.decision import Answer
 from .answers import FIRST_FETCH_VERSION_WITH_THROTTLE_TIME, INT32, ClientAnswers
 from .authentication import SASL_APIS, Authentication

@@ -12,9 +12,10 @@ import msgspec
 
 from protocol.wire.correlation import State
 
-from ..relay.in_flight import HANDING, Undecoded
+from ..relay.in_flight import HANDING
 from ..relay.tls_socket import TlsSocket
 from ..relay.transport import END, READ
+from ..statistics.labels import Undecoded
 from .link_state import link_message, restore_link
 from .messages import ClientMessage, ConnectionState
 

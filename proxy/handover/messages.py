@@ -141,7 +141,7 @@ class ConnectionState(msgspec.Struct, frozen=True, tag="connection"):
     clients: ClientMessage | None = None
     """The client quotas' part; None: the connection is of the egress, or the other process is older."""
     opaque_reason: str = "framing"
-    """The reason why frames cannot be told apart, if they cannot: `proxy.relay.in_flight.Undecoded`. An older process
+    """The reason why frames cannot be told apart, if they cannot: `proxy.statistics.labels.Undecoded`. An older process
     does not send it."""
 
 

@@ -12,7 +12,7 @@ import trio
 from ..diagnostics.conditions import Condition, Conditions, Found, GoingOn, Kind
 from ..diagnostics.quota_diagnostics import Reason
 from ..quota_files.effective_quotas import Source
-from ..relay.in_flight import Undecoded
+from ..statistics.labels import Undecoded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..network.redirected import Refusal
-from ..relay.in_flight import Undecoded
 from ..roles import Role
+from ..statistics.labels import Undecoded
 from .metric_row import counted, counted_by, counter, gauge, histogram, one, per_role, per_role_and
 
 if TYPE_CHECKING:

@@ -17,9 +17,10 @@ from protocol.errors import ProtocolError
 from protocol.fetch.walker import ResponseEntry, walk_whole
 from protocol.wire.framing import LENGTH_PREFIX_BYTES
 
+from ..statistics.labels import Undecoded
 from . import response_edits
 from .direction import Replace
-from .in_flight import LONG_FRAME_BYTES, Undecoded
+from .in_flight import LONG_FRAME_BYTES
 from .response_edits import Additions, ResponseBuffer
 from .response_walk import FIXED_HEAD_BYTES, TOPICS_END, FrameWalk, PartialEntry, form_of, says
 from .transfer import MIN_SPLICED_BYTES, Need

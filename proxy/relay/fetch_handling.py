@@ -25,11 +25,12 @@ from protocol.fetch.tables import FIRST_VERSION_WITH_SESSIONS
 from protocol.wire.framing import LENGTH_PREFIX_BYTES, with_length
 from protocol.wire.headers import REQUEST_CORRELATION_ID_AT
 
+from ..statistics.labels import Undecoded
 from ..throttle import work_in_steps
 from ..throttle.decision import Answer, Forward, Hold
 from ..throttle.work_in_steps import run_through
 from .direction import Replace
-from .in_flight import DECIDED, HELD_REQUEST, LONG_FRAME_BYTES, NO_REQUEST, OPEN, SLICED, WAITING, Undecoded
+from .in_flight import DECIDED, HELD_REQUEST, LONG_FRAME_BYTES, NO_REQUEST, OPEN, SLICED, WAITING
 from .poller import SLICE_SECONDS
 from .transport import HELD, TURN
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 from protocol.wire.correlation import Correlator
 
 from ..changes import Changes
+from ..statistics.labels import Full, Undecoded
 
 if TYPE_CHECKING:
     from protocol.wire.headers import RequestHead
@@ -51,34 +52,6 @@ _Sent: TypeAlias = "tuple[int, PendingFetch | None]"
 """A request in flight: its number among its connection's requests, counted from 1, and the pending fetch that says what
 is to be done with its response; None if the response passes as it is. It is a plain tuple, which costs less to make:
 one is made for each request."""
-
-
-class Full(enum.Enum):
-    """The limit that a connection has reached in flight; the value is the metric's label."""
-
-    REQUESTS = "requests"
-    FETCHES = "fetches"
-    """The connection has too many fetches in flight whose answers are to be learnt from or edited."""
-
-
-class Undecoded(enum.Enum):
-    """The reason why traffic passed without being understood; the value is the metric's label."""
-
-    TLS = "tls"
-    FRAMING = "framing"
-    UNSUPPORTED_VERSION = "unsupported_version"
-    MALFORMED_REQUEST = "malformed_request"
-    MALFORMED_RESPONSE = "malformed_response"
-    TOO_MANY_REPLICAS = "too_many_replicas"
-    """No more replicas may be remembered, of this connection or of all, so some partitions of a Fetch pass unthrottled.
-    A fetch session of too many partitions passes as a whole."""
-    MEMORY = "memory"
-    """A frame would have to be held until all of it has come, but all connections together already hold as much as they
-    may."""
-    REQUEST_TOO_LARGE = "request_too_large"
-    RESPONSE_TOO_LARGE = "response_too_large"
-    UNKNOWN_TOPIC_ID = "unknown_topic_id"
-    """The lists name topics, and no broker says which topic an id of a Fetch (v13 and later) belongs to."""
 
 
 @dataclass(slots=True)

@@ -31,11 +31,12 @@ from protocol.wire.correlation import MAX_PLAUSIBLE_VERSION, State, expects_resp
 from protocol.wire.framing import LENGTH_PREFIX_BYTES, frame_size, whole_request
 from protocol.wire.headers import RequestHead, peek_request, plain_head
 
+from ..statistics.labels import Undecoded
 from ..throttle.decision import Answer
 from ..throttle.work_in_steps import run_through
 from .direction import MAX_FRAMES, rest
 from .fetch_handling import FetchHandler
-from .in_flight import LONG_FRAME_BYTES, MAX_FRAME_BYTES, NO_REQUEST, Undecoded
+from .in_flight import LONG_FRAME_BYTES, MAX_FRAME_BYTES, NO_REQUEST
 from .transfer import BETWEEN_FRAMES, Need
 from .transport import HELD
 
@@ -375,8 +376,7 @@ def _read_on(window: Window, total: int) -> Need:
     """Wait for more of the frame, up to the window's present size: tagged fields of a header may claim any length,
     which is no reason to allocate memory for it."""
     least = BEGINNING.size if window.size < BEGINNING.size else max(2 * window.size, MIN_HEADER_BYTES)
-    least = min(least, total, window.capacity)
-    return Need(least, total - window.size)
+    return Need(min(least, total, window.capacity), total - window.size)
 
 
 def _not_supported(in_flight: InFlightRequests) -> None:

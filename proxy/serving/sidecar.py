@@ -41,9 +41,10 @@ from ..quota_files.last_good_keeper import LastGoodKeeper
 from ..quota_files.override_store import store_path
 from ..rates.rate_controller import RateController
 from ..relay.connection import Draining
-from ..relay.in_flight import Buffers, Undecoded
+from ..relay.in_flight import Buffers
 from ..relay.reaper import Reaper
 from ..roles import Role
+from ..statistics.labels import Undecoded
 from ..throttle.replicas import ReplicaCountLimit
 from ..throttle.role_throttle import RoleThrottle
 from ..tls.legs import open_legs
