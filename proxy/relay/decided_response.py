@@ -2,6 +2,7 @@
 
     head ─▶ learn the session ─▶ piece by piece: find the entries in it, edit it, let it go, learn from them ─▶ settle
 
+`response_walk` finds and `response_edits` edits; neither knows the other, and this file alone drives both.
 A piece is the part of the frame that is in the window; most answers are one piece. A frame begins with its length. If
 records are taken away, that length is not known before the frame's end: then all pieces are kept, and go on together
 at the end. No I/O.
@@ -238,10 +239,10 @@ class DecidedResponseReader:
         self._go(rows, window, window.end)
         self._passed += seen
         if self._buffer.active:
-            return self._buffer.keep_piece(window, walk, (passed, passed + seen), rows)
+            return self._buffer.keep_piece(window, (passed, passed + seen), rows, walk.topics_end)
         self._to_splice = unseen - seen if unseen - seen >= MIN_SPLICED_BYTES else 0
         changes = [additions.edit_head(window)] if additions.owed and not passed else []
-        changes += additions.due(walk, passed + seen)
+        changes += additions.due(walk.topics_end, passed + seen)
         return _edited(window, (passed, passed + seen), changes) if changes else seen
 
     def _unseen(self, rows: Sequence[ResponseEntry], window: Window, walk: FrameWalk) -> int:

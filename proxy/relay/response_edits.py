@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from ..config.settings import LimitSettings
     from ..throttle.pending_fetch import PendingFetch
     from .in_flight import InFlightRequests
-    from .response_walk import FrameWalk
     from .transfer import Window
 
 
@@ -92,8 +91,8 @@ def emptied(version: int, buffer: Bytes, row: ResponseEntry, *, start: int, orig
     """
     records_at = row.records_at
     before = buffer[max(start, records_at - MAX_UVARINT_BYTES) : records_at]
-    said = records_length_bytes(version, before, row.records_size)
-    return Edit(records_at - said - origin, said + row.records_size, records_length(version, 0))
+    prefix = records_length_bytes(version, before, row.records_size)
+    return Edit(records_at - prefix - origin, prefix + row.records_size, records_length(version, 0))
 
 
 def applied(memory: memoryview, origin: int, piece: tuple[int, int], edits: Iterable[Edit]) -> tuple[bytes, int]:
@@ -148,10 +147,9 @@ class Additions:
         self.owed = False
         return Edit(at, 0, self.replays.encoded)
 
-    def due(self, walk: FrameWalk, end: int) -> list[Edit]:
+    def due(self, topics_end: int | None, end: int) -> list[Edit]:
         """Return that edit in a list, if it is still due and its place is known and not behind `end`; else none."""
-        at = walk.topics_end
-        return [self.add(at)] if self.owed and at is not None and at <= end else []
+        return [self.add(topics_end)] if self.owed and topics_end is not None and topics_end <= end else []
 
 
 class ResponseBuffer:
@@ -207,10 +205,10 @@ class ResponseBuffer:
         self._reserved, self.active = 0, False
 
     def keep_piece(
-        self, window: Window, walk: FrameWalk, piece: tuple[int, int], rows: Sequence[ResponseEntry]
+        self, window: Window, piece: tuple[int, int], rows: Sequence[ResponseEntry], topics_end: int | None
     ) -> Replace:
         """Keep a piece of the frame, without the records that are over quota; with the last piece everything kept goes
-        on. `rows` are the entries in the piece.
+        on. `rows` are the entries in the piece, `topics_end` the offset where the last topic ends, once it is known.
 
         Raises ProtocolError if the frame would become too long, or ends within its header.
         """
@@ -221,7 +219,7 @@ class ResponseBuffer:
             for row in rows
             if self._pending.withholds(row)
         ]
-        changes += self._additions.due(walk, end)
+        changes += self._additions.due(topics_end, end)
         data, at = applied(window.memory, origin, (max(start, self._kept_to), end), changes)
         kept = self._kept
         kept += data
