@@ -1,0 +1,84 @@
+"""In a fetch session a fetch costs what has changed and what is granted, however much is known.
+
+Counted are the interpreter's instructions in the sidecar's own code and its looks at replicas, for a request and its
+answer: these counts are the same on every machine. What is looked through once a second or less often is not in them.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from proxy.throttle.link import Link
+from proxy.throttle.replica import Replica
+from tests.proxy.conversation import MIB, throttle
+from tests.proxy.session_conversation import LEADER, SessionConversation, SessionLeader, topic_of
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+ROOT = Path(__file__).resolve().parents[3]
+OURS = tuple(f"{ROOT / folder}/" for folder in ("admission", "protocol", "proxy"))
+CHANGED = 5
+looks = 0
+
+
+class WatchedReplica(Replica):
+    """Counts each look at an attribute, by `sorted` and `map` too."""
+
+    __slots__ = ()
+
+    def __getattribute__(self, name: str) -> object:
+        global looks
+        looks += 1
+        return super().__getattribute__(name)
+
+
+def cost(version: int, known: int, *, in_sync: bool) -> int:
+    """Return what a fetch takes of which ten partitions are granted, or `CHANGED` have news."""
+    keys = [(topic_of(version, f"t{number % 8}"), number) for number in range(known)]
+    leader = SessionLeader(dict.fromkeys(keys, 1000))
+    talk = SessionConversation(throttle(8 * MIB), dict.fromkeys(keys, 1000 if in_sync else 0), leader, version)
+    talk.link.close()
+    talk.link = Link(talk.throttle, "peer", leader=LEADER, replica=WatchedReplica)
+    found = []
+    for _ in range(5):
+        talk.now += 0.1
+        for key in keys[:CHANGED] if in_sync else ():
+            leader.ends[key] += 1
+        with Instructions() as ran:
+            talk.fetch()
+        found.append(ran.count)
+    return min(found)
+
+
+class Instructions:
+    """Counts what is run and looked at inside the block."""
+
+    count = 0
+
+    def __enter__(self) -> Instructions:
+        self._looks = looks
+        sys.settrace(self._trace)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        sys.settrace(None)
+        self.count += looks - self._looks
+
+    def _trace(self, frame: FrameType, event: str, _: object) -> object:
+        if not frame.f_code.co_filename.startswith(OURS):
+            return None
+        frame.f_trace_lines, frame.f_trace_opcodes = False, True
+        self.count += event == "opcode"
+        return self._trace
+
+
+@pytest.mark.parametrize("in_sync", [False, True])
+@pytest.mark.parametrize("version", [12, 17])
+def test_two_thousand_known_cost_what_a_hundred_do(version: int, in_sync: bool) -> None:
+    few, many = (cost(version, known, in_sync=in_sync) for known in (100, 2000))
+    assert many <= 1.1 * few
