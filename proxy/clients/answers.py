@@ -55,13 +55,17 @@ class _Awaited(NamedTuple):
 class ClientAnswers:
     """The responses of one connection that a client quota awaits."""
 
-    __slots__ = ("_awaited", "_client", "_in_flight", "_throttle")
+    __slots__ = ("_awaited", "_client", "_fetched_by", "_in_flight", "_left", "_throttle")
 
     def __init__(self, in_flight: InFlightRequests, client: ClientConnection, throttle: ClientThrottle) -> None:
         self._in_flight = in_flight
         self._client = client
         self._throttle = throttle
         self._awaited: deque[_Awaited] = deque()
+        self._fetched_by = throttle.unbounded
+        """The entity to which the answer under way goes."""
+        self._left = 0
+        """Bytes of that answer that have not gone on."""
 
     def await_fetch(self, number: int, api_key: int, version: int, entity: Entity) -> None:
         """Charge the answer to the connection's request of this number, which may still be to go on."""
@@ -77,6 +81,7 @@ class ClientAnswers:
             for each in self._awaited:
                 self._release(each, Uncharged.CLOSED, now)
         self._awaited.clear()
+        self._in_flight.count_answer = None
 
     def is_answered(self, window: Window, number: int) -> bool:
         """Return True if the response at the window's start answers the connection's request of this number."""
@@ -106,8 +111,9 @@ class ClientAnswers:
             return Replace(0, b"")  # reads what the window has only a copy of: it will be written to
         self._awaited.popleft()
         if is_fetch:
-            self._client.last_response_bytes = total
             self._client.charge(awaited.entity, total - LENGTH_PREFIX_BYTES, now)
+            self._fetched_by, self._left = awaited.entity, total - LENGTH_PREFIX_BYTES
+            self._in_flight.count_answer = self._count
         try:
             self._settle(window, awaited, min(window.start + needed, window.end), now)
         except ProtocolError:
@@ -115,6 +121,13 @@ class ClientAnswers:
             reason = Undecoded.MALFORMED_RESPONSE if is_known else Undecoded.UNSUPPORTED_VERSION
             self._in_flight.pass_undecoded(reason)
         return None
+
+    def _count(self, size: int) -> None:
+        """Count bytes of the answer under way, which have gone on."""
+        self._client.count_answer(self._fetched_by, min(size, self._left))
+        self._left -= size
+        if self._left <= 0:
+            self._in_flight.count_answer = None
 
     def _answered_by(self, correlation_id: int) -> _Awaited | None:
         """Return the request that this response answers, if it is awaited here and the oldest in flight."""

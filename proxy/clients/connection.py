@@ -43,9 +43,9 @@ class ClientConnection:
     """The state of one connection of the listener. `woken` is called when a mute ends before its time."""
 
     __slots__ = (
-        "_bounded", "_charged_until", "_client_id", "_counted_until", "_entities", "_generation", "_muted_for",
-        "_shares", "_throttle", "_user", "_waits_for", "_waits_since", "_waits_until", "_was_answered", "_woken",
-        "epochs", "is_authenticated", "last_response_bytes", "muted_since", "muted_until", "told_until",
+        "_answer_began", "_bounded", "_charged_until", "_client_id", "_counted_until", "_entities", "_generation",
+        "_muted_for", "_shares", "_throttle", "_user", "_waits_for", "_waits_since", "_waits_until", "_was_answered",
+        "_woken", "epochs", "is_authenticated", "last_response_bytes", "muted_since", "muted_until", "told_until",
     )  # fmt: skip
 
     def __init__(
@@ -67,6 +67,8 @@ class ClientConnection:
         self.epochs = SessionEpochs()
         self.last_response_bytes = 0
         """Size of the last answer to a Fetch: what the next one would probably bring."""
+        self._answer_began = -math.inf
+        """The time at which that answer began."""
         self._was_answered = False
         """True if its last Fetch was answered here because its entity was over quota. The next one goes on where
         connections take turns: it comes after the connection that made the debt, which would be first each time."""
@@ -132,19 +134,31 @@ class ClientConnection:
         return [each for each in self._entities.values() if each is not None]
 
     def charge(self, entity: Entity, size: int, now: float) -> None:
-        """Charge bytes that go on, and mute the connection for as long as its entity is over quota."""
-        self._throttle.count(entity, size, now)
-        self.pay(entity, size, now)
+        """Charge an answer to its entity as it begins, and mute the connection for as long as that is over quota, or
+        the listener over its rate."""
+        self._throttle.charge(entity, size, now)
+        self.last_response_bytes, self._answer_began = size, now
+        self._mute(entity, self._uplink_seconds(now, unsent=size), now)
+        self.pay(entity, now)
 
-    def pay(self, entity: Entity, size: int, now: float) -> None:
+    def pay(self, entity: Entity, now: float) -> None:
         """Set the mute of the connection to as long as its entity is over quota, after bytes were charged."""
-        uplink, mutes = self._throttle.uplink, self._throttle.enforce
-        seconds = entity.throttle_seconds(now) if mutes else 0.0
-        if uplink.is_set and entity.traffic is ClientTraffic.CONSUMER:
-            uplink.charge_client(self, size, now, mutes=mutes)
-            seconds = max(seconds, uplink.throttle_seconds(now, size=size)) if mutes else 0.0
-        self._mute(entity, seconds, now)
+        self._mute(entity, entity.throttle_seconds(now) if self._throttle.enforce else 0.0, now)
         entity.first_looks_again(now)
+
+    def count_answer(self, entity: Entity, size: int) -> None:
+        """Count bytes of an answer that have gone on. Of the listener's rate they are charged once it is asked for."""
+        self._throttle.passed_bytes[entity.label, entity.traffic] += size
+        if self._throttle.uplink.is_set:
+            self._throttle.uplink.count_client(self, size)
+
+    def _uplink_seconds(self, now: float, *, unsent: int = 0) -> float:
+        """Return for how long the connection is to be muted because the listener is over its rate, after its last
+        answer, of which `unsent` bytes are still to go on."""
+        uplink, size = self._throttle.uplink, self.last_response_bytes
+        if not (self._throttle.enforce and uplink.is_set):
+            return 0.0
+        return uplink.throttle_seconds(now, size=size, since=self._answer_began, unsent=unsent)
 
     def release(self, entity: Entity, size: float, now: float) -> None:
         """Give back what was charged for a request of which the broker took nothing."""
@@ -159,6 +173,10 @@ class ClientConnection:
         if not self._throttle.enforce:
             self.leave_line(now)
             return False
+        if entity.traffic is ClientTraffic.CONSUMER:
+            self._mute(entity, self._uplink_seconds(now), now)  # what others were sent since its answer began
+            if self._charged_until > now:
+                return True
         if self._waits_for is not entity:
             self.leave_line(now)
             if not entity.line and entity.throttle_seconds(now) < MIN_THROTTLE_SECONDS:

@@ -273,7 +273,7 @@ class ClientFrames:
         sending, self._sending = self._sending, None
         if sending is not None:
             sending.end(now)
-            self.client.pay(sending.entity, sending.passed, now)
+            self.client.pay(sending.entity, now)
 
     def _fetch(self, window: Window, head: RequestHead, total: int, most: int, now: float) -> Step | Answer | None:
         if head.api_version not in SUPPORTED_FETCH_VERSIONS:

@@ -119,6 +119,7 @@ class ClientThrottle:
 
     def _put_in_force(self, quotas: Quotas, now: float) -> None:
         self._quotas, self._rates, self.enforce = quotas, quotas.clients, quotas.enforce
+        self.uplink.mutes = quotas.enforce
         self.uplink.change_rate(quotas.listener_bytes_per_second, now)
 
     @property
@@ -239,9 +240,13 @@ class ClientThrottle:
         self.remembered.count = sum(len(link.replicas) for throttle in throttles for link in throttle.links)
 
     def count(self, entity: Entity, size: int, now: float, *, before: int = 0) -> float:
-        """Count bytes that passed, and take them from the budget if quotas are enforced. Return how many of them count.
-        `before`: the bytes of the same request that have passed before."""
+        """Count bytes that passed, and charge them. Return how many of them count."""
         self.passed_bytes[entity.label, entity.traffic] += size
+        return self.charge(entity, size, now, before=before)
+
+    def charge(self, entity: Entity, size: int, now: float, *, before: int = 0) -> float:
+        """Take bytes from the budget if quotas are enforced. Return how many of them count. `before`: the bytes of the
+        same request that were charged before."""
         entity.rate.record(size, now)
         if not self.enforce:
             return 0.0

@@ -17,6 +17,8 @@ from ..changes import Changes
 from ..statistics.labels import Full, Undecoded
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from protocol.wire.headers import RequestHead
 
     from ..logs.log import Log
@@ -28,7 +30,6 @@ if TYPE_CHECKING:
     from .direction import Cause, Step
     from .transfer import Window
 
-
 MAX_FRAME_BYTES = 2**31 - 1
 """The most that a length prefix can say: a frame that is only passed on is never held, so its size does not matter."""
 LONG_FRAME_BYTES = 4096
@@ -37,16 +38,15 @@ whole turn."""
 UNLIMITED = 2**63
 """The value of `Buffers.most` without a limit, in bytes."""
 MAX_KEPT_BYTES = 4 * 2**20
-"""The most bytes of requests that all connections keep, to compare the next request with: those of 250 connections that
-ask for 1000 partitions each. Only the frames count; what was parsed from one takes ten times as much."""
+"""The most bytes of requests that all connections keep, to compare the next request with: those of 250 connections
+that ask for 1000 partitions each. What was parsed from one takes ten times as much."""
 MAX_IN_SLICES = 8
 """The most long Fetches that are decided at the same time. Eight of 25 000 partitions each take 60 MiB."""
 MAX_IN_FLIGHT = 1000
 """The most requests of one connection that may wait for their answers, some 250 bytes each: more would wait there."""
 MAX_DECIDED_IN_FLIGHT = 16
 """The most fetches that one connection may have in flight whose answers are to be learnt from or edited. A replica
-fetcher has one (KIP-227's sessions allow no more). Each takes up to some megabytes for its grants and for the entries
-that are to be added to its answer."""
+fetcher has one (KIP-227's sessions allow no more). Each takes up to some megabytes, for grants and added entries."""
 
 _Sent: TypeAlias = "tuple[int, PendingFetch | None]"
 """A request in flight: its number among its connection's requests, counted from 1, and the pending fetch that says what
@@ -156,9 +156,7 @@ class AnswerState(enum.Enum):
 
 # A member costs ten times a global's look-up (Python 3.11), and these are looked up for every frame.
 OPEN, HANDING, DRAINING = Service.OPEN, Service.HANDING, Service.DRAINING
-NO_REQUEST, WAITING, SLICED, HELD_REQUEST = (
-    RequestState.NONE, RequestState.WAITING, RequestState.SLICED, RequestState.HELD,
-)  # fmt: skip
+NO_REQUEST, WAITING, SLICED, HELD_REQUEST = RequestState
 NO_ANSWER, PASSING, DECIDED = AnswerState.NONE, AnswerState.PASSING, AnswerState.DECIDED
 
 
@@ -194,6 +192,8 @@ class InFlightRequests:
     """The client quotas' part in the connection; None: none can bound it, or it is of the egress."""
     attached_clients: ClientQuotas | None = None
     """The same, whether it takes part now or not; None: the connection is of the egress."""
+    count_answer: Callable[[int], None] | None = None
+    """Counts the bytes of a client's answer as they go on; None: none is under way for which a client is charged."""
     reading: int = 0
     """The number, from 1, of the request that has to be whole before anything is done with it, and is not yet; 0: there
     is none. A number that stays the same for too long is a request that stalls."""
@@ -223,11 +223,9 @@ class InFlightRequests:
     @property
     def room(self) -> int:
         """How many more requests may be in flight; 0: nothing is read from the follower until answers have come."""
-        return (
-            0
-            if self.service is HANDING or len(self._fetches) >= MAX_DECIDED_IN_FLIGHT
-            else MAX_IN_FLIGHT - len(self.correlator.pending)
-        )
+        if self.service is HANDING or len(self._fetches) >= MAX_DECIDED_IN_FLIGHT:
+            return 0
+        return MAX_IN_FLIGHT - len(self.correlator.pending)
 
     @property
     def has_room_again(self) -> bool:
@@ -328,6 +326,8 @@ class InFlightRequests:
     def passed_response(self, size: int) -> None:
         self.statistics.relayed_response_bytes += size
         self.relayed.response_bytes += size
+        if self.count_answer is not None:
+            self.count_answer(size)
 
     def responded(self) -> None:
         """Note that the response has gone on."""

@@ -96,6 +96,20 @@ MUTANTS = (
         "test_hostile.py",
     ),
     Mutant(
+        "consumers are charged whole answers when they begin",
+        "proxy/clients/answers.py",
+        "            self._in_flight.count_answer = self._count\n",
+        "            self._count(self._left)\n",
+        "test_listener.py",
+    ),
+    Mutant(
+        "consumers with a backlog leave catch-up nothing",
+        "proxy/clients/uplink.py",
+        "CATCH_UP_SHARE = 1 / 10",
+        "CATCH_UP_SHARE = 0",
+        "test_listener.py",
+    ),
+    Mutant(
         "another quota is shown, and not in force",
         "proxy/throttle/role_throttle.py",
         "        self.budget.change_rate(quota.bytes_per_second, now)\n",

@@ -48,6 +48,7 @@ def charged(
     entity = connection.entity(client_id, PRODUCER, now)
     assert entity is not None
     connection.charge(entity, size, now)
+    connection.count_answer(entity, size)
     return connection
 
 

@@ -1,6 +1,6 @@
 """One uplink for clients and followers: who has how much of the listener's rate, in virtual time.
 
-Followers ask as links do (`BudgetPath`), one fetch at a time; consumers are charged as responses begin, and come back
+Followers ask as links do (`BudgetPath`), one fetch at a time; consumers are charged as responses leave, and come back
 when their mute is over; what is never delayed leaves whenever it likes. All of it is counted where the relay counts.
 """
 
@@ -100,12 +100,15 @@ class Uplink:
         while self.now < ends:
             began = self.now
             brought = int(min(size, self.budget.largest_response_bytes(began)))
-            self.budget.charge_client(connection, brought, began)
-            muted = self.budget.throttle_seconds(began, size=brought)
-            self.mutes[who].append(muted)
+            muted = self.budget.throttle_seconds(began, size=brought, unsent=brought)
             yield self.now + brought / LINK
             self._leaves(CLIENT, who, brought)
+            self.budget.count_client(connection, brought)
             yield max(began + every, began + muted, self.now + HOP_SECONDS)
+            while (more := self.budget.throttle_seconds(self.now, size=brought, since=began)) > 0.001:
+                muted += more
+                yield self.now + more
+            self.mutes[who].append(muted)
 
     def undelayed(self, rate: float, *, listed: bool, ends: float = math.inf, every: float = 0.01) -> Steps:
         """Replication in sync that a list names, or what nobody can tell."""
@@ -188,11 +191,12 @@ def test_catch_up_on_its_way_mutes_nobody() -> None:
     """Bytes of a response count as catch-up before its end tells that they are."""
     uplink, burst, now = Uplink(), int(0.125 * RATE), 0.13
     path = BudgetPath(uplink.budget, uplink.role)
-    uplink.budget.charge_client(uplink, burst, 0.0)
+    uplink.budget.count_client(uplink, burst)
     uplink.statistics.relayed_response_bytes += burst
     (granted,) = path.grant([Wish(MB, BATCH)], now)
     uplink.statistics.relayed_response_bytes += granted
-    uplink.budget.charge_client(uplink, burst, now)
+    uplink.budget.count_client(uplink, burst)
+    uplink.statistics.relayed_response_bytes += burst
     assert uplink.budget.throttle_seconds(now) == 0.0
     for claim in path.trunk:
         claim.budget.count_passed(granted, now)
@@ -275,11 +279,11 @@ def test_where_replication_in_sync_takes_all_consumers_have_a_little() -> None:
 def test_a_large_response_is_cut_only_while_the_rate_is_not_kept() -> None:
     uplink = Uplink()
     assert math.isinf(uplink.budget.largest_response_bytes(0.0))
-    uplink.budget.charge_client(uplink, int(2 * RATE), 0.0)
+    uplink.budget.count_client(uplink, int(2 * RATE))
     assert uplink.budget.largest_response_bytes(0.0) == 0.25 * RATE
     many = [object() for _ in range(100)]
     for each in many:
-        uplink.budget.charge_client(each, 1, 0.0)
+        uplink.budget.count_client(each, 1)
     assert uplink.budget.largest_response_bytes(0.0) == MIN_LARGEST_BYTES
 
 

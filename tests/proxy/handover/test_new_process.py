@@ -120,7 +120,7 @@ async def test_the_listener_has_no_more_left_than_in_the_old_process() -> None:
     old, new = New(), New()
     for each, now in ((old, 0.0), (new, 0.0)):
         each.clients.uplink.change_rate(1_000_000.0, now)
-    old.clients.uplink.charge_client(old, 3_000_000, trio.current_time())
+    old.clients.uplink.count_client(old, 3_000_000)
     available = old.handover.available_bytes()
     new.handover._begin(Begin(available_bytes=dict(available)))
     assert available["listener"] == pytest.approx(-3_000_000, abs=200_000)

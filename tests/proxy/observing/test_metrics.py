@@ -102,8 +102,9 @@ def client_of_1000_bytes_per_second() -> ClientThrottle:
     entity = connection.entity("app", ClientTraffic.PRODUCER, 0.0)
     assert entity is not None
     connection.charge(entity, 1250, 0.0)
+    connection.count_answer(entity, 1250)
     clients.count_mutes(9.0)
-    clients.uplink.charge_client(connection, 3000, 0.0)
+    clients.uplink.count_client(connection, 3000)
     clients.free_bytes["app"] = 30
     return clients
 
