@@ -41,8 +41,11 @@ ROUTES = {"/metrics", "/healthz", "/readyz", "/config", "/throttle", "/-/reload"
 MOVE = {"version": 1, "partitions": [{"topic": "orders", "partition": 0, "replicas": [101, 102, 104]}]}
 
 
-KEYS = re.compile(r"^\| key \| sections \|.*?\n\n", re.MULTILINE | re.DOTALL)
-"""The table that `python -m deploy` writes."""
+GENERATED = re.compile(
+    r"^\| (?:key \| sections|name \| severity \| do) \|.*?\n\n|<!-- ([\w ]+): begin -->.*?<!-- \1: end -->",
+    re.MULTILINE | re.DOTALL,
+)
+"""The tables that `python -m deploy` and the benchmarks write."""
 
 
 def blocks(text: str, *languages: str) -> list[str]:
@@ -210,8 +213,8 @@ def test_every_key_of_limits_is_one(page: str) -> None:
 
 
 def test_documents_stay_short() -> None:
-    """What has to be added, replaces something; the table of keys is as long as there are keys."""
-    words = {page: len(KEYS.sub("", text).split()) for page, text in PAGES.items()}
-    tables = words.pop("docs/benchmarks.md")
+    """What has to be added, replaces something; tables that programs write are as long as there is to say."""
+    words = {page: len(GENERATED.sub("", text).split()) for page, text in PAGES.items()}
+    measured = words.pop("docs/benchmarks.md")
     assert sum(words.values()) <= 32_000, words
-    assert tables <= 8_000
+    assert measured <= 2_100

@@ -23,4 +23,22 @@ def test_every_reason_is_one_and_every_one_is_told() -> None:
     reasons = {reason.value for reason in HttpRefusal}
     assert {name for name in re.findall(r"`(\w+)`", row) if name in reasons} == reasons
     section = TEXT[TEXT.index("\n## HTTP\n") :]
-    assert set(re.findall(r"\| `([a-z_]+)` \|$", section, re.MULTILINE)) - {"reason"} <= reasons
+    assert set(re.findall(r"\| `([a-z_]+)` \| `test_", section)) <= reasons
+
+
+def test_every_test_that_it_names_is_one() -> None:
+    tests = Path(__file__).parents[1]
+    there = {
+        name for path in tests.rglob("test_*.py") for name in re.findall(r"def (test_\w+)", path.read_text("utf-8"))
+    }
+    named = set(re.findall(r"(?<![\w/])(test_\w+)(?![\w.])", TEXT))
+    assert len(named) > 50
+    assert named - there == set()
+
+
+def test_every_bound_names_the_test_that_shows_it() -> None:
+    unshown = []
+    for heading, *rows in (table.splitlines() for table in re.findall(r"(?:^\|.*\n)+", TEXT, re.MULTILINE)):
+        bounds = re.match(r"\| (what|bound) \|", heading)
+        unshown += [row for row in rows[1:] if bounds and not re.search(r"`test_\w+` \|$", row)]
+    assert unshown == []

@@ -186,3 +186,18 @@ def test_what_was_read_of_a_frame_is_kept_within_bounds(monkeypatch: pytest.Monk
     first.request_reader.lost()
     second.request_reader.lost()
     assert shared.kept == 0
+
+
+def test_so_many_long_fetches_are_decided_at_once(short_slices: None) -> None:
+    """The next one waits for its turn, and is decided once another is done."""
+    both = Both(throttle(400 * MIB), window_bytes=256 * 1024)
+    buffers = both.in_flight.buffers
+    buffers.in_slices = in_flight.MAX_IN_SLICES
+    both.follower.feed(long_fetch(0))
+    assert both.go_on(both.requests) is Wait.TURN
+    assert both.in_flight.request is not SLICED
+    assert not both.leader.kept
+    buffers.in_slices -= 1
+    both.drain(both.requests, [])
+    assert bytes(both.leader.kept)
+    assert buffers.in_slices == in_flight.MAX_IN_SLICES - 1
