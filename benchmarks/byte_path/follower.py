@@ -11,6 +11,7 @@ from __future__ import annotations
 import itertools
 import json
 import mmap
+import random
 import socket
 import struct
 import sys
@@ -18,7 +19,7 @@ import threading
 import time
 from dataclasses import asdict, dataclass
 
-from .loads import CORRELATION_ID_AT, PREFIX_BYTES, Load
+from .loads import CORRELATION_ID_AT, PREFIX_BYTES, REPLICA_ID, Load
 
 RECEIVE_BUFFER_BYTES = 64 * 1024
 """The default of replica.socket.receive.buffer.bytes."""
@@ -48,7 +49,7 @@ class Order:
 class Fetcher:
     """A connection that fetches. `took_ns` is the time of each fetch of the part that counts."""
 
-    def __init__(self, port: int, load: Load) -> None:
+    def __init__(self, port: int, load: Load, number: int = 0) -> None:
         self.sock = socket.socket()
         if load.kafka_buffers:
             self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BUFFER_BYTES)
@@ -57,7 +58,8 @@ class Fetcher:
         self.took_ns: list[int] = []
         self.received = 0
         self.problem: str | None = None
-        self._request = bytearray(load.request())
+        self._interval = 1 / load.fetches_per_second if load.fetches_per_second else 0.0
+        self._request = bytearray(load.request(replica=REPLICA_ID + number))
         self._correlation_id = 0
         self._discarded = mmap.mmap(-1, DISCARD_BYTES)
         self._head = bytearray(READ_BYTES)
@@ -92,7 +94,12 @@ class Fetcher:
     def run(self, begin: threading.Barrier, counting: threading.Event, stop: threading.Event) -> None:
         try:
             begin.wait()
+            due = time.perf_counter() + random.random() * self._interval  # followers do not fetch in step
             while not stop.is_set():
+                # A fetch that is late delays the next: a follower has one in flight.
+                due = max(due + self._interval, now := time.perf_counter())
+                if due > now:
+                    time.sleep(due - now)
                 began = time.perf_counter_ns()
                 size = self.fetch()
                 if counting.is_set():
@@ -108,7 +115,8 @@ def carry_out(order: Order) -> dict[str, object]:
     begin = threading.Barrier(order.load.connections + 1)
     counting, stop = threading.Event(), threading.Event()
     ports = itertools.islice(itertools.cycle(order.ports), order.load.connections)
-    fetchers = [Fetcher(port, order.load) for port in ports]
+    numbers = range(order.load.connections) if order.load.fetches_per_second else itertools.repeat(0)
+    fetchers = [Fetcher(port, order.load, number) for port, number in zip(ports, numbers, strict=False)]
     threads = [threading.Thread(target=one.run, args=(begin, counting, stop), daemon=True) for one in fetchers]
     for thread in threads:
         thread.start()

@@ -51,6 +51,7 @@ class Load:
         kafka_buffers: whether both ends set the socket buffers that brokers set by default.
         connections: followers that fetch at once.
         in_sync: whether they are at the high watermark, as most are most of the time.
+        fetches_per_second: of each follower, who are different brokers then; 0: as many as there can be.
     """
 
     name: str
@@ -60,6 +61,7 @@ class Load:
     kafka_buffers: bool = False
     connections: int = 1
     in_sync: bool = False
+    fetches_per_second: float = 0.0
 
     @property
     def title(self) -> str:
@@ -78,12 +80,12 @@ class Load:
         """Whether what counts is the time of a fetch, not its bytes."""
         return self.partitions * self.record_bytes < 64 * 1024
 
-    def request(self, *, progress: int = 0) -> bytes:
+    def request(self, *, progress: int = 0, replica: int = REPLICA_ID) -> bytes:
         """Return a follower's request, length prefix included; the correlation id, at `CORRELATION_ID_AT`, is 0.
 
         `progress` is the number of records that the follower has got since the first fetch.
         """
-        fetcher = f"broker-{REPLICA_ID}-fetcher-0" + (f"-{KAFKA_BUFFERS}" if self.kafka_buffers else "")
+        fetcher = f"broker-{replica}-fetcher-0" + (f"-{KAFKA_BUFFERS}" if self.kafka_buffers else "")
         head = {"api_key": API_FETCH, "api_version": self.version, "correlation_id": 0, "client_id": fetcher, TAGS: []}
         entry = {
             "fetch_offset": (HIGH_WATERMARK if self.in_sync else FETCH_OFFSET) + progress,
@@ -95,21 +97,21 @@ class Load:
         }
         entries = [{"partition": n, **entry} for n in range(self.partitions)]
         body = {
-            "replica_id": REPLICA_ID, "max_wait_ms": MAX_WAIT_MS, "min_bytes": 1, "max_bytes": 2**31 - 1,
+            "replica_id": replica, "max_wait_ms": MAX_WAIT_MS, "min_bytes": 1, "max_bytes": 2**31 - 1,
             "isolation_level": 0, "session_id": 0, "session_epoch": FULL, "forgotten_topics_data": [], "rack_id": "",
             "topics": [topic_block(self.version, topic_of(self.version, self.record_bytes), entries)],
-            TAGS: _replica_state(self.version),
+            TAGS: _replica_state(self.version, replica),
         }  # fmt: skip
         header = request_header(request_header_version(API_FETCH, self.version)).build(head)
         return with_length(bytes(header + request_layout(self.version).build(body)))
 
 
-def _replica_state(version: int) -> list[tuple[int, bytes]]:
+def _replica_state(version: int, replica: int) -> list[tuple[int, bytes]]:
     """Return the tags of a request: from v15 on they name the replica (KIP-903)."""
     if version < FIRST_VERSION_WITH_REPLICA_STATE:
         return []
     tags: TaggedFields = member(request_layout(version), TAGS).subcon
-    return tags.encoded({"replica_state": {"replica_id": REPLICA_ID, "replica_epoch": EPOCH, TAGS: []}})
+    return tags.encoded({"replica_state": {"replica_id": replica, "replica_epoch": EPOCH, TAGS: []}})
 
 
 def topic_of(version: int, record_bytes: int) -> Topic:
