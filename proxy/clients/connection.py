@@ -15,14 +15,12 @@ bring. Pure: time is an argument. Invariant: the mute of a connection ends no la
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from protocol.fetch.request import MAX_INT32
 
 from ..quotas.client_entity import ANONYMOUS
 from ..quotas.keys import ClientTraffic
-from .budgets import SharedBudget
 from .session_epochs import SessionEpochs
 
 if TYPE_CHECKING:
@@ -43,9 +41,10 @@ class ClientConnection:
     """The state of one connection of the listener. `woken` is called when a mute ends before its time."""
 
     __slots__ = (
-        "_answer_began", "_bounded", "_charged_until", "_client_id", "_counted_until", "_entities", "_generation",
-        "_muted_for", "_shares", "_throttle", "_user", "_waits_for", "_waits_since", "_waits_until", "_was_answered",
-        "_woken", "epochs", "is_authenticated", "last_response_bytes", "muted_since", "muted_until", "told_until",
+        "__weakref__", "_answer_began", "_bounded", "_charged_until", "_client_id", "_counted_until", "_entities",
+        "_generation", "_muted_for", "_throttle", "_user", "_waits_for", "_waits_since", "_waits_until",
+        "_was_answered", "_woken", "epochs", "is_authenticated", "last_response_bytes", "muted_since", "muted_until",
+        "told_until",
     )  # fmt: skip
 
     def __init__(
@@ -62,8 +61,6 @@ class ClientConnection:
         self._bounded: dict[ClientTraffic, bool] = {}
         """Whether they have quotas."""
         self._generation = throttle.generation
-        self._shares: dict[Entity, Entity] = {}
-        """This connection's own of each entity that shares a budget with others."""
         self.epochs = SessionEpochs()
         self.last_response_bytes = 0
         """Size of the last answer to a Fetch: what the next one would probably bring."""
@@ -81,6 +78,7 @@ class ClientConnection:
         self._waits_for: Entity | None = None
         """The entity in whose line it stands."""
         self._waits_since: float | None = None
+        """The time since when the next request waits, for a mute or in line; None: none does."""
         self.told_until = -math.inf
         """The end of the throttle time that the client was told last, which it may wait for although the quota has
         ended; over once it sends again."""
@@ -119,8 +117,8 @@ class ClientConnection:
         entity = self._throttle.entity(self._user, client_id, traffic, now) if self.may_be_charged else None
         if entity is None and self.may_be_charged and traffic is ClientTraffic.CONSUMER:
             entity = self._throttle.unbounded if self._throttle.uplink.is_set else None
-        if entity is not None and entity.shared is not None:
-            entity = self._share_of(entity, now)
+        if entity is not None:
+            entity = entity.part_of(self, self._throttle.burst_bytes(entity), now)
         self._entities[traffic] = entity
         return entity
 
@@ -167,9 +165,23 @@ class ClientConnection:
         self._count_anew(entity, now)
         entity.first_looks_again(now)
 
+    def hold(self, now: float) -> None:
+        """Note that a request has come while the connection is muted: it waits already."""
+        if self._waits_since is None:
+            self._waits_since = now
+
+    def goes_on(self) -> None:
+        """Note that the next request waits no longer: it goes on, or is answered here."""
+        self._waits_since = None
+
+    def waited_seconds(self, now: float) -> float:
+        """Return for how long the next request has waited."""
+        return 0.0 if self._waits_since is None else now - self._waits_since
+
     def waits(self, entity: Entity, now: float) -> bool:
         """Return True if the connection's next request is to wait before it goes on, since its entity is in debt, or
-        others of its connections came first. It waits for `max_throttle` at most."""
+        others of its connections came first. It waits for `max_throttle` at most, with the time for which it waited
+        while the connection was muted."""
         if not self._throttle.enforce:
             self.leave_line(now)
             return False
@@ -180,16 +192,13 @@ class ClientConnection:
         if self._waits_for is not entity:
             self.leave_line(now)
             if not entity.line and entity.throttle_seconds(now) < MIN_THROTTLE_SECONDS:
-                self._waits_since = None
                 return False
             entity.line[self] = None
             self._waits_for = entity
-            if self._waits_since is None:
-                self._waits_since = now
+            self.hold(now)
         self.look_again(now)
         if self._waits_until > now:
             return True
-        self._waits_since = None
         self.leave_line(now)
         return False
 
@@ -235,6 +244,7 @@ class ClientConnection:
         answered = self.epochs.answers_here(session_id, epoch, lists_nothing=lists_nothing)
         if answered is not None:
             self._was_answered = True
+            self.goes_on()
             seconds = entity.throttle_seconds(now, more=self.last_response_bytes)
             self._mute(entity, min(seconds, entity.budget.most_seconds), now)
         return answered
@@ -250,9 +260,11 @@ class ClientConnection:
         self.told_until = self._charged_until
         return min(math.ceil((self._charged_until - now) * 1000), MAX_INT32)
 
-    def mute(self, seconds: float, now: float) -> None:
-        """Continue a mute of another process."""
+    def mute(self, seconds: float, now: float, *, waited_seconds: float = 0.0) -> None:
+        """Continue a mute of another process, in which the next request has waited for so long."""
         self._charged_until = now + seconds
+        if waited_seconds:
+            self._waits_since = now - waited_seconds
         self._count_anew(None, now)
 
     def quotas_changed(self, now: float) -> None:
@@ -322,10 +334,3 @@ class ClientConnection:
     def _forget_entities(self) -> None:
         self._entities.clear()
         self._bounded.clear()
-
-    def _share_of(self, entity: Entity, now: float) -> Entity:
-        own = self._shares.get(entity)
-        if own is None and entity.shared is not None:
-            budget = SharedBudget(entity.budget, entity.shared, self._throttle.burst_bytes(entity), now)
-            own = self._shares[entity] = replace(entity, budget=budget, shared=None, line={}, sending=set())
-        return own or entity

@@ -25,8 +25,9 @@ MAX_ANSWERS = 10
 PEEKED_BYTES = 512
 """The beginning of an answer that is waited for, as far as its first partition's error code: a topic's name has 249
 characters."""
-NOT_AUTHORIZED = frozenset({29, 31})
-"""TOPIC_AUTHORIZATION_FAILED and CLUSTER_AUTHORIZATION_FAILED."""
+ACCEPTING = frozenset({0, 1, 6, 74, 75})
+"""The errors of a partition that a broker finds after it has authorized a replica's Fetch: NONE, OFFSET_OUT_OF_RANGE,
+NOT_LEADER_OR_FOLLOWER, FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH. Those of fetch sessions come before."""
 
 
 class FollowerProof:
@@ -38,7 +39,7 @@ class FollowerProof:
         self._in_flight = in_flight
         self._answers_left = MAX_ANSWERS
         self.is_given = False
-        """True once the broker has answered a replica's Fetch with anything but a refusal."""
+        """True once the broker has answered a replica's Fetch as it answers those that may replicate."""
         self.last_api = -1
         """API key of the last request."""
 
@@ -62,6 +63,6 @@ class FollowerProof:
         if window.size < needed and not window.ended:
             return Need(needed, total - window.size)
         code = first_error_code(version, window.buffer, window.start + LENGTH_PREFIX_BYTES, window.end)
-        self.is_given = code is not None and code not in NOT_AUTHORIZED
+        self.is_given = code in ACCEPTING
         self._answers_left -= 1
         return None

@@ -112,10 +112,17 @@ class ClientFrames:
 
     @property
     def awaits_fetch(self) -> bool:
-        """A Fetch of a client with a quota is in flight; the next one waits for its answer, which is charged first."""
+        """A Fetch of a client with a quota is in flight; the next one waits for its answer, which is charged first.
+
+        After a Produce whose acks could not be read a Fetch waits for every answer: if the broker answers that Produce
+        never, the answer to the Fetch would be taken for another one.
+        """
         pending = self._in_flight.correlator.pending
         oldest = pending[0][1] if pending else None
-        return oldest is not None and oldest[0] <= self._last_fetch and self._throttle.enforce
+        if oldest is None or not self._throttle.enforce:
+            return False
+        in_doubt = Undecoded.MALFORMED_REQUEST in self._in_flight.undecoded and not self.is_of_broker
+        return in_doubt or oldest[0] <= self._last_fetch
 
     def close(self, now: float) -> None:
         """Take no more part in the connection, which has ended."""
@@ -157,12 +164,13 @@ class ClientFrames:
             authentication.named,
             self._decider.has_session,
             client.is_authenticated,
+            client.waited_seconds(now),
         )
 
     def restore(self, state: ClientState, now: float) -> None:
         """Continue from what `state` returned in another process."""
-        muted_seconds, session_id, answered, user, mechanism, named, was_decided, is_authenticated = state
-        self.client.mute(muted_seconds, now)
+        muted_seconds, session_id, answered, user, mechanism, named, was_decided, is_authenticated, waited = state
+        self.client.mute(muted_seconds, now, waited_seconds=waited)
         self.client.epochs = SessionEpochs(session_id, answered)
         if was_decided:
             self._decider.decide_by(self._throttle.lifted(now))  # it refuses the session
@@ -178,6 +186,7 @@ class ClientFrames:
         """Charge the request of `total` bytes at the window's start, if its client has a quota, or have it answered
         here. `may_hold`: more of it than the window has room for may be waited for."""
         if self.client.muted_until > now:
+            self.client.hold(now)
             return HELD
         most = total if may_hold else min(total, window.capacity)
         if window.size >= REQUEST_START_BYTES:
@@ -270,6 +279,7 @@ class ClientFrames:
 
     def request_sent(self, now: float) -> None:
         """Charge the Produce that has gone on, or as much of it as has."""
+        self.client.goes_on()
         sending, self._sending = self._sending, None
         if sending is not None:
             sending.end(now)
@@ -288,6 +298,8 @@ class ClientFrames:
         if fetch is None:
             return None
         entity = self.client.entity(head.client_id, ClientTraffic.CONSUMER, now)
+        if entity is not None and entity.catch_up is not None and self.awaits_fetch:
+            return HELD
         if self._decider.decides(None if entity is None else entity.catch_up, fetch):
             self.client.epochs = SessionEpochs()
             return None

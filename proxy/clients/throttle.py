@@ -10,15 +10,14 @@ import enum
 import math
 from collections import Counter, defaultdict
 from functools import partial
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol
 
 from ..quotas.client_entity import ClientEntity
 from ..quotas.keys import CLIENT_RATES, MAX_THROTTLE, ClientTraffic
-from ..quotas.names import DEFAULT
 from ..throttle.replicas import ReplicaCountLimit
 from .budgets import Shared, Unbounded, client_budget
 from .consumers import CatchUpThrottle
-from .entity import ClientDebt, Entity, EntityState
+from .entity import OTHER, ClientDebt, Entity, EntityKey, EntityState, shown_name
 from .uplink import UplinkBudget
 
 if TYPE_CHECKING:
@@ -36,8 +35,6 @@ MAX_COUNTED = 50
 """The most entities under sections of ``default`` that metrics name; the others are counted as `OTHER`."""
 MAX_NAME_CHARACTERS = 249
 """The characters that count in a user or client id: longer ones share a quota where they begin alike."""
-OTHER = "other"
-_Key: TypeAlias = tuple[ClientTraffic, ClientEntity]
 _SWEEP_SECONDS = 1.0
 """Seconds between two searches for entities to forget, where there are too many."""
 
@@ -92,13 +89,10 @@ class ClientThrottle:
         """The bound of all clients and replication together, while the listener has a rate."""
         self.unbounded = Entity(ClientEntity(None, OTHER), ClientTraffic.CONSUMER, Unbounded(), OTHER)
         """The entity of all consumers without a quota, which are charged to the listener's rate."""
-        self._entities: dict[_Key, Entity] = {}
+        self._entities: dict[EntityKey, Entity] = {}
         self._by_default: Counter[ClientTraffic] = Counter()
         """How many of the entities have a default quota."""
         self._swept_at = now - _SWEEP_SECONDS
-        self._indebted_until: dict[_Key, float] = {}
-        """The entities that the process before this one throttled, and until when; of those that have not shown
-        themselves here."""
         self._counted: set[str] = set()
         """The entities under defaults that metrics name: the first ones, since a counter must not fall."""
         self._connections: set[Attached] = set()
@@ -167,25 +161,25 @@ class ClientThrottle:
         """Return the entity whose quota bounds a client; None: none does. `user`: None if it is not known. Without a
         client id it is the empty one."""
         quota = self._rates.of(traffic).of(user, client_id or "")
-        if quota is None:
-            return None
+        return None if quota is None else self._entity(traffic, quota, now)
+
+    def _entity(self, traffic: ClientTraffic, quota: ClientQuota, now: float) -> Entity:
         whose, is_named, is_other = quota.entity, quota.section.is_named, False
         if not is_named:
             whose = ClientEntity(*(name and name[:MAX_NAME_CHARACTERS] for name in whose))
-            if (traffic, whose) not in self._entities and not self._has_room(traffic, now):
-                is_other = True
-                whose = ClientEntity(*(OTHER if name == DEFAULT else name for name in quota.section))
-        label = whose.label
-        entity = self._entities.get((traffic, whose))
+            if (traffic, whose, False) not in self._entities and not self._has_room(traffic, now):
+                is_other, whose = True, quota.section
+        label = shown_name(whose, is_other=is_other)
+        entity = self._entities.get((traffic, whose, is_other))
         if entity is None:
             budget = client_budget(self._settings, quota.bytes_per_second, now, _max_throttle_seconds(quota))
-            entity = Entity(whose, traffic, budget, label if is_named else self._label(label), is_named=is_named)
+            entity = Entity(
+                whose, traffic, budget, label if is_named else self._label(label), is_named=is_named, is_other=is_other
+            )
             entity.shared = Shared(budget, now) if is_other else None
-            self._entities[traffic, whose] = entity
+            self._entities[entity.key] = entity
             self._by_default[traffic] += not is_named
         self._follow(entity, quota, now)
-        if (until := self._indebted_until.pop((traffic, whose), now)) > now:
-            entity.begin_with_debt(until - now, now)
         if entity.is_named != is_named:  # a section of its own has come or gone
             self._by_default[traffic] += 1 if entity.is_named else -1
             entity.is_named, entity.label = is_named, label if is_named else self._label(label)
@@ -208,7 +202,7 @@ class ClientThrottle:
     def _quota_of(self, entity: Entity) -> ClientQuota | None:
         """Return the quota in force of an entity; None if it has none any more."""
         rates = self._rates.of(entity.traffic)
-        if entity.is_named:
+        if entity.is_named or entity.is_other:
             return rates.by_section(entity.entity, entity.entity)
         user, client = entity.entity
         quota = rates.of(user, client or "")
@@ -265,17 +259,23 @@ class ClientThrottle:
             each.count_mute(now)
 
     def debts(self, now: float) -> list[ClientDebt]:
-        """Return the entities that are over quota, for another process to go on from."""
+        """Return the entities that are over quota, for another process to go on from; what is owed to a shared budget
+        is nobody's."""
         debts = (
-            ClientDebt(each.traffic.value, *each.entity, each.debt_seconds(now)) for each in self._entities.values()
+            ClientDebt(each.traffic.value, *each.entity, each.debt_seconds(now))
+            for each in self._entities.values()
+            if not each.is_other
         )
         return [debt for debt in debts if debt.seconds > 0]
 
     def take_debts(self, debts: Iterable[ClientDebt], now: float) -> None:
         """Take over what `debts` returned in another process, before any client has shown itself here."""
-        self._indebted_until = {
-            (ClientTraffic(debt.traffic), ClientEntity(debt.user, debt.client)): now + debt.seconds for debt in debts
-        }
+        for debt in debts:
+            traffic, whose = ClientTraffic(debt.traffic), ClientEntity(debt.user, debt.client)
+            rates = self._rates.of(traffic)
+            quota = rates.by_section(whose, whose) or rates.of(whose.user, whose.client or "")
+            if quota is not None and quota.entity == whose:
+                self._entity(traffic, quota, now).begin_with_debt(debt.seconds, now)
 
     def sections(self) -> Iterator[tuple[ClientTraffic, str, float]]:
         """Yield what quotas.toml and overrides say: traffic, label of the section, bytes per second."""
@@ -293,13 +293,13 @@ class ClientThrottle:
 
     def states(self, now: float) -> list[EntityState]:
         """Return the entities that have shown themselves, the busiest first."""
-        connections: Counter[_Key] = Counter()
+        connections: Counter[EntityKey] = Counter()
         for attached in self._connections:
-            connections.update((each.traffic, each.entity) for each in attached.client.entities())
-        held: defaultdict[_Key, list[Client]] = defaultdict(list)
+            connections.update(each.key for each in attached.client.entities())
+        held: defaultdict[EntityKey, list[Client]] = defaultdict(list)
         for client in self.muted:
             if client.muted_for is not None and client.held_until > now:
-                held[client.muted_for.traffic, client.muted_for.entity].append(client)
+                held[client.muted_for.key].append(client)
         found = [self._state(each, connections[key], held.pop(key, []), now) for key, each in self._entities.items()]
         for clients in held.values():  # of quotas that have ended
             ended = clients[0].muted_for
@@ -319,7 +319,7 @@ class ClientThrottle:
             len(held),
             min((each.muted_since for each in held), default=None),
             max((each.held_until for each in held), default=now) - now,
-            entity.shared is not None,
+            entity.is_other,
         )
 
     def _label(self, name: str) -> str:
@@ -339,7 +339,7 @@ class ClientThrottle:
             self.generation += 1
         return self._by_default[traffic] < MAX_ENTITIES
 
-    def _forget(self, key: _Key, now: float) -> None:
+    def _forget(self, key: EntityKey, now: float) -> None:
         entity = self._entities.pop(key)
         if entity.catch_up is not None:
             entity.catch_up.lift(now)

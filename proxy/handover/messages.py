@@ -118,6 +118,8 @@ class ClientMessage(msgspec.Struct, frozen=True, array_like=True):
     refuse it."""
     authenticated: bool = False
     """True if the broker has accepted the client's authentication by SASL. An older process does not say."""
+    waited_seconds: float = 0.0
+    """How long the client's next request has waited, which counts towards `max_throttle`."""
 
 
 class ConnectionState(msgspec.Struct, frozen=True, tag="connection"):

@@ -100,7 +100,7 @@ class Buffers:
         self.held -= size
 
 
-ClientState: TypeAlias = tuple[float, int, int, str | None, str, str | None, bool, bool]
+ClientState: TypeAlias = tuple[float, int, int, str | None, str, str | None, bool, bool, float]
 """The fields of `handover.messages.ClientMessage`."""
 
 

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 from contextlib import AsyncExitStack
+from functools import partial
 from typing import TYPE_CHECKING
 
+import msgspec
 import pytest
 import trio
 
 from protocol.wire.framing import with_length
 from proxy.changes import Changes
+from proxy.clients.entity import ClientDebt, Sending
 from proxy.clients.throttle import MAX_ENTITIES, Uncharged
+from proxy.handover.connection_state import restore, take
+from proxy.handover.messages import ConnectionState
 from proxy.quotas.keys import ClientTraffic
 from proxy.quotas.rules import Quotas
+from proxy.relay.connection import Given
+from proxy.topology.racks import Relayed
 from tests.proxy.clients.frames import produce_request, produce_response, share_fetch_request, told_ms
 from tests.proxy.clients.test_frames import MB, carried, clients, produced, quotas
 
@@ -22,6 +29,7 @@ if TYPE_CHECKING:
     from trio.testing import MockClock
 
     from proxy.clients.throttle import ClientThrottle
+    from proxy.relay.connection import Connection
 
 PRODUCER, CONSUMER = ClientTraffic
 HEARTBEAT = (12).to_bytes(2) + (0).to_bytes(2) + (9).to_bytes(4) + b"\xff\xff" + bytes(10)
@@ -72,6 +80,75 @@ async def test_no_request_waits_longer_than_max_throttle(clock: MockClock) -> No
             nursery.start_soon(lambda: passed(of, produce_request(10_000), at=at))
     assert max(at) <= 15.5
     assert of.uncharged_bytes[Uncharged.MAX_THROTTLE] == pytest.approx(40 * 10_000 - 10_000 * 30, abs=40_000)
+
+
+async def test_the_mute_of_its_connection_counts_as_a_wait(clock: MockClock) -> None:
+    """Of a client that does not wait as it was told (kafka-python): its request waited for 15 s while the connection
+    was muted and 15 s in line, and was given up."""
+    of, waited = clients(quotas(10_000)), list[float]()
+
+    async def produces_twice() -> None:
+        async with relayed(clients=of) as wire:
+            for _ in range(2):
+                began = trio.current_time()
+                await wire.follower.send_all(with_length(produce_request(10_000)))
+                await read_frame(wire.leader)
+                waited.append(trio.current_time() - began)
+                await carried(produce_response(), wire.leader, wire.follower)
+
+    async with trio.open_nursery() as nursery:
+        for _ in range(60):
+            nursery.start_soon(produces_twice)
+    assert 14 < max(waited) < 15.5
+
+
+async def test_the_wait_goes_on_in_another_process(clock: MockClock) -> None:
+    states: list[ConnectionState] = []
+
+    async def give(connection: Connection) -> Given:
+        await trio.lowlevel.checkpoint()
+        states.append(take(connection, trio.current_time()))
+        return Given.TAKEN
+
+    began = trio.current_time()
+    of = clients(quotas(1000))
+    async with relayed(clients=of) as busy:
+        await produced(busy, 14_000)
+        async with relayed(clients=of) as wire:
+            await wire.follower.send_all(with_length(produce_request(100)))
+            await trio.sleep(10)
+            assert of.muted
+            wire.draining.give = give
+            wire.draining.begun.set()
+            await wire.finished.wait()
+    state = msgspec.msgpack.decode(msgspec.msgpack.encode(states[0]), type=ConnectionState)
+    other = clients(quotas(1000))
+    other.take_debts([ClientDebt("producer", None, "app", 14.0)], trio.current_time())  # of others, too
+    async with relayed(clients=other, restore=partial(restore, state=state, now=trio.current_time())) as wire:
+        await read_frame(wire.leader)
+        assert trio.current_time() - began == pytest.approx(15, abs=0.3)
+
+
+@pytest.mark.parametrize("count", [64, 5000])
+def test_many_produces_on_their_way_are_charged_now_and_then(count: int) -> None:
+    """5000 connections of one client id, each with half a Produce, cost 2.7 ms of the loop for each of its requests."""
+    looks = 0
+
+    class Half(Relayed):
+        def __getattribute__(self, name: str) -> object:
+            nonlocal looks
+            looks += name == "request_bytes"
+            return super().__getattribute__(name)
+
+    of = clients(quotas(MB))
+    entity = of.entity("ANONYMOUS", "app", PRODUCER, 0.0)
+    assert entity is not None
+    for _ in range(count):
+        Sending(entity, Half(), 1000, of.count)
+    looks = 0
+    for ms in range(1000):
+        entity.throttle_seconds(ms / 1000)
+    assert looks == (1000 * count if count <= 64 else 10 * count), "every 20 us for each of them"
 
 
 async def test_who_leaves_the_line_holds_up_nobody(clock: MockClock) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import struct
 from typing import TYPE_CHECKING
 
@@ -9,7 +10,7 @@ import pytest
 import trio
 
 from protocol.fetch.request import parse_fetch_request
-from protocol.wire.framing import write_uvarint
+from protocol.wire.framing import with_length, write_uvarint
 from proxy.quotas.client_entity import ClientEntity
 from proxy.quotas.client_rates import ClientRates, TrafficRates
 from proxy.quotas.keys import ClientTraffic
@@ -19,12 +20,20 @@ from proxy.relay.reaper import Reaper
 from proxy.roles import Role
 from proxy.statistics.counters import RoleStatistics
 from proxy.throttle.role_throttle import RoleThrottle
-from tests.proxy.clients.frames import fetch_request, fetch_response, parsed_fetch, produce_request, share_fetch_request
+from tests.proxy.clients.frames import (
+    CORRELATION_ID,
+    fetch_request,
+    fetch_response,
+    parsed_fetch,
+    produce_request,
+    share_fetch_request,
+)
+from tests.proxy.clients.rates import traffic_rates
 from tests.proxy.clients.test_frames import MB, carried, clients
 from tests.proxy.conversation import settings, throttle
 from tests.proxy.recorded_log import RecordedLog
 
-from ..relay.wire import T0, answer, entry, limits, patient_clock, relayed
+from ..relay.wire import T0, answer, entry, limits, patient_clock, read_frame, relayed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -166,7 +175,7 @@ async def test_who_says_that_it_is_a_follower_is_one_once_the_broker_accepts_it(
     async with relayed(idle(), clients=by, reaper=reaper) as wire, trio.open_nursery() as nursery:
         nursery.start_soon(reaper.run)
         (frames,) = by._connections
-        for error_code, is_accepted in ((29, False), (0, True)):
+        for error_code, is_accepted in ((29, False), (31, False), (42, False), (0, True)):
             await carried(fetch_request(version=version, replica_id=102), wire.follower, wire.leader)
             told = bytearray(fetch_response(100, version=version))
             at = told.index((10**6).to_bytes(8)) - 2  # the error code is before the high watermark
@@ -176,3 +185,25 @@ async def test_who_says_that_it_is_a_follower_is_one_once_the_broker_accepts_it(
             await trio.sleep(2)
             assert reaper.of_brokers == is_accepted
         nursery.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize("correlation_id", [CORRELATION_ID, CORRELATION_ID + 1], ids=["its own id", "the same id"])
+@pytest.mark.parametrize("producers", [MB, math.inf], ids=["with a quota", "without one"])
+@pytest.mark.parametrize("of", [idle, throttle])
+async def test_acks_that_cannot_be_read_free_no_answer_to_a_fetch(
+    clock: MockClock, of: Callable[[], RoleThrottle], producers: float, correlation_id: int
+) -> None:
+    """A broker reads acks=0 behind any header, and answers nothing. The answer to the Fetch behind it was taken for
+    another one: 1 MiB for nothing with each pair of requests, as often as one likes."""
+    rates = (traffic_rates({"clients.default": rate}) for rate in (producers, MB))
+    by = clients(Quotas(clients=ClientRates(*rates)))
+    async with relayed(of(), clients=by) as wire:
+        asked = with_header_tags(produce_request(1000, version=9, acks=0), b"\x41" + b"\0\0" * 65)
+        await carried(fetch_request(correlation_id=3), wire.follower, wire.leader)
+        await wire.follower.send_all(with_length(asked) + with_length(fetch_request(correlation_id=correlation_id)))
+        assert await read_frame(wire.leader) == asked
+        await carried(fetch_response(1000, correlation_id=3), wire.leader, wire.follower)
+        with trio.move_on_after(5) as waits:
+            await read_frame(wire.leader)
+        assert waits.cancelled_caught, "it waits for an answer to each request"
+        assert 1000 < by.passed_bytes["app", CONSUMER] < 1100

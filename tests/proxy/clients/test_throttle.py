@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import gc
 import heapq
 import math
+import weakref
 
 import msgspec
 import pytest
 
 from proxy.clients.connection import ClientConnection
-from proxy.clients.throttle import MAX_COUNTED, MAX_ENTITIES, OTHER, ClientThrottle
+from proxy.clients.entity import OTHER, ClientDebt, Entity
+from proxy.clients.throttle import MAX_COUNTED, MAX_ENTITIES, ClientThrottle
 from proxy.handover.messages import Begin
 from proxy.quotas.client_entity import ANONYMOUS, ClientEntity
 from proxy.quotas.client_rates import ClientRates, TrafficRates
@@ -206,7 +209,8 @@ def test_a_connection_finds_the_new_budget_when_its_entity_was_forgotten() -> No
         charged(clients, f"id-{number}", now=20.0)
     entity = connection.entity("a", PRODUCER, 20.0)
     assert entity is not None
-    assert entity.entity == ClientEntity(None, OTHER)
+    assert entity.is_other
+    assert entity.name == OTHER
 
 
 @pytest.mark.parametrize(
@@ -260,6 +264,53 @@ def test_debts_go_on_in_another_process() -> None:
         entity = other.entity(user, client_id, PRODUCER, 501.0)
         assert entity is not None
         assert entity.budget.throttle_seconds(501.0) == pytest.approx(seconds)
+
+
+def test_debts_that_were_handed_over_follow_the_quotas_and_go_on_to_a_third_process() -> None:
+    debts = [ClientDebt("producer", None, "app", 10.0), ClientDebt("producer", "bob", None, 10.0)]
+    of = throttle(quotas(1000, app=1000, users={"users.default": 1000}))
+    of.take_debts(debts, 0.0)
+    assert of.debts(0.0) == debts
+    of.apply(quotas(1e6, app=1e6, users={"users.default": 1e6}), 0.0)
+    assert [debt.seconds for debt in of.debts(0.0)] == [pytest.approx(0.01)] * 2
+    of.apply(quotas(), 0.0)
+    assert of.debts(0.0) == []
+
+
+def test_a_client_whose_id_is_other_pays_for_nobody() -> None:
+    """Those without a place of their own had its budget, and waited for what it owed."""
+    for sections in ({}, {"other": 10.0}):
+        clients = throttle(quotas(1000, **sections))
+        charged(clients, OTHER, 100_000)
+        for number in range(MAX_ENTITIES - (not sections)):
+            charged(clients, f"id-{number}")
+        assert charged(clients, "new").throttle_time_ms(0.0) == 750
+        clients.apply(quotas(2000, **sections), 0.0)
+        assert charged(clients, "newer", 2000).throttle_time_ms(0.0) <= 2500
+        assert [state.name for state in clients.states(0.0) if state.is_other] == [OTHER]
+        assert {state.quota_bytes_per_second for state in clients.states(0.0) if state.is_other} == {2000}
+
+
+def test_a_connections_part_of_a_shared_budget_ends_with_it() -> None:
+    """A connection kept one for each time that the others' budget was forgotten and made anew."""
+    clients = throttle(quotas(1000))
+    connection = ClientConnection(clients)
+    parts = weakref.WeakSet[Entity]()
+    for minute in range(5):
+        now = 60.0 * minute
+        for number in range(MAX_ENTITIES):
+            charged(clients, f"id-{number}", now=now)
+        entity = connection.entity("new", PRODUCER, now)
+        assert entity is not None
+        assert entity.is_other
+        connection.charge(entity, 1000, now)
+        parts.add(entity)
+        del entity
+        clients.count_mutes(now + 50)
+        charged(clients, "makes room", 1, now=now + 50)
+        connection.entity("id-0", PRODUCER, now + 50)
+    gc.collect()
+    assert len(parts) <= 1
 
 
 def test_an_older_process_tells_no_debts() -> None:
