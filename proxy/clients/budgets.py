@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from typing import TYPE_CHECKING, Protocol
-from weakref import WeakKeyDictionary
 
 from admission.simple_rate import Rate
 from protocol.fetch.request import MAX_INT32
@@ -19,7 +18,6 @@ from ..config.settings import Policy
 
 if TYPE_CHECKING:
     from ..config.settings import QuotaSettings
-    from .entity import Entity
 
 LARGEST_RESPONSE_SECONDS = 1.0
 """Policy `strict`: how much of its quota one response may bring a consumer, in seconds of the quota."""
@@ -184,12 +182,10 @@ class Shared:
     itself, and is throttled no longer than the budget is in debt. So nobody waits because of what others used, and
     together they keep to the rate as long as they come back."""
 
-    __slots__ = ("_budget", "_payers", "_payers_before", "_since", "parts")
+    __slots__ = ("_budget", "_payers", "_payers_before", "_since")
 
     def __init__(self, budget: ClientBudget, now: float) -> None:
         self._budget = budget
-        self.parts: WeakKeyDictionary[object, Entity] = WeakKeyDictionary()
-        """The entity that stands for each connection's part."""
         self._payers: set[object] = set()
         """The connections that were charged since then."""
         self._payers_before = 0

@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
+from weakref import WeakKeyDictionary
 
 from admission.simple_rate import SimpleRate
 from protocol.wire.framing import LENGTH_PREFIX_BYTES
@@ -105,6 +106,8 @@ class Entity:
     is_other: bool = False
     """True for the entity that those without a place of their own share, and for each connection's part of it."""
     _charged_at: float = -math.inf
+    _parts: WeakKeyDictionary[object, Entity] | None = None
+    """The entity that stands for each connection's part, while it is open."""
 
     @property
     def name(self) -> str:
@@ -118,11 +121,13 @@ class Entity:
         """Return the part of a connection, which is its own if the budget is shared."""
         if self.shared is None:
             return self
-        part = self.shared.parts.get(connection)
+        if self._parts is None:
+            self._parts = WeakKeyDictionary()
+        part = self._parts.get(connection)
         if part is None:
             budget = SharedBudget(self.budget, self.shared, burst_bytes, now)
-            part = replace(self, budget=budget, shared=None, line={}, sending=set())
-            self.shared.parts[connection] = part
+            part = replace(self, budget=budget, shared=None, line={}, sending=set(), _parts=None)
+            self._parts[connection] = part
         return part
 
     def throttle_seconds(self, now: float, *, more: int = 0) -> float:
