@@ -30,6 +30,7 @@ _BUILT_IN = {
     "set": "operating.commands.set",
     "undo": "operating.commands.overrides:undo",
     "overrides": "operating.commands.overrides",
+    "history": "operating.commands.history",
     "status": "operating.commands.status",
     "health": "operating.commands.health",
     "plan": "operating.commands.plan",
@@ -51,6 +52,7 @@ Examples:
   throttle-sidecar run --config proxy.toml --set http.listen=0.0.0.0:9404
   throttle-sidecar set leader.replication.throttled.rate 20MiB/s --for 2h
   throttle-sidecar undo --last                      revert the newest override
+  throttle-sidecar history --since 2h               who changed what
   throttle-sidecar status                           watch it work
   throttle-sidecar status --once --json --url http://127.0.0.1:9404
   throttle-sidecar plan move.json --bootstrap kafka-101:9092 --within 2h --apply --fleet fleet.toml

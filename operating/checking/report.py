@@ -24,7 +24,7 @@ from proxy.errors import ConfigurationError
 from proxy.files.reading import is_directory
 from proxy.process.resources import open_files_limit_of_run, too_few_open_files
 from proxy.quota_files.override_store import load, store_path
-from proxy.quota_files.quota_file import kept_starts
+from proxy.quota_files.quota_file import kept
 from proxy.quotas import QuotaFile, RoleQuota, advise, changes_ahead, effective, format_bytes, format_rate
 from proxy.quotas.keys import (
     CATCH_UP_ONLY,
@@ -347,14 +347,14 @@ def source_report(source: RateSource, moments: Moments) -> Json:
         return report
     if source.start_key is None:
         return report | {"finish_by": source.deadline.moment(moments.at)}
-    kept = kept_starts(moments.state).get(source.start_key)
-    if kept is None or kept > min(moments.now, moments.at).timestamp():
+    start = kept(moments.state).starts.get(source.start_key)
+    if start is None or start > min(moments.now, moments.at).timestamp():
         unknown = (
             "when it is to end is not known here: it counts from when the sidecar first read this; no such start can "
             f"be read in {moments.state}, and `status` asks the sidecar"
         )
         return report | {"unknown": unknown}
-    since = datetime.fromtimestamp(kept, UTC)
+    since = datetime.fromtimestamp(start, UTC)
     return report | {"finish_by": source.deadline.moment(since), "counts_from": since, "known_from": str(moments.state)}
 
 

@@ -59,6 +59,7 @@ __all__ = [
     "UnknownBrokerIdError",
     "for_code",
 ]
+_REFUSAL_SECONDS = 1.0
 MAX_HOSTS_BYTES = 2**20
 """Lines for some 30 000 brokers."""
 
@@ -129,6 +130,31 @@ def unresolved(hosts: Iterable[str], hosts_file: Path | None = None) -> list[str
     """
     known = _names_in(hosts_file) if hosts_file is not None else frozenset()
     return [host for host in dict.fromkeys(hosts) if host not in known and not _resolves(host)]
+
+
+def refused(servers: Iterable[str], hosts_file: Path | None = None) -> list[str]:
+    """Return these host:port if each of them refuses connections, else none: kafka-python would ask them again and
+    again.
+
+    Raises ConfigurationError if the hosts file cannot be read.
+    """
+    known = known_addresses(hosts_file) if hosts_file is not None else {}
+    asked = list(servers)
+    return (
+        asked
+        if all(_refuses(known.get(host := host_of(each), host), each.rpartition(":")[2]) for each in asked)
+        else []
+    )
+
+
+def _refuses(host: str, port: str) -> bool:
+    try:
+        socket.create_connection((host, int(port)), _REFUSAL_SECONDS).close()
+    except ConnectionRefusedError:
+        return True
+    except (OSError, ValueError, OverflowError):
+        return False
+    return False
 
 
 def known_addresses(hosts_file: Path) -> dict[str, str]:

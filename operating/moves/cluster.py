@@ -31,6 +31,7 @@ from ..client.kafka_python import (
     for_code,
     host_of,
     known_addresses,
+    refused,
     unresolved,
 )
 from ..client.properties import usable_client_properties
@@ -92,7 +93,7 @@ def connect(connection: Connection) -> Iterator[Cluster]:
             )
         known_addresses(connection.hosts)
         arguments["proxy_url"] = connection.hosts.resolve().as_uri().replace("file", "hosts", 1)
-    _refuse_unknown_names(connection)
+    _refuse_unreachable(connection)
     why = _Why()
     log.addHandler(why)
     try:
@@ -134,13 +135,15 @@ class _Why(logging.Handler):
                 self._reasons[_said(error)] = None
 
 
-def _refuse_unknown_names(connection: Connection) -> None:
-    """Raise ClusterError at once if none of the names resolves. To ask the cluster would take `_TIMEOUT_MS`, and its
-    error would say less."""
+def _refuse_unreachable(connection: Connection) -> None:
+    """Raise ClusterError at once if none of the names resolves, or all addresses refuse: to ask the cluster would take
+    `_TIMEOUT_MS`, and its error would say less."""
     names = [host_of(server) for server in connection.bootstrap]
     unknown = unresolved(names, connection.hosts)
     if unknown and set(unknown) == set(names):
         raise ClusterError(f"{', '.join(connection.bootstrap)}: {_not_resolved(unknown)}")
+    if closed := refused(connection.bootstrap, connection.hosts):
+        raise ClusterError(f"{', '.join(closed)}: no broker answers: connection refused")
 
 
 def _not_resolved(names: Sequence[str]) -> str:

@@ -8,7 +8,9 @@ to the store while the process runs changes nothing that is in force: it is writ
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from contextlib import suppress
+from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
@@ -18,16 +20,18 @@ from ..changes import Changes
 from ..errors import ConfigurationError
 from ..quota_files.override_store import damaged_path, load, set_aside, stamp, want_of_room, write
 from ..quotas.advice import about_itself
+from ..quotas.effects import effects_of
 from ..quotas.override import active, added, undone, validated
 from ..threads import NoThreadError, in_thread
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable
+    from collections.abc import Awaitable, Iterable, Mapping, Sequence
     from datetime import datetime
     from pathlib import Path
 
     from ..logs.log import Log
     from ..quota_files.reload import QuotaWatch
+    from ..quotas.effects import Effect, Key
     from ..quotas.layer_values import LayerIndex
     from ..quotas.override import Override, Overrides, Selector
     from ..quotas.sections import Layer
@@ -35,6 +39,7 @@ if TYPE_CHECKING:
 IN_FORCE_SECONDS = 1.0
 """The longest wait of an answer until both roles hold to a change; it takes a turn or two of the loop."""
 LOOK_SECONDS = 0.001
+_MOMENT = timedelta(microseconds=1)
 _MAX_CHANGES_LOGGED = 20
 """The most changes of an override that one line of the log shows."""
 CHECK_SECONDS = 10.0
@@ -47,19 +52,9 @@ OLD_SECONDS = 24 * 3600.0
 _WORK = trio.CapacityLimiter(1)
 """The thread that validates and describes overrides: ten thousand changes take a core some time, and no disk."""
 _Result = TypeVar("_Result")
-
-
-class Effect(NamedTuple):
-    """The effect of a change on one key at one place; values and layers as they are printed."""
-
-    place: str
-    key: str
-    before: str
-    before_layer: str
-    after: str
-    after_layer: str
-    until: datetime | None
-    """The end of the layer that says `after`; None: it does not end."""
+Record = Callable[["Override", str, str | None, "Sequence[Effect] | None"], None]
+"""Is told of an override, what was done to it (``set``, ``undone``, ``ended``), by whom, and the effects of its first
+changes; None: the process before this one has done it, and knows them."""
 
 
 class Applied(NamedTuple):
@@ -86,11 +81,10 @@ class OverrideKeeper:
         *,
         broker_id: int,
         log: Log,
-        record: Callable[[Override, str, str | None], None] = lambda *_: None,
+        record: Record = lambda *_: None,
         in_force: Callable[[], bool] = lambda: True,
     ) -> None:
-        """`record` tells the journal of an override, what was done to it
-        (``set``, ``undone``, ``ended``) and by whom. `in_force`: whether both roles hold to the watch's quotas."""
+        """Keep what the watch has loaded. `in_force`: whether both roles hold to the watch's quotas."""
         self._path = path
         self._watch = watch
         self._broker_id = broker_id
@@ -161,21 +155,24 @@ class OverrideKeeper:
             except ConfigurationError as error:
                 raise ConfigurationError(f"not stored, so nothing has changed: {error}") from error
             await self._watch.put_overrides(overrides, {**self._watch.layers, new.id: layer})
-            self._tell([new], "set", new.by)
+        effects = await self._effects((new,), before)
+        if overrides is not known:
+            self._tell([new], "set", new.by, effects)
         found = (
             text for role, texts in self._watch.without_effect.items() for text in texts if text not in inert[role]
         )
         warnings = (*about_itself(layer, self._broker_id), *found)
-        return (await self._applied((new,), before))._replace(warnings=warnings)
+        return (await self._applied((new,), effects))._replace(warnings=warnings)
 
     async def _undo(self, selector: Selector) -> Applied:
         gone, before = selector.chosen(self.current), self._watch.index
         overrides = undone(self._watch.overrides, selector, self._watch.now())
         await self._watch.put_overrides(overrides, self._watch.layers)
-        self._tell(gone, "undone", selector.by)
+        effects = await self._effects(gone, before)
+        self._tell(gone, "undone", selector.by, effects)
         with suppress(ConfigurationError):
             await self._store(overrides)
-        return (await self._applied(gone, before))._replace(not_stored=self.not_stored)
+        return (await self._applied(gone, effects))._replace(not_stored=self.not_stored)
 
     async def run(self) -> None:
         """Keep the store as it should be; log and record in the journal overrides that end; until cancelled."""
@@ -194,8 +191,11 @@ class OverrideKeeper:
                 with trio.move_on_after(max(min([CHECK_SECONDS, *ends]), LOOK_SECONDS)):
                     await self._changes.wait()
                 now, left = self._watch.now(), {each.id for each in self._watch.overrides}
-                self._tell([each for each in known if not each.is_active(now) and each.id in left], "ended", None)
-                known = self.current
+                over = tuple(each for each in known if not each.is_active(now) and each.id in left)
+                known = active(self._watch.overrides, now)
+                if over:
+                    since = min(each.until for each in over if each.until is not None) - _MOMENT
+                    self._tell(over, "ended", None, await self._effects(over, self._watch.index, since))
         except trio.Cancelled:
             self._follows_store = True  # another process serves from here on
             raise
@@ -214,9 +214,9 @@ class OverrideKeeper:
         await self._watch.put_overrides(loaded.overrides, loaded.layers)
         for each in loaded.overrides:
             if each not in before:
-                self._tell([each], "set", each.by)
+                self._tell([each], "set", each.by, None)
         gone = [each for each in active(before, self._watch.now()) if each not in loaded.overrides]
-        self._tell(gone, "undone", None)
+        self._tell(gone, "undone", None, None)
 
     async def _check_store(self) -> None:
         """Write the store if it does not hold what is in force: a write failed, or something else changed the file."""
@@ -264,17 +264,27 @@ class OverrideKeeper:
                 raise ConfigurationError(f"{self._path}: {error}") from error
         raise ConfigurationError(f"{self._path}: no answer within {STORE_SECONDS:g} s")
 
-    async def _applied(self, overrides: Overrides, before: LayerIndex) -> Applied:
-        """Return what a change had for an effect, and whether both roles hold to it."""
+    async def _effects(
+        self, overrides: Overrides, before: LayerIndex, since: datetime | None = None
+    ) -> Mapping[Key, Effect]:
+        """Return the effect on each key of overrides that were changed; `since`: the moment before, if that is not
+        now."""
+        now = self._watch.now()
+        return await in_thread(_effects, overrides, before, self._watch.index, since or now, now, limiter=_WORK)
+
+    async def _applied(self, overrides: Overrides, effects: Mapping[Key, Effect]) -> Applied:
+        """Return what a change had for an effect, once both roles hold to it, or late."""
         self._changes.notify()
         with trio.move_on_after(IN_FORCE_SECONDS):
             while not self._in_force():  # noqa: ASYNC110 - a turn or two of the loop, and nothing tells
                 await trio.sleep(LOOK_SECONDS)
-        work = partial(_effects, overrides, before, self._watch.index, self._watch.now())
-        return Applied(overrides, await in_thread(work, limiter=_WORK), self._in_force())
+        return Applied(overrides, list(effects.values()), self._in_force())
 
-    def _tell(self, overrides: Iterable[Override], action: str, by: str | None) -> None:
+    def _tell(
+        self, overrides: Iterable[Override], action: str, by: str | None, effects: Mapping[Key, Effect] | None
+    ) -> None:
         for each in overrides:
+            first = each.changes[:_MAX_CHANGES_LOGGED]
             self._log.info(
                 f"override_{action}",
                 override=each.id,
@@ -282,9 +292,10 @@ class OverrideKeeper:
                 by=by,
                 reason=each.reason,
                 until=each.until,
-                changes=[change.text for change in each.changes[:_MAX_CHANGES_LOGGED]],
+                changes=[change.text for change in first],
             )
-            self._record(each, action, by)
+            told = None if effects is None else [effects[change.place, change.key] for change in first]
+            self._record(each, action, by, told)
 
 
 def _named(override: Override) -> str:
@@ -292,7 +303,7 @@ def _named(override: Override) -> str:
 
 
 class _Found(NamedTuple):
-    """What lies where the store is."""
+    """The state of the store's files."""
 
     stamp: object
     damaged: bool
@@ -304,9 +315,8 @@ def _look(path: Path) -> _Found:
     return _Found(stamp(path), os.path.lexists(damaged_path(path)), want_of_room(path))
 
 
-def _effects(overrides: Overrides, before: LayerIndex, after: LayerIndex, now: datetime) -> list[Effect]:
-    found = []
-    for place, key in dict.fromkeys((change.place, change.key) for each in overrides for change in each.changes):
-        old, new = (next(index.values(place, key, now)) for index in (before, after))
-        found.append(Effect(place, key, old.value, old.layer, new.value, new.layer, new.until))
-    return found
+def _effects(
+    overrides: Overrides, before: LayerIndex, after: LayerIndex, since: datetime, now: datetime
+) -> Mapping[Key, Effect]:
+    keys = dict.fromkeys((change.place, change.key) for each in overrides for change in each.changes)
+    return {(each.place, each.key): each for each in effects_of(keys, before, after, since, now)}

@@ -116,7 +116,7 @@ def _answer(applied: Applied, broker_id: int) -> dict[str, Any]:
         "in_force": applied.in_force,
         "not_stored": applied.not_stored,
         "warnings": applied.warnings,
-        "effects": [effect._asdict() for effect in applied.effects],
+        "effects": applied.effects,
     }
 
 

@@ -111,6 +111,11 @@ class Kind(enum.Enum):
         Severity.WARNING,
         "give the journal's disk room, and the sidecar the right to write there",
     )
+    HISTORY_NOT_WRITTEN = (
+        "history_not_written",
+        Severity.WARNING,
+        "give the directory of `[quotas] state` room, and the sidecar the right to write there",
+    )
     CONTROL_LOST = (
         "control_lost",
         Severity.WARNING,

@@ -64,8 +64,10 @@ class HandOver:
         *,
         clients: ClientThrottle,
         manager: ServiceManager,
+        record: Callable[[str, str], None] = lambda *_: None,
         log: Log,
     ) -> None:
+        """`record` is told of hand-overs: the event, and of what."""
         self.broker = settings.broker.id
         self._serving: set[trio.CancelScope] = set()
         """The cancel scopes of tasks that only the serving process runs; cancelled when another process takes over."""
@@ -86,6 +88,7 @@ class HandOver:
         self._clients = clients
         self._draining = draining
         self._manager = manager
+        self._record = record
         self._log = log
         self._listeners: Mapping[str, tuple[Address, socket.socket | trio.socket.SocketType]] = {}
         self._inheritance: Inherited | None = None
@@ -168,6 +171,7 @@ class HandOver:
                 told = "the process before this one ended before it had handed everything over"
                 self._log.warning("handover_failed", error=told)
             self._log.info("taken_over", connections=self.taken)
+            self._record("taken_over", f"{self.taken} connections of the process before this one")
             self._serves.set()
             self._is_successor.set()
             self._kept.begun.set()
@@ -257,10 +261,12 @@ class HandOver:
             self._draining.give = None
             return
         self._draining.call_off()
+        self._record("handover_failed", "this process serves on: its log says why")
         self._serves.set()
         self._decided.set()
 
     def confirm(self, process: int) -> None:
+        self._record("handed_over", f"to process {process}")
         # systemd that is stopping this process would wait for the end of the one that replaces it.
         if not self._is_told_to_end:
             self._manager.replaced_by(process)

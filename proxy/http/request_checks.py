@@ -61,8 +61,8 @@ def checked(head: h11.Request, peer: str, subject: str, trust: Trust) -> Request
         found = f"HTTP/{head.http_version.decode()}"
         raise refusal(HttpRefusal.MALFORMED, 505, f"{found} is not spoken here; use HTTP/1.1", found)
     headers = tuple((name.decode("ascii"), value.decode("latin-1")) for name, value in head.headers)
-    authority, path = _split(head.target.decode("ascii"))
-    request = Request(head.method.decode("ascii"), path, headers, peer=peer, subject=subject)
+    authority, path, query = _split(head.target.decode("ascii"))
+    request = Request(head.method.decode("ascii"), path, headers, query=query, peer=peer, subject=subject)
     if request.header("transfer-encoding"):
         raise refusal(HttpRefusal.BODY_WITHOUT_LENGTH, 411, "send Content-Length, not Transfer-Encoding")
     host = authority or request.header("host")
@@ -95,15 +95,16 @@ def length_of(head: h11.Request) -> int:
     return next((int(value) for name, value in head.headers if name == b"content-length"), 0)
 
 
-def _split(target: str) -> tuple[str, str]:
-    """Split a request's target into authority ("" as a rule) and path. Proxies are sent whole URLs (RFC 9112,
+def _split(target: str) -> tuple[str, str, str]:
+    """Split a request's target into authority ("" as a rule), path and query. Proxies are sent whole URLs (RFC 9112,
     3.2.2)."""
     authority = ""
     scheme = next((each for each in ("http://", "https://") if target.lower().startswith(each)), None)
     if scheme is not None:
         authority, slash, rest = target[len(scheme) :].partition("/")
         target = slash + rest
-    return authority, target.partition("?")[0]
+    path, _, query = target.partition("?")
+    return authority, path, query
 
 
 def printable(text: str) -> str:

@@ -24,10 +24,12 @@ class Request(NamedTuple):
     method: str
     """The method as it was sent: HEAD is answered by the route of GET."""
     path: str
-    """The path without what follows a question mark, which no page has a use for."""
+    """The path without what follows a question mark."""
     headers: tuple[tuple[str, str], ...] = ()
     """Names in lower case; bytes beyond ASCII as Latin-1."""
     body: bytes = b""
+    query: str = ""
+    """What follows the question mark."""
     peer: str = ""
     """The address it came from."""
     host: str = ""

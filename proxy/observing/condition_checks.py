@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from ..config.settings import Settings
     from ..control.override_keeper import OverrideKeeper
+    from ..history.recorder import HistoryRecorder
     from ..journal.recorder import Journal
     from ..logs.log import Log
     from ..network.accept_limiter import AcceptLimiter
@@ -53,6 +54,7 @@ class Parts(NamedTuple):
     accept_limiter: AcceptLimiter
     legs: Legs
     journal: Journal | None
+    history: HistoryRecorder
     chosen: Callable[[Role], Choice | None]
     unnamed: Callable[[], int]
     """Returns the number of topic ids whose names are not known."""
@@ -61,9 +63,9 @@ class Parts(NamedTuple):
 class ConditionChecks:
     """Looks at all parts. `current`: the conditions of the last look."""
 
-    def __init__(self, parts: Parts, log: Log, record: Callable[[Condition, bool], None] = lambda *_: None) -> None:
+    def __init__(self, parts: Parts, log: Log) -> None:
         self._parts = parts
-        self._conditions = Conditions(log, record)
+        self._conditions = Conditions(log, parts.history.condition)
         self._going_on = GoingOn()
         self._control: Path | None = parts.settings.control.directory
         self._had_control = False
@@ -131,6 +133,8 @@ class ConditionChecks:
         elif journal is not None and self._going_on.is_growing("journal", journal.statistics.dropped, now):
             text = "{count} journal lines dropped: the disk is full, slow or not writable"
             yield Found(Kind.JOURNAL_NOT_WRITTEN, text, number=journal.statistics.dropped)
+        if (problem := self._parts.history.problem) is not None:
+            yield Found(Kind.HISTORY_NOT_WRITTEN, f"the history of changes is not written: {problem}")
         if self._control is not None:
             is_there = self._control.is_dir()
             self._had_control |= is_there

@@ -69,6 +69,7 @@ class Task(enum.StrEnum):
     TLS_FILES = "tls_files"
     """Reads keys and certificates again when they change."""
     JOURNAL = "journal"
+    HISTORY = "history"
     SIGNALS = "signals"
     HANDOVER = "handover"
     """Waits for a process that takes over."""

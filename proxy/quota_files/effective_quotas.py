@@ -13,18 +13,20 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ..errors import ConfigurationError
 from ..files.reading import answers, no_answer, refuse_silent
-from ..quotas import Change, Layer, QuotaFile, Quotas, changes_ahead, effective
+from ..quotas import Change, Layer, QuotaFile, Quotas, changes_ahead, effective, parse_quotas
 from ..quotas.advice import without_effect
+from ..quotas.effects import Effect, differing, effects_of, ended, with_file
 from ..quotas.keys import OF_CLIENTS
 from ..quotas.layer_values import LayerIndex
 from ..roles import Role
-from .quota_file import kept_starts, load_last_good, read_quotas_file
+from .quota_file import Kept, kept, load_last_good, read_quotas_file
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import datetime
     from pathlib import Path
 
+    from ..quotas.override import Override, PlacedValue
     from .quota_file import LastGood
 
 
@@ -52,6 +54,68 @@ class WorkedOut(NamedTuple):
     layer_index: LayerIndex
     without_effect: Mapping[Role, Sequence[str]]
     """Rates and lists that bound nothing, because no list selects anything for them."""
+
+
+class InForce(NamedTuple):
+    """The file that holds, the layers' words on single keys, and the time for which both were worked out."""
+
+    file: QuotaFile
+    layer_index: LayerIndex
+    at: datetime
+    size_bytes: int
+    """The size of the file's text."""
+
+
+class FileEffects(NamedTuple):
+    """The effects of another file, or of the end of sections of the same one."""
+
+    first: Sequence[Effect] = ()
+    """The first `MAX_EFFECTS` of them."""
+    number: int = 0
+    hash: str = ""
+    """The short SHA-256 of the file."""
+
+
+NO_EFFECTS = FileEffects()
+MAX_EFFECTS = 20
+
+
+def effects_between(before: InForce, after: InForce, broker_id: int) -> FileEffects:
+    """Return the effects of what happened to the file, or in it by the clock alone."""
+    base, was, now = after.file.base, before.at, after.at
+    if is_same := before.file.base is base:
+        changed = ended(base, was, now, broker_id)
+    else:
+        changed = differing(before.file.base, base, broker_id)
+    effects = effects_of(changed[:MAX_EFFECTS], before.layer_index, after.layer_index, was, now)
+    told = list(effects if is_same else with_file(effects, after.layer_index, now))
+    was_first, is_first = (", ".join(each.file.priorities.entries()) or "none" for each in (before, after))
+    if was_first != is_first:
+        told.append(Effect("priorities", "first", was_first, "priorities", is_first, "priorities"))
+    return FileEffects(tuple(told), max(len(changed), len(told)), after.file.hash)
+
+
+def effects_since_kept(kept: bytes, start: InForce, broker_id: int) -> FileEffects:
+    """Return the effects of a file in place of the one that was kept."""
+    try:
+        before = replace(start.file, base=parse_quotas(kept, source="the last good quotas").base)
+    except ConfigurationError:  # another version has kept it
+        return NO_EFFECTS
+    was = InForce(before, LayerIndex(before, broker_id), start.at, len(kept))
+    return effects_between(was, start, broker_id)
+
+
+def hidden(
+    overrides: Sequence[Override], before: QuotaFile, after: QuotaFile, broker_id: int, now: datetime
+) -> list[tuple[Override, PlacedValue, str, str]]:
+    """Return the changes of overrides to keys that differ between two files, with the value in each of the files."""
+    found, files = [], [LayerIndex(each, broker_id) for each in (before, after)]
+    for override in overrides:
+        for change in override.changes:
+            was, is_now = (next(each.values(change.place, change.key, now)).value for each in files)
+            if was != is_now:
+                found.append((override, change, was, is_now))
+    return found
 
 
 def work_out(quota_file: QuotaFile, broker_id: int, before: Quotas, now: datetime) -> WorkedOut:
@@ -133,6 +197,8 @@ class Start(NamedTuple):
     """The problem of the last good quotas, or where they are from."""
     starts: Mapping[str, float] = {}
     """The time since when the file has had values that count from their start (such as `within`), as it was kept."""
+    kept: bytes | None = None
+    """The last good quotas beside a good file; None if there are none."""
 
 
 def start_with(path: Path, state: Path | None) -> Start:
@@ -143,8 +209,8 @@ def start_with(path: Path, state: Path | None) -> Start:
         content, quota_file = read_quotas_file(path)
     except ConfigurationError as error:
         return _fall_back(str(error), state)
-    starts = {} if state is None else kept_starts(state)
-    return Start(quota_file, content, Source.FILE, starts=starts)
+    beside = Kept() if state is None else kept(state)
+    return Start(quota_file, content, Source.FILE, starts=beside.starts, kept=beside.content)
 
 
 def _fall_back(error: str, state: Path | None) -> Start:

@@ -76,15 +76,23 @@ def load_last_good(path: Path) -> LastGood | None:
     return LastGood(content, parse_quotas(content, source=str(path)), state.saved_at, state.starts)
 
 
-def kept_starts(path: Path) -> Mapping[str, float]:
-    """Return since when the file gives each value that counts from a start; empty if that cannot be used, or if its
-    disk hangs."""
+class Kept(NamedTuple):
+    """What was kept beside a quotas.toml that is good."""
+
+    starts: Mapping[str, float] = {}
+    """Since when the file gives each value that counts from a start."""
+    content: bytes | None = None
+    """The text of the last good quotas; None: there are none."""
+
+
+def kept(path: Path) -> Kept:
+    """Return what was kept; nothing if it cannot be used, or if its disk hangs."""
     try:
         refuse_silent(path)
         state = _read(path)
     except ConfigurationError:
-        return {}
-    return {} if state is None else state.starts
+        return Kept()
+    return Kept() if state is None else Kept(state.starts, state.quotas.encode())
 
 
 def keep_last_good(path: Path, content: bytes, now: float, starts: Mapping[str, float] = {}) -> bool:

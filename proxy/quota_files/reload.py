@@ -27,7 +27,20 @@ from ..quotas.advice import without_effect
 from ..quotas.layer_values import LayerIndex
 from ..quotas.override import active, in_order
 from ..threads import in_thread
-from .effective_quotas import Source, WorkedOut, log_fields, start_with, upcoming_of, work_out
+from .effective_quotas import (
+    NO_EFFECTS,
+    FileEffects,
+    InForce,
+    Source,
+    WorkedOut,
+    effects_between,
+    effects_since_kept,
+    hidden,
+    log_fields,
+    start_with,
+    upcoming_of,
+    work_out,
+)
 from .override_store import NOTHING_LOADED, Loaded, load
 from .quota_file import WrittenQuotas, read_quotas_file
 
@@ -65,6 +78,10 @@ class ReloadResult(enum.Enum):
     FAILED = "failed"
 
 
+CLOCK = "clock"
+"""The reason of an outcome that no file has, but an `until` in it."""
+
+
 @dataclass(frozen=True, slots=True)
 class ReloadOutcome:
     """The result of reading the file again."""
@@ -77,6 +94,8 @@ class ReloadOutcome:
     reason: str | None = None
     may_pass: bool = False
     """True for a transient failure (EMFILE, ENOMEM, EIO): retry."""
+    effects: FileEffects = NO_EFFECTS
+    """The keys that were edited, or whose section has ended."""
 
 
 @dataclass(slots=True)
@@ -142,6 +161,8 @@ class QuotaWatch:
         self._written: bytes | None = None
         """The text of the last good quotas; None: there were none yet."""
         self._good = Changes()
+        self._edited: tuple[bytes, InForce] | None = None
+        """The last good quotas that an earlier process has kept, if they were others, and those of the start."""
         self.statistics = ReloadStatistics(last_success_timestamp_seconds=clock().timestamp())
 
     @classmethod
@@ -158,6 +179,8 @@ class QuotaWatch:
         loaded = NOTHING_LOADED if overrides is None else load(overrides, broker_id)
         watch = cls(path, start.quota_file, broker_id=broker_id, log=log, starts=start.starts, overrides=loaded)
         watch.source, watch._written = start.source, start.content
+        if start.kept is not None and start.kept != start.content:
+            watch._edited = start.kept, watch._in_force
         if start.error is not None:
             watch.statistics.outcomes[ReloadResult.FAILED] += 1
             watch.statistics.last_reload_successful = False
@@ -170,6 +193,12 @@ class QuotaWatch:
         if watch.never_changes:
             log.warning("quotas_file_mounted_alone", path=str(path))
         return watch
+
+    def effects_of_start(self) -> ReloadOutcome:
+        """Return, once, how quotas.toml was edited while no process ran. Blocking: a long file takes a second."""
+        edited, self._edited = self._edited, None
+        effects = NO_EFFECTS if edited is None else effects_since_kept(*edited, self._broker_id)
+        return ReloadOutcome(ReloadResult.UNCHANGED, reason="start", effects=effects)
 
     @property
     def current(self) -> Quotas:
@@ -233,7 +262,9 @@ class QuotaWatch:
                 outcome = replace(self._failed(str(error), reason), may_pass=_may_pass(error))
             else:
                 async with self._applying:
+                    before = self._in_force
                     outcome = await self._succeed(*found, reason)
+                outcome = await self._with_effects(outcome, before)
             return self._tell(outcome, reason)
 
     def _tell(self, outcome: ReloadOutcome, reason: str) -> ReloadOutcome:
@@ -264,7 +295,10 @@ class QuotaWatch:
             passed = seen.next_change is not None and now >= seen.next_change
             if slept.cancelled_caught and (passed or now < self._worked_out_at):
                 async with self._applying:
-                    self._swap(self._file, await self._worked_out(self._file, len(self._written or b"")), "clock")
+                    before = self._in_force
+                    worked = await self._worked_out(self._file, len(self._written or b""))
+                    outcome = self._swap(self._file, worked, CLOCK)
+                self._tell(await self._with_effects(outcome, before), CLOCK)
 
     def _failed(self, error: str, reason: str) -> ReloadOutcome:
         # The same bad file may be seen several times: the line says that it went bad, the counter how often.
@@ -296,20 +330,34 @@ class QuotaWatch:
         if before.base == quota_file.base:
             return
         overrides = [each for each in self.overrides if each.is_active(now)]
-        work = partial(_hidden, overrides, before, quota_file, self._broker_id, now)
+        work = partial(hidden, overrides, before, quota_file, self._broker_id, now)
         is_short = sum(len(each.changes) for each in overrides) <= FEW_CHANGES
         for override, change, was, is_now in work() if is_short else await in_thread(work, limiter=WORKING_THREADS):
             told = {"override": override.id, "label": override.label, "until": override.until}
             self._log.warning("quota_change_hidden", key=str(change), file_before=was, file=is_now, **told)
 
+    @property
+    def _in_force(self) -> InForce:
+        return InForce(self._file, self.index, self._worked_out_at, len(self._written or b""))
+
+    async def _with_effects(self, outcome: ReloadOutcome, before: InForce) -> ReloadOutcome:
+        """Return the outcome with the effects that another file or the clock had, since `before`."""
+        work = partial(effects_between, before, self._in_force, self._broker_id)
+        is_short = self._is_short(max(before.size_bytes, len(self._written or b"")))
+        return replace(outcome, effects=work() if is_short else await in_thread(work, limiter=WORKING_THREADS))
+
+    def _is_short(self, size: int, overrides: Overrides = ()) -> bool:
+        changes = sum(len(each.changes) for each in (*self.overrides, *overrides))
+        return size <= SHORT_BYTES and changes <= FEW_CHANGES
+
     async def _worked_out(self, quota_file: QuotaFile, size: int, overrides: Overrides = ()) -> WorkedOut:
         """Resolve the quotas, in a thread if that is long; again, if other quotas have come into force meanwhile."""
         work = partial(work_out, quota_file, self._broker_id)
         size = max(size, len(self._written or b""))  # what differs from a long one takes long, too
-        changes = sum(len(each.changes) for each in (*self.overrides, *overrides))
+        is_short = self._is_short(size, overrides)
         while True:
             before, now = self._current, self._clock()
-            if size <= SHORT_BYTES and changes <= FEW_CHANGES:
+            if is_short:
                 return work(before, now)
             found = await in_thread(work, before, now, limiter=WORKING_THREADS)
             if self._current is before:
@@ -335,19 +383,6 @@ async def _read(path: Path, threads: trio.CapacityLimiter) -> WrittenQuotas:
         return await in_thread(read_quotas_file, path, limiter=threads)
     late = TimeoutError(errno.ETIMEDOUT, os.strerror(errno.ETIMEDOUT))
     raise ConfigurationError(f"{path}: cannot be read: no answer within {READ_SECONDS:g} s") from late
-
-
-def _hidden(
-    overrides: Sequence[Override], before: QuotaFile, after: QuotaFile, broker_id: int, now: datetime
-) -> list[tuple[Override, PlacedValue, str, str]]:
-    """Return the changes of overrides to keys that differ between two files, with the value in each of the files."""
-    found, files = [], [LayerIndex(each, broker_id) for each in (before, after)]
-    for override in overrides:
-        for change in override.changes:
-            was, is_now = (next(each.values(change.place, change.key, now)).value for each in files)
-            if was != is_now:
-                found.append((override, change, was, is_now))
-    return found
 
 
 def _may_pass(error: ConfigurationError) -> bool:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from ..config.settings import LimitSettings
     from ..config.settings_values import Address
     from ..handover.serving import HandOver
-    from ..journal.history import History
+    from ..journal.reports import JournalReports
     from ..logs.log import Log
     from ..network.accept_limiter import AcceptLimiter
     from ..network.connection_setup import ConnectionSetup, Route
@@ -46,7 +46,7 @@ class Shared(NamedTuple):
     limits: LimitSettings
     changes: Changes
     draining: Draining
-    history: History
+    reports: JournalReports
     reaper: Reaper
     log: Log
     clients: ClientThrottle
@@ -75,11 +75,11 @@ class Connections:
     async def accept(self, listeners: Sequence[tuple[Route, trio.SocketListener]]) -> None:
         """Serve every listener until a drain is over: at its deadline what is left is closed. Listeners stay open until
         a process that takes over is certain to serve them."""
-        limits, changes, draining, history, reaper, log, clients = self._shared
+        limits, changes, draining, reports, reaper, log, clients = self._shared
         async with open_poller(self.poller_failed) as poller, trio.open_nursery() as handlers:
             relayed = partial(
                 relay, limits=limits, changes=changes, draining=draining, poller=poller,
-                log=log, ended=history.connection_ended, reaper=reaper, clients=partial(attach_clients, clients),
+                log=log, ended=reports.connection_ended, reaper=reaper, clients=partial(attach_clients, clients),
             )  # fmt: skip
             async with AsyncExitStack() as opened:
                 for _, listener in listeners:

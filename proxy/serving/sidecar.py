@@ -19,11 +19,12 @@ from ..cluster.view import follow_cluster
 from ..control.override_keeper import OverrideKeeper
 from ..control.override_routes import override_routes
 from ..handover.serving import HandOver
+from ..history.recorder import HistoryRecorder
 from ..http.authorization import BearerToken
 from ..http.loop_share import LoopShare
 from ..http.request_checks import HttpStatistics
-from ..journal.history import History
 from ..journal.recorder import Journal
+from ..journal.reports import JournalReports
 from ..network.accept_limiter import AcceptLimiter
 from ..network.connection_setup import ConnectionSetup
 from ..network.redirected import Redirected
@@ -39,6 +40,7 @@ from ..process.supervision import Supervisor, Task
 from ..process.watchdog import Heartbeat
 from ..quota_files.last_good_keeper import LastGoodKeeper
 from ..quota_files.override_store import store_path
+from ..quota_files.reload import CLOCK
 from ..rates.rate_controller import RateController
 from ..relay.connection import Draining
 from ..relay.in_flight import Buffers
@@ -55,7 +57,7 @@ from .connections import Connections, Shared
 from .listeners import PageServers, routes
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
+    from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
     from ..cluster.view import Question
     from ..config.settings import Settings
@@ -63,7 +65,9 @@ if TYPE_CHECKING:
     from ..process.signals import SignalReceiver
     from ..process.systemd import ServiceManager
     from ..process.watchdog import Watchdog
-    from ..quota_files.reload import QuotaWatch
+    from ..quota_files.reload import QuotaWatch, ReloadOutcome
+    from ..quotas.effects import Effect
+    from ..quotas.override import Override
     from ..statistics.counters import Statistics
 
 
@@ -93,8 +97,9 @@ class Sidecar:
         self.journal = (
             None if settings.journal is None else Journal(settings.journal, broker=settings.broker.id, log=log)
         )
-        self.history = History(self.journal, settings.quotas.policy)
-        quota_watch.observe(self.history.reloaded)
+        self.reports = JournalReports(self.journal, settings.quotas.policy)
+        self.history = HistoryRecorder(settings.quotas.state.parent, settings.broker.id, log=log, now=quota_watch.now)
+        quota_watch.observe(self._quotas_reloaded)
         self.legs = open_legs(settings.tls, limits=limits, log=log)
         self._names = TopicNames()
         self._urgency, self._racks = PartitionUrgency(self._names), Racks(settings.broker.id)
@@ -117,10 +122,11 @@ class Sidecar:
         self.conditions = self._condition_checks()
         self.site = self._site(statistics, turn)
         self.handover = HandOver(
-            settings, self._throttles, self._draining, clients=self._clients, manager=manager, log=log
-        )
+            settings, self._throttles, self._draining,
+            clients=self._clients, manager=manager, record=self.history.process, log=log,
+        )  # fmt: skip
         self.connections = Connections(
-            Shared(limits, self._changes, self._draining, self.history, self._reaper, log, self._clients),
+            Shared(limits, self._changes, self._draining, self.reports, self._reaper, log, self._clients),
             self._throttles,
             accept_limiter=self.accept_limiter,
             connection_setup=connection_setup,
@@ -150,7 +156,7 @@ class Sidecar:
             self._watch,
             broker_id=broker_id,
             log=self._log,
-            record=self.history.override,
+            record=self._override_changed,
             in_force=lambda: self._rate_controller.holds_current,
         )
 
@@ -165,6 +171,7 @@ class Sidecar:
             self.accept_limiter,
             self.legs,
             self.journal,
+            self.history,
             self._rate_controller.choice,
             lambda: self._names.unnamed,
         )
@@ -210,7 +217,10 @@ class Sidecar:
             replica_stats_task=self._replica_stats_task,
             turn=turn,
             is_draining=self._draining.is_begun,
-            overriding=lambda admit: override_routes(self._overrides, watch, settings.broker.id, admit=admit),
+            overriding=lambda admit: [
+                *override_routes(self._overrides, watch, settings.broker.id, admit=admit),
+                self.history.route(admit),
+            ],
             tls=self.legs.of(settings.http.tls),
             token=None if settings.http.token_file is None else BearerToken.open(settings.http.token_file, log),
         )
@@ -245,20 +255,41 @@ class Sidecar:
 
     @asynccontextmanager
     async def recorded(self) -> AsyncIterator[None]:
-        """Start the journal, if one is kept, and have it on disk after the block."""
-        self.history.started(own_version)
+        """Start the journal, if one is kept, and have it and the history on disk after the block."""
+        self.reports.started(own_version)
         if self.journal is not None:
             self.journal.report_totals = self._report_clients
         try:
             yield
         finally:
-            self.history.stopped()
-            if self.journal is not None:
-                await self.journal.finish()
+            self.reports.stopped()
+            self.history.process("stopped", "")
+            async with trio.open_nursery() as finishing:
+                finishing.start_soon(self.history.finish)
+                if self.journal is not None:
+                    finishing.start_soon(self.journal.finish)
+
+    def _override_changed(
+        self, override: Override, action: str, by: str | None, effects: Sequence[Effect] | None
+    ) -> None:
+        self.reports.override(override, action, by)
+        self.history.override(override, action, by, effects)
+
+    def _quotas_reloaded(self, outcome: ReloadOutcome) -> None:
+        if outcome.reason != CLOCK:
+            self.reports.reloaded(outcome)
+        self.history.quotas(outcome)
+
+    def _describe_start(self) -> tuple[str, ReloadOutcome]:
+        """Return what holds at the start, and how quotas.toml was edited before it. Blocking."""
+        quotas = self._watch.current
+        rates = ", ".join(f"{role.value} {quotas.of(role).rate_in_words()}" for role in Role if role in self._served)
+        mode = "enforcing" if quotas.enforce else "observing only"
+        return f"version {own_version()}: {rates}, {mode}", self._watch.effects_of_start()
 
     def _report_clients(self) -> None:
         self._clients.count_mutes(trio.current_time())
-        self.history.clients(self._clients)
+        self.reports.clients(self._clients)
 
     def tasks(self, pages: PageServers, received: SignalReceiver | None) -> dict[Task, Callable[[], Awaitable[None]]]:
         """Return the background tasks, each for the supervisor. `received` None: signals are handled elsewhere."""
@@ -279,6 +310,7 @@ class Sidecar:
             Task.CONDITIONS: self.conditions.run,
             Task.TLS_FILES: self.legs.run,
             Task.HANDOVER: self.handover.run,
+            Task.HISTORY: partial(self.history.run, self._describe_start),
         }
         if self.journal is not None:
             found[Task.JOURNAL] = self.journal.run
@@ -291,7 +323,7 @@ class Sidecar:
         """Put another quota in force, for requests that wait as well."""
         self._clients.apply(self._watch.current, trio.current_time())
         self._changes.notify()
-        self.history.quota(self._throttles[role], reason)
+        self.reports.quota(self._throttles[role], reason)
 
     async def follow_cluster(self) -> None:
         """Ask the broker beside, or else a remote one, what the sidecar needs to know about the cluster."""

@@ -37,7 +37,10 @@ PROGRAMS = {"throttle-sidecar": cli, "python -m pipeline": pipeline}
 NEEDS_NOTHING = ("check",)
 """Commands that only read files, so they are run as well as parsed."""
 NEEDS_A_SIDECAR = ("--live", "--url")
-ROUTES = {"/metrics", "/healthz", "/readyz", "/config", "/throttle", "/-/reload", "/overrides", "/overrides/undo"}
+ROUTES = {
+    *("/metrics", "/healthz", "/readyz", "/config", "/throttle"),
+    *("/-/reload", "/overrides", "/overrides/undo", "/history"),
+}
 MOVE = {"version": 1, "partitions": [{"topic": "orders", "partition": 0, "replicas": [101, 102, 104]}]}
 
 

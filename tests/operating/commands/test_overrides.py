@@ -136,7 +136,7 @@ def test_the_incident_card_stops_a_fleet_and_starts_it_again_whatever_was_set_si
 ) -> None:
     monkeypatch.chdir(fleet.parent)
     card = (Path(__file__).parents[3] / "docs" / "incident.md").read_text("utf-8")
-    stop, start = re.findall(r"^ {4}throttle-sidecar (.+ --fleet fleet\.toml)\b", card, re.MULTILINE)
+    stop, start = re.findall(r"^ {4}throttle-sidecar ((?:set|undo) .+ --fleet fleet\.toml)\b", card, re.MULTILINE)
     done = call(*stop.split())
     assert (done.exit_code, [each.enforces for each in sidecars.values()]) == (0, [False] * 3), done.output
     call("set", RATE, "10MiB/s", "--fleet", fleet, "--at", 102)

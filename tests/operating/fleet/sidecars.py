@@ -12,6 +12,7 @@ import trio
 from proxy.config.settings import Address, load_settings
 from proxy.control.override_keeper import OverrideKeeper
 from proxy.control.override_routes import override_routes
+from proxy.history.recorder import HistoryRecorder
 from proxy.http.authorization import BearerToken, Trust, Writers
 from proxy.http.loop_share import LoopShare
 from proxy.http.routing import Answer, Request, Route, Routes, json_answer
@@ -50,7 +51,8 @@ class OneSidecar:
         self.quotas.write_text(QUOTAS)
         store = store_path(folder / "state", broker)
         self.watch = QuotaWatch.open(self.quotas, broker_id=broker, log=self.log, overrides=store)
-        self.keeper = OverrideKeeper(store, self.watch, broker_id=broker, log=self.log)
+        self.history = HistoryRecorder(folder, broker, log=self.log)
+        self.keeper = OverrideKeeper(store, self.watch, broker_id=broker, log=self.log, record=self.history.override)
         (folder / "proxy.toml").write_text(SETTINGS.format(broker=broker))
         settings, quotas = load_settings(folder / "proxy.toml"), self.watch.current
         self.throttles = {
@@ -72,7 +74,7 @@ class OneSidecar:
     async def run(self, token: Path) -> None:
         admit = Writers(BearerToken.open(token, self.log), frozenset()).required
         changing = override_routes(self.keeper, self.watch, self.broker, admit=admit)
-        routes = Routes([Route("GET", "/config", self._config), *changing])
+        routes = Routes([Route("GET", "/config", self._config), *changing, self.history.route(admit)])
         await self.server.run(routes, trust=Trust([]), turn=LoopShare())
 
     async def _config(self, _: Request) -> Answer:

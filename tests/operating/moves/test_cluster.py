@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import logging
 import os
+import socket
 import sys
+import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,6 +15,7 @@ from operating.client.kafka_python import (
     KafkaConnectionError,
     KafkaError,
     KafkaTimeoutError,
+    refused,
 )
 from operating.moves import cluster as cluster_module
 from operating.moves.cluster import Cluster, Connection, connect
@@ -247,6 +250,7 @@ def test_every_way_to_write_an_address_is_taken(monkeypatch: pytest.MonkeyPatch,
 
     monkeypatch.setattr(cluster_module, "AdminClient", admin_client)
     monkeypatch.setattr(cluster_module, "unresolved", lambda *_: [])
+    monkeypatch.setattr(cluster_module, "refused", lambda *_: [])
     with connected((server,), None, None):
         assert asked == [[server]]
 
@@ -256,6 +260,7 @@ def test_nobody_there_is_said_with_the_address(monkeypatch: pytest.MonkeyPatch) 
         raise KafkaError("no brokers")
 
     monkeypatch.setattr(cluster_module, "AdminClient", nobody)
+    monkeypatch.setattr(cluster_module, "refused", lambda *_: [])
     with (
         pytest.raises(ClusterError, match=r"127\.0\.0\.1:9092: no broker answers: KafkaError: no brokers"),
         connect(Connection(("127.0.0.1:9092",))),
@@ -275,6 +280,7 @@ def test_why_nobody_could_be_asked_is_said(monkeypatch: pytest.MonkeyPatch) -> N
         raise KafkaTimeoutError("Unable to bootstrap")
 
     monkeypatch.setattr(cluster_module, "AdminClient", late)
+    monkeypatch.setattr(cluster_module, "refused", lambda *_: [])
     with (
         pytest.raises(
             ClusterError, match=r"no broker answers: KafkaError: Handshake failed: certificate verify failed$"
@@ -289,6 +295,7 @@ def test_why_nobody_could_be_asked_is_said(monkeypatch: pytest.MonkeyPatch) -> N
 def test_a_hosts_file_may_have_any_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """To kafka-python it is part of a URL, in which these characters end a path."""
     monkeypatch.setattr(cluster_module, "_TIMEOUT_MS", 1000)
+    monkeypatch.setattr(cluster_module, "refused", lambda *_: [])
     hosts = tmp_path / "ho?sts #1 %20"
     hosts.write_text("127.0.0.1 kafka-101.invalid\n")
     with (
@@ -309,6 +316,7 @@ def test_a_hosts_file_that_cannot_be_looked_for_is_named(tmp_path: Path) -> None
 
 def test_kafka_python_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cluster_module, "_TIMEOUT_MS", 1000)
+    monkeypatch.setattr(cluster_module, "refused", lambda *_: [])
     (tmp_path / "hosts").write_text("")
     with (
         pytest.raises(
@@ -317,6 +325,21 @@ def test_kafka_python_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         connect(Connection(("127.0.0.1:1",), None, tmp_path / "hosts")),
     ):
         pass
+
+
+def test_addresses_that_all_refuse_are_not_asked_again_and_again(tmp_path: Path) -> None:
+    """`plan`, `verify` and `fleet init` took 18 s for a closed port: kafka-python repeats the bootstrap."""
+    (tmp_path / "hosts").write_text("127.0.0.1 kafka-101.invalid\n")
+    began = time.monotonic()
+    with (
+        pytest.raises(ClusterError, match=r"^kafka-101\.invalid:1, 127\.0\.0\.1:1: no broker answers: connection ref"),
+        connect(Connection(("kafka-101.invalid:1", "127.0.0.1:1"), None, tmp_path / "hosts")),
+    ):
+        pass
+    assert time.monotonic() - began < 10, "milliseconds on a quiet machine; it was 15 s and more"
+    with socket.create_server(("127.0.0.1", 0)) as open_port:
+        assert refused(["127.0.0.1:1", f"127.0.0.1:{open_port.getsockname()[1]}"]) == []
+    assert refused(["127.0.0.1:many"]) == []
 
 
 def test_a_name_that_does_not_resolve_is_named_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -55,7 +55,7 @@ class Stage:
             self.watch,
             broker_id=101,
             log=self.log,
-            record=lambda override, action, _: self.told.append((override.id, action)),
+            record=lambda override, action, *_: self.told.append((override.id, action)),
         )
         self.routes = Routes(override_routes(self.keeper, self.watch, 101, admit=None))
 

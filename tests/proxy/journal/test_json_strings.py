@@ -7,7 +7,7 @@ import math
 
 from journal_schema import Kind
 from proxy.journal.encoding import Origin, Selection, encode_event, event
-from proxy.journal.history import History
+from proxy.journal.reports import JournalReports
 from proxy.quotas import Partitions, RoleQuota
 from proxy.roles import Role
 
@@ -54,9 +54,9 @@ def test_a_long_one_is_written_in_slices() -> None:
 
 
 def test_a_change_of_the_rate_alone_writes_nothing_again() -> None:
-    history = History(None, "strict")
+    reports = JournalReports(None, "strict")
     quota = RoleQuota(math.inf, topics=LONG)
-    first = history._selection(Role.LEADER, quota)
-    assert history._selection(Role.LEADER, quota.at(5.0)) is first
-    assert history._selection(Role.FOLLOWER, quota) is not first
-    assert history._selection(Role.LEADER, RoleQuota(topics=dict(LONG))) is not first
+    first = reports._selection(Role.LEADER, quota)
+    assert reports._selection(Role.LEADER, quota.at(5.0)) is first
+    assert reports._selection(Role.FOLLOWER, quota) is not first
+    assert reports._selection(Role.LEADER, RoleQuota(topics=dict(LONG))) is not first

@@ -11,8 +11,8 @@ from proxy.clients.connection import ClientConnection
 from proxy.clients.throttle import ClientThrottle
 from proxy.config.settings import JournalSettings
 from proxy.journal.encoding import Selection
-from proxy.journal.history import History, bounds_text
 from proxy.journal.recorder import Journal
+from proxy.journal.reports import JournalReports, bounds_text
 from proxy.quota_files.reload import ReloadOutcome, ReloadResult
 from proxy.quotas import Quotas, RoleQuota
 from proxy.quotas.client_rates import ClientRates
@@ -60,26 +60,26 @@ def test_rates_inside_a_rate_are_told_with_the_brokers_of_each_rack() -> None:
 
 
 def test_they_are_worked_out_again_when_they_or_racks_are_others() -> None:
-    history, racks, rates = History(None, "strict"), Racks(), FinerRates(racks={"b": 4.0})
-    first = history._bounds_text(Role.LEADER, rates, racks)
-    assert history._bounds_text(Role.LEADER, rates, racks) is first
+    reports, racks, rates = JournalReports(None, "strict"), Racks(), FinerRates(racks={"b": 4.0})
+    first = reports._bounds_text(Role.LEADER, rates, racks)
+    assert reports._bounds_text(Role.LEADER, rates, racks) is first
     racks.learn({102: "b"})
-    assert "[102]" in (history._bounds_text(Role.LEADER, rates, racks) or "")
-    assert history._bounds_text(Role.LEADER, FinerRates(), racks) is None
+    assert "[102]" in (reports._bounds_text(Role.LEADER, rates, racks) or "")
+    assert reports._bounds_text(Role.LEADER, FinerRates(), racks) is None
 
 
 async def test_events_have_what_the_schema_asks_for(tmp_path: Path) -> None:
     journal = Journal(JournalSettings(tmp_path, 600, 1 << 20, 1 << 30), broker=101, log=RecordedLog())
-    history = History(journal, "strict")
-    history.started(lambda: "1.0")
+    reports = JournalReports(journal, "strict")
+    reports.started(lambda: "1.0")
     for role in Role:
-        history.quota(of_role(role, Quotas(leader=RoleQuota.of_every_topic(5.0))), "start")
-    history.reloaded(ReloadOutcome(ReloadResult.FAILED, error="bad", reason="http"))
+        reports.quota(of_role(role, Quotas(leader=RoleQuota.of_every_topic(5.0))), "start")
+    reports.reloaded(ReloadOutcome(ReloadResult.FAILED, error="bad", reason="http"))
     override = Override(
         id="7f3a", by="ana", since=NOW, reason="p99", changes=(PlacedValue("broker", "leader.rate", 5),)
     )
-    history.override(override, "undone", "bob")
-    history.stopped()
+    reports.override(override, "undone", "bob")
+    reports.stopped()
     told = [(event.kind, tuple(map(plain, event.values))) for event in journal._take_events()]
     assert told == [
         (Kind.START, ("1.0",)),
@@ -96,7 +96,7 @@ async def test_events_have_what_the_schema_asks_for(tmp_path: Path) -> None:
 
 async def test_clients_are_told_what_they_carried_since_the_last_time(tmp_path: Path) -> None:
     journal = Journal(JournalSettings(tmp_path, 600, 1 << 20, 1 << 30), broker=101, log=RecordedLog())
-    history = History(journal, "strict")
+    reports = JournalReports(journal, "strict")
     rates = traffic_rates({"clients.default": 1000})
     clients = ClientThrottle(settings(), Quotas(clients=ClientRates(rates, rates)), 0.0, RoleStatistics())
 
@@ -108,7 +108,7 @@ async def test_clients_are_told_what_they_carried_since_the_last_time(tmp_path: 
         clients.count_mutes(9.0)
 
     def told() -> list[tuple[object, ...]]:
-        history.clients(clients)
+        reports.clients(clients)
         events = journal._take_events()
         assert {event.kind for event in events} <= {Kind.CLIENT}
         return [event.values for event in events]
@@ -127,9 +127,9 @@ def test_without_a_journal_nothing_happens(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.chdir(tmp_path)
     made = list[object]()
     monkeypatch.setattr(Journal, "event", lambda *_, **values: made.append(values))
-    history = History(None, "strict")
-    history.started(lambda: "1.0")
-    history.quota(of_role(Role.LEADER, Quotas()), "start")
-    history.reloaded(ReloadOutcome(ReloadResult.UNCHANGED))
-    history.stopped()
+    reports = JournalReports(None, "strict")
+    reports.started(lambda: "1.0")
+    reports.quota(of_role(Role.LEADER, Quotas()), "start")
+    reports.reloaded(ReloadOutcome(ReloadResult.UNCHANGED))
+    reports.stopped()
     assert (made, list(tmp_path.iterdir())) == ([], [])

@@ -43,7 +43,7 @@ class ClientTotals(Protocol):
     def throttle_seconds(self) -> Mapping[tuple[str, ClientTraffic], float]: ...
 
 
-class History:
+class JournalReports:
     """Reports events of the sidecar to its journal, if it keeps one."""
 
     def __init__(self, journal: Journal | None, policy: str) -> None:
