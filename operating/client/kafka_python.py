@@ -36,6 +36,7 @@ with warnings.catch_warnings():
         KafkaError,
         KafkaTimeoutError,
         NodeNotReadyError,
+        NoReassignmentInProgressError,
         UnknownBrokerIdError,
         UnknownTopicOrPartitionError,
         for_code,
@@ -55,6 +56,7 @@ __all__ = [
     "KafkaError",
     "KafkaTimeoutError",
     "NodeNotReadyError",
+    "NoReassignmentInProgressError",
     "TokenProvider",
     "UnknownBrokerIdError",
     "for_code",
@@ -65,12 +67,26 @@ MAX_HOSTS_BYTES = 2**20
 
 
 class AdminClient(KafkaAdminClient):  # type: ignore[misc]  # kafka-python ships no types
-    """An admin client that tells under which names it knows brokers, and that raises where a broker refuses to show a
-    config."""
+    """An admin client that tells under which names it knows brokers, that raises where a broker refuses to show a
+    config, and that finds another controller where the one it knew is dead."""
 
     def advertised_hosts(self) -> list[str]:
         """Return the names by which brokers are known so far, without asking any."""
         return [str(broker.host) for broker in self._manager.cluster.brokers()]
+
+    async def _send_request_to_controller(self, *args: Any, **named: Any) -> object:
+        """Ask a controller that does not answer for the last time: kafka-python would ask it for ever. With KRaft it is
+        a broker that passes questions on, any that was alive."""
+        known: int | None = self._controller_id  # type: ignore[has-type]
+        try:
+            return await super()._send_request_to_controller(*args, **named)
+        except (KafkaConnectionError, NodeNotReadyError, RuntimeError) as error:
+            self._controller_id = None
+            if isinstance(error, RuntimeError):  # "Failed to find active controller id!"
+                raise NodeNotReadyError(str(error)) from error
+            if known is None:
+                raise
+        return await super()._send_request_to_controller(*args, **named)
 
     @classmethod
     def _describe_configs_process_responses(cls, responses: Sequence[Any], config_filter: str = "modified") -> object:

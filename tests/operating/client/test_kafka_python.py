@@ -17,6 +17,7 @@ from operating.client.kafka_python import (
     ConfigResourceType,
     HostsFileSocket,
     KafkaError,
+    NodeNotReadyError,
     host_of,
     known_addresses,
     unresolved,
@@ -85,6 +86,38 @@ def test_who_may_not_see_configs_is_told_so_and_not_that_there_are_none() -> Non
 @pytest.mark.parametrize("error_code", [0, 3])
 def test_a_topic_that_is_gone_meanwhile_has_no_configs(error_code: int) -> None:
     assert client_answered_with(error_code).describe_configs([TOPIC]) == {"topic": {"orders": {}}}
+
+
+class Controllers:
+    """A cluster whose controller is 101 first and 102 then, of which the first is dead."""
+
+    def __init__(self, *, dead: set[int]) -> None:
+        self.dead, self.asked, self.known = dead, [], iter([101, 102, 102])
+
+    async def send(self, request: object, node_id: int | None = None) -> Any:
+        if node_id is None:
+            return SimpleNamespace(controller_id=next(self.known))
+        self.asked.append(node_id)
+        if node_id in self.dead:
+            raise NodeNotReadyError(node_id)
+        return SimpleNamespace(error_code=0, topics=[])
+
+    def run(self, ask: Any, *arguments: object) -> object:
+        return trio.run(ask, *arguments)
+
+
+def test_a_controller_that_is_dead_is_not_asked_for_ever() -> None:
+    """kafka-python kept to the one that it knew: whoever waited for the end of a move heard of none."""
+    client, controllers = AdminClient.__new__(AdminClient), Controllers(dead=set())
+    client._manager, client._controller_id = controllers, None
+    client._manager.broker_version, client.config = (4, 1), {"request_timeout_ms": 1}
+    assert client.list_partition_reassignments() == {}
+    controllers.dead = {101}
+    assert client.list_partition_reassignments() == {}
+    assert controllers.asked == [101, 101, 102]
+    controllers.dead = {101, 102}
+    with pytest.raises(NodeNotReadyError):
+        client.list_partition_reassignments()
 
 
 @pytest.fixture(autouse=True)
