@@ -1,7 +1,7 @@
 """Overrides over HTTP: at control.sock for trusted processes, and on the public pages for writers alone.
 
     GET  /overrides         those that have not ended, what each hides, and whether each change is effective
-    POST /overrides         makes one: {"changes": [{"place", "key", "value"}], "id", "label", "by", "until", "reason"}
+    POST /overrides         makes one: {"changes": [{"place", "key", "value"}], and what else `NewOverride` has}
     POST /overrides/undo    removes some: {"id"} or {"label"} or {"last": true}
 
 Invariant: a request that is refused has changed nothing, and its answer says what was expected and what was found.
@@ -45,6 +45,7 @@ class NewOverride(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """The author; None: where the request came from."""
     until: datetime | None = None
     reason: str | None = None
+    reassignment: str | None = None
 
 
 _NEW = msgspec.json.Decoder(NewOverride)
@@ -68,6 +69,7 @@ def override_routes(keeper: OverrideKeeper, watch: QuotaWatch, broker_id: int, *
                 since=watch.now(),
                 until=asked.until,
                 reason=asked.reason,
+                reassignment=asked.reassignment,
                 changes=asked.changes,
             )
             applied = await keeper.add(new)

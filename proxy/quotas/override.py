@@ -45,7 +45,12 @@ _NAMED = tuple(kind.value for kind in (SectionKind.PEER, SectionKind.RACK, Secti
 MAX_CHANGES, MAX_OVERRIDES = 10_000, 500
 MAX_ENDED, KEPT_AFTER_END = 50, timedelta(days=1)
 """The most overrides that are kept after their end, and for how long."""
-MAX_LABEL_CHARACTERS, MAX_TEXT_CHARACTERS = 100, 500
+MAX_LABEL_CHARACTERS, MAX_TEXT_CHARACTERS, MAX_REASSIGNMENT_CHARACTERS = 100, 500, 2**18
+_MAX_CHARACTERS = {
+    "by": MAX_TEXT_CHARACTERS,
+    "reason": MAX_TEXT_CHARACTERS,
+    "reassignment": MAX_REASSIGNMENT_CHARACTERS,
+}
 _ID = re.compile(r"[0-9a-f]{4,16}")
 _LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@/+-]*")
 Overrides = tuple["Override", ...]
@@ -73,7 +78,7 @@ class PlacedValue(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return f"{self} = {value}" if value != "" else f'{self} = ""'
 
 
-class Override(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Override(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """Changes that were made together, and that are undone together."""
 
     id: str
@@ -86,6 +91,8 @@ class Override(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     until: datetime | None = None
     """The end; None: it stays until it is undone."""
     reason: str | None = None
+    reassignment: str | None = None
+    """The JSON of the reassignment that it throttles, for any machine that goes on with it; None: none is kept."""
     changes: tuple[PlacedValue, ...]
 
     def is_active(self, now: datetime) -> bool:
@@ -123,9 +130,10 @@ def _problems(override: Override) -> Iterable[str]:
     label = override.label
     if label is not None and (len(label) > MAX_LABEL_CHARACTERS or not _LABEL.fullmatch(label)):
         yield (f"label: expected at most {MAX_LABEL_CHARACTERS} letters, digits and ._:@/+-, found {shown(label)}")
-    for name, text in (("by", override.by), ("reason", override.reason)):
-        if text is not None and (len(text) > MAX_TEXT_CHARACTERS or not text.isprintable()):
-            yield f"{name}: expected one line of at most {MAX_TEXT_CHARACTERS} characters, found {shown(text)}"
+    for name, most in _MAX_CHARACTERS.items():
+        text = getattr(override, name)
+        if text is not None and (len(text) > most or not text.isprintable()):
+            yield f"{name}: expected one line of at most {most} characters, found {shown(text)}"
     if not 0 < len(override.changes) <= MAX_CHANGES:
         yield f"changes: expected 1 to {MAX_CHANGES}, found {len(override.changes)}"
     for name, moment in (("since", override.since), ("until", override.until)):

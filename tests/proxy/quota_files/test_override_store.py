@@ -70,6 +70,14 @@ def test_what_is_stored_is_read_again_with_its_layers(path: Path) -> None:
     assert path.stat().st_mode & 0o777 == 0o600
 
 
+def test_the_reassignment_of_a_move_is_kept_and_nothing_is_written_of_one_that_is_not(path: Path) -> None:
+    """Releases before know no such key, and would refuse the whole store."""
+    write(path, [made(1, reassignment='{"version":1}')])
+    assert load(path, 101).overrides == (made(1, reassignment='{"version":1}'),)
+    write(path, [made(1)])
+    assert b"reassignment" not in path.read_bytes()
+
+
 @pytest.mark.parametrize("damage", [None, b"", b"{", b'{"schema":2,"sha256":"","overrides":[]}', b"\xff" * 100])
 def test_of_a_lost_or_damaged_file_the_copy_counts_and_nothing_is_lost(path: Path, damage: bytes | None) -> None:
     write(path, [made(1)])
