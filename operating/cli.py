@@ -35,6 +35,7 @@ _BUILT_IN = {
     "health": "operating.commands.health",
     "plan": "operating.commands.plan",
     "verify": "operating.commands.verify",
+    "move": "operating.commands.move",
     "fleet": "operating.commands.fleet",
     "guard": "operating.commands.guard",
     "completion": "operating.cli:completion",
@@ -55,8 +56,7 @@ Examples:
   throttle-sidecar history --since 2h               who changed what
   throttle-sidecar status                           watch it work
   throttle-sidecar status --once --json --url http://127.0.0.1:9404
-  throttle-sidecar plan move.json --bootstrap kafka-101:9092 --within 2h --apply --fleet fleet.toml
-  throttle-sidecar verify move.json --bootstrap kafka-101:9092 --fleet fleet.toml --wait 2h --remove
+  throttle-sidecar move move.json --bootstrap kafka-101:9092 --within 2h --fleet fleet.toml
   throttle-sidecar health                           exit 0 if it answers, for a container's health check
   throttle-sidecar guard --after 3s                 lead replication around a dead sidecar
 

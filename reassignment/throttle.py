@@ -62,7 +62,7 @@ class Throttle:
         return settings
 
     def _rate(self, bytes_per_second: int) -> Value:
-        rate = _rate(bytes_per_second)
+        rate = written_rate(bytes_per_second)
         return rate if self.finish_by is None else {"finish_by": self.finish_by, "max": rate}
 
 
@@ -97,7 +97,7 @@ def _toml(value: Value) -> str:
     return json.dumps(value)
 
 
-def _rate(bytes_per_second: int) -> int | str:
+def written_rate(bytes_per_second: int) -> int | str:
     """Return the rate in the largest unit in which it is a whole number; else as plain bytes per second."""
     for unit, size in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10), ("MB", 10**6)):
         if bytes_per_second and bytes_per_second % size == 0:

@@ -7,8 +7,6 @@ changed anywhere.
 from __future__ import annotations
 
 import math
-import shlex
-import time
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -19,11 +17,9 @@ from proxy.errors import ConfigurationError, InvalidValueError
 from proxy.files.reading import read_bytes
 from proxy.quotas.rate_source import parse_rate_or_source
 from reassignment import (
-    Capacity,
     Heading,
     ReassignmentError,
     has_heading,
-    moving,
     quotas_toml,
     read_assignment,
     text_of,
@@ -31,9 +27,11 @@ from reassignment import (
 )
 
 from ..moves.applying import apply, end_of_throttle, label_of
+from ..moves.by_hand import ByHand, cluster_words
+from ..moves.looking import survey
 from ..moves.options import CAPACITY, LASTING, RATE, SIZE, SPAN, cluster_options, connected
 from ..moves.plan_report import plan_json, plan_table
-from ..moves.planning import Ground, Wanted, ground_of_cluster, ground_of_files, inflow_of, plan_move
+from ..moves.planning import Ground, ground_of_files, plan_move, wanted
 from ..quota_words import format_distance, format_duration, format_time
 from ..terminal import Console, encoded, problems_as_json, say, say_json
 from .options import FILE, json_option, whole_fleet_options
@@ -45,15 +43,13 @@ if TYPE_CHECKING:
     from reassignment import Document, Throttle
 
     from ..fleet.members import Member
-    from ..moves.cluster import Cluster
     from ..moves.planning import MovePlan
     from .options import Where
 
 
-_DEFAULT_REPLICATION_FACTOR = 3
 _NEXT = """\
-next: execute {reassignment}, watch it with throttle-sidecar status{where},
-      end it with throttle-sidecar verify {verify}{where} --label {label} --wait 2h --remove"""
+next: execute {file}, watch it with {watch},
+      end it with {verify}"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,8 +141,8 @@ def command(
         targets = what.where.members() if what.applies else []
         ground, document = _ground_or_refused(what)
         now = datetime.now(UTC)  # measuring takes its time
-        plan = _planned(ground, rate, within, capacity)
-        until = end_of_throttle(plan, what.lasting, now)
+        plan = plan_move(ground, wanted(ground, rate, within, capacity))
+        until = end_of_throttle(plan, what.lasting, now, deadline and deadline.moment(now))
     found = replace(throttle(ground.moves, plan.rates), finish_by=what.finish_by)
     if what.prints:
         say(quotas_toml(found, comment=f"Written by throttle-sidecar plan for {what.reassignment.name}.", until=until))
@@ -165,13 +161,14 @@ def _throttle(
 ) -> None:
     where, reason = str(what.where), f"plan of {what.reassignment.name}"
     applied = apply(found, targets, label=label, reason=reason, until=until, where=where)
-    for line in [*applied.lines, *_ends(until), _next(what, label, where)]:
+    for line in [*applied.lines, *about_end(until), _next(what, label, where)]:
         say(line, err=as_json)
     if not applied.is_complete:
         raise click.exceptions.Exit(1)
 
 
-def _ends(until: datetime | None) -> list[str]:
+def about_end(until: datetime | None) -> list[str]:
+    """Return that the throttle has no end, if it has none."""
     if until is not None:
         return []
     return ["the throttle has no end, since how long the move takes is not known: verify --remove ends it"]
@@ -204,7 +201,7 @@ def _ground(what: Asked) -> tuple[Ground, Document]:
         if what.current or what.size_bytes is not None:
             raise click.UsageError("--bootstrap asks the cluster: leave out --current and --bytes")
         with connected(what.bootstrap, what.properties, what.hosts) as cluster:
-            return _ask(cluster, proposed, what.measure), proposed
+            return survey(cluster, proposed, what.measure), proposed
     if what.measure is not None:
         raise click.UsageError("--measure needs a cluster: --bootstrap")
     if what.current:
@@ -220,43 +217,10 @@ def _text(path: Path) -> str:
     return text_of(read_bytes(path, takes_pipes=True), str(path))
 
 
-def _planned(ground: Ground, rate: float | None, within: float | None, capacity: float | None) -> MovePlan:
-    factor = max((len(move.sources) for move in moving(ground.moves).values()), default=_DEFAULT_REPLICATION_FACTOR)
-    carries = Capacity(capacity, factor) if capacity is not None else Capacity(replication_factor=factor)
-    return plan_move(ground, Wanted(rate, within, carries))
-
-
 def _next(what: Asked, label: str, where: str) -> str:
-    options = [
-        *(("--bootstrap", server) for server in what.bootstrap or ("HOST:PORT",)),
-        *(() if what.properties is None else (("--command-config", str(what.properties)),)),
-        *(() if what.hosts is None else (("--hosts", str(what.hosts)),)),
-    ]
-    reassignment = str(what.reassignment)
-    verify = shlex.join([reassignment, *(word for option in options for word in option)])
-    return _NEXT.format(reassignment=shlex.quote(reassignment), verify=verify, where=where, label=label)
-
-
-def _ask(cluster: Cluster, proposed: Document, measure: float | None) -> Ground:
-    topics = {partition.topic for partition in proposed.assignment}
-    view = cluster.look(sorted(topics))
-    others = {partition.topic for partition in view.ongoing or ()} - topics
-    if others:
-        view = cluster.look(sorted(topics | others))
-    written = inflow = None
-    if measure is not None:
-        every = cluster.every_partition()
-        at_leaders = {partition: state.leader for partition, state in every.items() if state.leader is not None}
-        before, began = cluster.sizes(every, view.brokers), time.monotonic()
-        time.sleep(measure)
-        after, seconds = cluster.sizes(every, view.brokers), time.monotonic() - began
-        written = {
-            # Retention may have taken more than producers brought: then it is unknown, and counts nothing.
-            partition: max(after.get((leader, partition), 0) - before.get((leader, partition), 0), 0) / seconds
-            for partition, leader in at_leaders.items()
-        }
-        inflow = inflow_of(every, written)
-    return ground_of_cluster(proposed, view, written=written, inflow=inflow)
+    cluster = cluster_words(what.bootstrap, what.properties, what.hosts)
+    by_hand = ByHand(str(what.reassignment), cluster, where, label)
+    return _NEXT.format(file=by_hand.file, watch=by_hand.watch(), verify=by_hand.verify("--wait 2h --remove"))
 
 
 def _print(plan: MovePlan, *, as_json: bool) -> None:

@@ -24,7 +24,7 @@ from ..fleet.members import at_all, author, get, post
 from ..fleet.replies import brokers, error_lines, result_lines
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from reassignment import Document, Throttle
@@ -72,15 +72,20 @@ def label_of(path: Path, document: Document) -> str:
     return f"{_NOT_IN_LABEL.sub('-', path.stem).strip('-.') or 'move'}-{digest}"
 
 
-def end_of_throttle(plan: MovePlan, lasting: float | None, now: datetime) -> datetime | None:
-    """Return when the throttle ends by itself: `lasting` seconds from now, or else some time after the planned end;
-    None if the move's length is unknown. Raises ConfigurationError beyond what a date can be."""
+def end_of_throttle(
+    plan: MovePlan, lasting: float | None, now: datetime, deadline: datetime | None = None
+) -> datetime | None:
+    """Return when the throttle ends by itself: `lasting` seconds from now, or else some time after the planned end, or
+    after the deadline until which rates that set themselves may take; None if the move's length is unknown. Raises
+    ConfigurationError beyond what a date can be."""
     try:
         if lasting is not None:
             return now + timedelta(seconds=lasting)
         if not math.isfinite(plan.total_seconds):
             return None
         planned = timedelta(seconds=plan.total_seconds)
+        if deadline is not None:
+            planned = max(planned, deadline - now)
         end = now + planned + max(planned, MIN_SLACK)
     except OverflowError as error:
         raise ConfigurationError("--for: expected a time that ends before the year 10000") from error
@@ -147,23 +152,29 @@ class Application(NamedTuple):
 
 
 def apply(
-    found: Throttle, members: Sequence[Member], *, label: str, reason: str, until: datetime | None, where: str
+    found: Throttle,
+    members: Sequence[Member],
+    *,
+    label: str,
+    reason: str,
+    until: datetime | None,
+    where: str,
+    reassignment: str | None = None,
 ) -> Application:
-    """Make the overrides. Raises ConfigurationError: nothing has been changed."""
+    """Make the overrides. `reassignment`: what they keep for `move --resume`. Raises ConfigurationError: nothing has
+    been changed."""
     now = datetime.now(UTC)
     asked = at_all(members, partial(get, page=PATH))
     by_broker = {reply.broker: reply.member for reply in asked if reply.broker is not None}
     silent = [reply for reply in asked if reply.error is not None]
     concerned = found.brokers()
-    missing = [broker for broker in concerned if broker not in by_broker]
-    if missing and not (silent and any(reply.broker is None for reply in silent)):
-        raise ConfigurationError(
-            f"{brokers(missing)} of the move: no sidecar is named for it: expected one in --fleet or --url"
-        )
+    missing = unnamed(concerned, by_broker, silent)
     away = {*missing, *(reply.broker for reply in silent)}
     answering = {broker: by_broker[broker] for broker in concerned if broker not in away}
     states, unreadable = _states(answering)
     new = {"id": new_id(), "label": label, "by": author(), "until": until, "reason": reason}
+    if reassignment is not None:  # older sidecars do not know it, and are sent it by `move` alone
+        new["reassignment"] = reassignment
 
     def told(broker: int) -> Reply:
         changes = changes_of(found, broker, states[broker])
@@ -182,6 +193,17 @@ def apply(
         reply.error is None and (reply.answer or {}).get("in_force") for reply in replies
     )
     return Application(lines, complete)
+
+
+def unnamed(concerned: Iterable[int], named: Iterable[int | None], silent: Iterable[Reply]) -> list[int]:
+    """Return the brokers for which no sidecar answers; one that is silent may be theirs. Raises ConfigurationError if
+    none can be."""
+    missing = sorted({*concerned} - {*named})
+    if missing and all(reply.broker is not None for reply in silent):
+        raise ConfigurationError(
+            f"{brokers(missing)} of the move: no sidecar is named for it: expected one in --fleet or --url"
+        )
+    return missing
 
 
 def _states(answering: dict[int, Member]) -> tuple[dict[int, Effective], list[Reply]]:

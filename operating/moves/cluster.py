@@ -27,6 +27,7 @@ from ..client.kafka_python import (
     KafkaConnectionError,
     KafkaError,
     KafkaTimeoutError,
+    NoReassignmentInProgressError,
     TokenProvider,
     for_code,
     host_of,
@@ -160,10 +161,12 @@ class Cluster:
 
     def look(self, topics: Sequence[str]) -> ClusterView:
         """Return what there is of these topics, and every reassignment under way. Raises ClusterError."""
+        # First, so that one that ends meanwhile counts as under way, and not as one that nobody has started.
+        ongoing = self._ongoing()
         partitions = self._partitions(topics)
         brokers = self._brokers()
         sizes, directories = self._logs(partitions, brokers)
-        return ClusterView(partitions, self._ongoing(), sizes, brokers, directories)
+        return ClusterView(partitions, ongoing, sizes, brokers, directories)
 
     def every_partition(self) -> dict[TopicPartition, PartitionState]:
         """Return the state of every partition of every topic. Raises ClusterError."""
@@ -247,6 +250,24 @@ class Cluster:
                     change = AlterConfigOp.DELETE if becomes is None else AlterConfigOp.SET
                     by_name.setdefault(throttle.name, {})[throttle.key] = (change, becomes)
             self._alter([ConfigResource(_RESOURCES[kind], name, keys) for name, keys in by_name.items()])
+
+    def reassign(self, targets: Mapping[TopicPartition, Sequence[int] | None]) -> dict[TopicPartition, str]:
+        """Start the reassignment of these partitions (KIP-455), or cancel it where the target is None; return why it
+        was refused, by partition. One that has ended meanwhile cannot be cancelled, and is not refused.
+
+        Raises ClusterError: what became of it is not known, unless it names brokers before 2.4.
+        """
+        doing = "starting the reassignment" if any(targets.values()) else "cancelling the reassignment"
+        answers = self._ask(doing, partial(self._client.alter_partition_reassignments, targets), unsupported=None)
+        if answers is None:
+            tool = "kafka-reassign-partitions and verify can"
+            raise ClusterError(f"{doing}: this needs brokers of 2.4 or later (KIP-455): with older ones {tool}")
+        refused = {}
+        for partition, target in targets.items():
+            error = answers.get(partition, KafkaError)
+            if error is not None and not (target is None and error is NoReassignmentInProgressError):
+                refused[partition] = error.__name__ if partition in answers else "the controller did not answer for it"
+        return refused
 
     def _alter(self, resources: list[ConfigResource]) -> None:
         try:

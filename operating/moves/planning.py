@@ -30,12 +30,13 @@ from reassignment import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from reassignment import Rates
 
     from .view import ClusterView, PartitionState
 
+_DEFAULT_REPLICATION_FACTOR = 3
 SLACK = 1.05
 """A throttled move may take this many times as long as its quota says, since it has 0.95 to 1.03 of the quota on
 average."""
@@ -158,6 +159,13 @@ def ground_of_cluster(
     return Ground(moves, sizes, inflow, warnings)
 
 
+def wanted(ground: Ground, rate: float | None, seconds: float | None, capacity: float | None) -> Wanted:
+    """Return what is wanted, with the replication factor of what moves."""
+    factor = max((len(move.sources) for move in moving(ground.moves).values()), default=_DEFAULT_REPLICATION_FACTOR)
+    carries = Capacity(replication_factor=factor) if capacity is None else Capacity(capacity, factor)
+    return Wanted(rate, seconds, carries)
+
+
 def plan_move(ground: Ground, wanted: Wanted) -> MovePlan:
     """Find the rates.
 
@@ -204,7 +212,7 @@ def _about_disks(proposed: Document, current: Document) -> Iterator[str]:
         if broker in current.assignment.get(partition, ()) and current.directories.get((broker, partition)) != wanted
     )
     if found:
-        names = _named(tuple(found))
+        names = named(tuple(found))
         yield f"{names}: log_dirs copy replicas between disks of a broker, which the sidecar never sees: not throttled"
 
 
@@ -213,10 +221,10 @@ def _about_cluster(moves: MoveMap, proposed: Document, view: ClusterView) -> Ite
         yield "the brokers are older than 2.4 and cannot tell which reassignments are under way"
     others = sorted(set(view.ongoing or ()) - set(proposed.assignment))
     if others:
-        yield f"{_named(others)}: already moving, by another reassignment: counted and listed as well"
+        yield f"{named(others)}: already moving, by another reassignment: counted and listed as well"
     leaderless = [partition for partition in moving(moves) if _leader(view, partition) is None]
     if leaderless:
-        yield f"{_named(leaderless)}: no leader, so nothing can be fetched"
+        yield f"{named(leaderless)}: no leader, so nothing can be fetched"
     strangers = {broker for replicas in proposed.assignment.values() for broker in replicas} - view.brokers
     if strangers:
         yield f"broker {', '.join(map(str, sorted(strangers)))}: not in the cluster now"
@@ -230,7 +238,7 @@ def _leader(view: ClusterView, partition: TopicPartition) -> int | None:
 def _unknown(ground: Ground) -> Iterator[str]:
     unknown = [partition for partition in moving(ground.moves) if partition not in ground.sizes]
     if unknown and ground.sizes:
-        yield f"{_named(unknown)}: size not known, counted as empty"
+        yield f"{named(unknown)}: size not known, counted as empty"
 
 
 def _about_rates(found: tuple[Load, ...], rates: Rates, capacity: Capacity) -> Iterator[str]:
@@ -250,6 +258,7 @@ def _about_rates(found: tuple[Load, ...], rates: Rates, capacity: Capacity) -> I
             yield f"{who} is not less than N - IN/R, {format_rate(load.high(capacity))}: clients will feel it"
 
 
-def _named(partitions: tuple[TopicPartition, ...] | list[TopicPartition], most: int = 5) -> str:
+def named(partitions: Sequence[TopicPartition], most: int = 5) -> str:
+    """Return the first partitions, and how many more there are."""
     names = ", ".join(map(str, partitions[:most]))
     return names if len(partitions) <= most else f"{names} and {len(partitions) - most} more"

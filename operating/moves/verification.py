@@ -196,7 +196,7 @@ def _partition(progress: Progress) -> Json:
 def verify_table(found: Verification, *, removed: Sequence[str]) -> RenderableType:
     """Return what people see."""
     waiting = [progress for progress in found.progress if progress.stage is not Stage.DONE]
-    parts: list[RenderableType] = [Text(summary(found))]
+    parts: list[RenderableType] = [Text(summary(found.progress))]
     if waiting:
         parts += [Text(), _table(waiting), Text()]
     parts += [Text(f"removed: {line}") for line in removed]
@@ -212,12 +212,12 @@ def verify_table(found: Verification, *, removed: Sequence[str]) -> RenderableTy
     return Group(*parts)
 
 
-def summary(found: Verification) -> str:
+def summary(found: Sequence[Progress]) -> str:
     """Return the progress: `3 of 4 partitions are in place, 3.10 MiB left`; "at least" if a partition's size is
     unknown."""
-    waiting = [progress.left_bytes for progress in found.progress if progress.stage is not Stage.DONE]
-    line = f"{len(found.progress) - len(waiting)} of {len(found.progress)} partitions are in place"
-    left = [progress.left_bytes for progress in found.progress if progress.left_bytes]
+    waiting = [progress.left_bytes for progress in found if progress.stage is not Stage.DONE]
+    line = f"{len(found) - len(waiting)} of {len(found)} partitions are in place"
+    left = [progress.left_bytes for progress in found if progress.left_bytes]
     least = "at least " if None in waiting else ""
     return f"{line}, {least}{format_bytes(sum(left))} left" if left else line
 

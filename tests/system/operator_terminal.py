@@ -46,9 +46,13 @@ class Terminal:
         self._shell.sendline(command)
         return self._read(_PROMPT, command)
 
-    def watch(self, command: str, until: str) -> str:
-        """Type a command that goes on by itself, wait until the screen shows `until`, press Ctrl-C."""
+    def watch(self, command: str, until: str, *, asks: str = "") -> str:
+        """Type a command that goes on by itself, after a yes to what it `asks`, wait until the screen shows `until`,
+        press Ctrl-C."""
         self._shell.sendline(command)
+        if asks:
+            self._shell.expect(asks)
+            self._shell.sendline("y")
         self._shell.expect(until)
         seen = _ESCAPES.sub("", str(self._shell.before) + str(self._shell.after))
         self._shell.sendintr()

@@ -11,6 +11,7 @@ import pytest
 import trio
 
 from operating.commands import plan as plan_command
+from operating.moves import looking
 from operating.moves.cluster import Cluster
 from proxy.quotas import effective, parse_quotas
 from proxy.quotas.override import layer_of
@@ -123,7 +124,7 @@ def test_in_is_measured_by_looking_twice(
         client.sizes[101, "orders", 0] += 4 * MB
         client.sizes[102, "orders", 1] -= 30 * MB
 
-    monkeypatch.setattr(plan_command, "time", SimpleNamespace(sleep=sleep, monotonic=lambda: clock[0]))
+    monkeypatch.setattr(looking, "time", SimpleNamespace(sleep=sleep, monotonic=lambda: clock[0]))
     report = asked(sidecar, generated, "--bootstrap", "a:9092", "--measure", "2s", "--rate", "7MB/s")
     follower = report["brokers"][1]
     assert (follower["broker"], follower["written_bytes_per_second"]) == (104, 2 * MB)
@@ -139,7 +140,7 @@ def test_times_count_from_the_end_of_a_measurement(
     def sleep(seconds: float) -> None:
         clock[0] += timedelta(seconds=seconds)
 
-    monkeypatch.setattr(plan_command, "time", SimpleNamespace(sleep=sleep, monotonic=lambda: clock[0].timestamp()))
+    monkeypatch.setattr(looking, "time", SimpleNamespace(sleep=sleep, monotonic=lambda: clock[0].timestamp()))
     monkeypatch.setattr(plan_command, "datetime", SimpleNamespace(now=lambda _: clock[0]))
     options = ("--bootstrap", "a:9092", "--rate", "7MB/s", "--finish-by", "2026-12-01T00:40:00Z", "--measure", "30m")
     assert "(in 10m00s)" in sidecar("plan", generated, *options).stdout
@@ -377,6 +378,10 @@ def test_a_deadline_is_told_to_every_broker(generated: Path, sidecar: Sidecar, a
     source = applying.quotas(104).follower.source
     assert source is not None
     assert (source.most, str(source.deadline)) == (5 * MB, f"by {soon[:10]} {soon[11:19]} UTC")
+    # The rates may take until then: the throttle ended after an hour, and what was left came without one.
+    (override,) = applying.sidecars[104].keeper.current
+    assert override.until is not None
+    assert override.until > datetime.fromisoformat(soon)
 
 
 def test_a_deadline_that_cannot_be_kept_is_a_warning(sidecar: Sidecar, generated: Path) -> None:

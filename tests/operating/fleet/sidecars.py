@@ -74,13 +74,21 @@ class OneSidecar:
     async def run(self, token: Path) -> None:
         admit = Writers(BearerToken.open(token, self.log), frozenset()).required
         changing = override_routes(self.keeper, self.watch, self.broker, admit=admit)
-        routes = Routes([Route("GET", "/config", self._config), *changing, self.history.route(admit)])
+        pages = [Route("GET", "/config", self._config), Route("GET", "/throttle", self._throttle)]
+        routes = Routes([*pages, *changing, self.history.route(admit)])
         await self.server.run(routes, trust=Trust([]), turn=LoopShare())
 
     async def _config(self, _: Request) -> Answer:
+        self._apply()
+        return json_answer(200, await LoopShare().work_out(self.page.config()))
+
+    async def _throttle(self, _: Request) -> Answer:
+        self._apply()
+        return json_answer(200, await LoopShare().work_out(self.page.throttle(0.0)))
+
+    def _apply(self) -> None:
         for throttle in self.throttles.values():
             throttle.apply(self.watch.current, 0.0)
-        return json_answer(200, await LoopShare().work_out(self.page.config()))
 
 
 @contextmanager

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kafka.errors import NodeNotReadyError
+from kafka.errors import KafkaError, NodeNotReadyError, NoReassignmentInProgressError
 
 from operating.client.kafka_python import AlterConfigOp, ConfigResourceType
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
 _KINDS = {ConfigResourceType.TOPIC: "topic", ConfigResourceType.BROKER: "broker"}
 
@@ -52,6 +52,8 @@ class FakeClient:
         self.silent: set[int] = set()
         """Brokers that cannot be asked themselves, as behind a dead sidecar."""
         self.refusal = "OK"
+        self.refused: dict[tuple[str, int], type[KafkaError]] = {}
+        """Partitions whose reassignment the controller refuses."""
         self.closed = False
         self.hosts = ["127.0.0.1"]
 
@@ -86,6 +88,43 @@ class FakeClient:
         self._ask("list_partition_reassignments")
         names = ("replicas", "adding_replicas", "removing_replicas")
         return {Place(*place): dict(zip(names, move, strict=True)) for place, move in self.ongoing.items()}
+
+    def alter_partition_reassignments(
+        self, targets: Mapping[tuple[str, int], Sequence[int] | None]
+    ) -> dict[Place, type[KafkaError] | None]:
+        """As a controller: each partition by itself; a target of the same replicas is reached at once."""
+        self._ask("alter_partition_reassignments")
+        return {Place(*partition): self._reassign(partition, target) for partition, target in targets.items()}
+
+    def _reassign(self, partition: tuple[str, int], target: Sequence[int] | None) -> type[KafkaError] | None:
+        if target is not None and partition in self.refused:
+            return self.refused[partition]
+        if target is None and partition not in self.ongoing:
+            return NoReassignmentInProgressError
+        leader, replicas, in_sync = self.partitions[partition]
+        if target is None:
+            replicas, adding, _ = self.ongoing.pop(partition)
+            kept = [each for each in replicas if each not in adding]
+            self.partitions[partition] = (leader, kept, [each for each in in_sync if each in kept])
+            return None
+        adding = [each for each in target if each not in replicas]
+        removing = [each for each in replicas if each not in target]
+        if adding:
+            self.ongoing[partition] = ([*target, *removing], adding, removing)
+            self.partitions[partition] = (leader, [*target, *removing], in_sync)
+        else:
+            self.partitions[partition] = (leader, list(target), [each for each in in_sync if each in target])
+        return None
+
+    def complete(self) -> None:
+        """Let every reassignment under way end: all replicas have all data."""
+        for partition, (replicas, _, removing) in self.ongoing.items():
+            leader, _, _ = self.partitions[partition]
+            target = [each for each in replicas if each not in removing]
+            self.partitions[partition] = (leader if leader in target else target[0], target, target)
+            size = self.sizes.get((leader, *partition), 0)
+            self.sizes |= {(broker, *partition): size for broker in target}
+        self.ongoing = {}
 
     def describe_log_dirs(self, topics: Mapping[str, list[int]] | None, brokers: list[int]) -> list[dict[str, Any]]:
         self._ask("describe_log_dirs")

@@ -15,6 +15,7 @@ from operating.client.kafka_python import (
     KafkaConnectionError,
     KafkaError,
     KafkaTimeoutError,
+    for_code,
     refused,
 )
 from operating.moves import cluster as cluster_module
@@ -189,6 +190,35 @@ def test_a_copy_between_the_disks_of_a_broker_is_seen() -> None:
     assert cluster.look(["orders"]).sizes == {(101, A): 900, (103, A): 300}
     # Of any topic.
     assert cluster.copying([101, 102, 103]) == {102, 103}
+
+
+def test_partitions_are_reassigned_and_taken_back_each_by_itself() -> None:
+    client = FakeClient({("orders", 0): (101, [101], [101]), ("orders", 1): (102, [102], [102])})
+    client.refused["orders", 1] = for_code(39)
+    cluster = Cluster(client)
+    assert cluster.reassign({A: (101, 103), B: (102, 999)}) == {B: "InvalidReplicationAssignmentError"}
+    assert [*client.ongoing] == [("orders", 0)]
+    # One that has ended meanwhile, or never was, needs no cancelling.
+    assert (cluster.reassign({A: None, B: None}), client.ongoing) == ({}, {})
+
+
+def test_a_partition_of_which_the_controller_says_nothing_is_not_taken_for_started() -> None:
+    client = orders()
+    client.alter_partition_reassignments = lambda _: {}
+    assert Cluster(client).reassign({A: (101, 103)}) == {A: "the controller did not answer for it"}
+
+
+def test_an_end_between_two_questions_is_not_taken_for_a_cancellation() -> None:
+    """The list was asked for last: a move that ended before it had its old replicas and was not under way."""
+    client = orders()
+    describe = client.describe_topics
+
+    def ended(topics: list[str] | None) -> object:
+        client.complete()
+        return describe(topics)
+
+    client.describe_topics = ended
+    assert Cluster(client).look(["orders"]).ongoing == {A: Ongoing((101, 103), (103,), ())}
 
 
 def test_a_refusal_names_whose_config_it_was() -> None:

@@ -125,5 +125,5 @@ def test_what_is_left_is_told_as_far_as_it_is_known(partitions: list[tuple[Stage
             for number, (stage, left) in enumerate(partitions)
         )
     )
-    assert summary(found) == told
+    assert summary(found.progress) == told
     assert shown(verify_table(found, removed=[]))[0] == told

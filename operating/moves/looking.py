@@ -1,0 +1,168 @@
+"""Looks at a cluster and its sidecars for `plan`, `verify` and `move`, and removes what a move left behind there.
+
+Blocking; what is seen is judged in `planning` and `verification`. Invariant: what did not answer is named in what is
+returned, and nothing is called removed that was not looked for again.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from proxy.control.override_routes import PATH, UNDO_PATH
+from proxy.errors import ConfigurationError
+from proxy.files.reading import read_bytes
+from reassignment import ReassignmentError, read_assignment, text_of
+
+from ..fleet.members import at_all, author, get, post
+from ..fleet.replies import whom
+from .course import Held, are_overrides
+from .native_throttle import NativeFindings, native_findings, needs_every_list
+from .planning import ground_of_cluster, inflow_of
+from .verification import UNDER_WAY, MoveOverride, Verification, progress
+from .view import LOG_DIR_RATE, NativeConfigs
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from reassignment import Document
+
+    from ..fleet.members import Member
+    from .cluster import Cluster
+    from .planning import Ground
+    from .verification import Progress
+    from .view import ClusterView
+
+EFFECT_SECONDS = 5.0
+"""The time within which brokers and sidecars must have received what was removed; they take a quarter of a second."""
+EFFECT_POLL_SECONDS = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """The places where a throttle may be left behind.
+
+    Args:
+        members: the sidecars to ask.
+        label: of the move's overrides.
+        native: in the configs of topics and brokers as well.
+    """
+
+    members: tuple[Member, ...]
+    label: str
+    native: bool = True
+
+
+def read_move(path: Path) -> Document:
+    """Read a reassignment. Raises ConfigurationError with every problem."""
+    try:
+        return read_assignment(text_of(read_bytes(path, takes_pipes=True), str(path)), str(path))
+    except ReassignmentError as error:
+        raise ConfigurationError(error.problems) from error
+
+
+def survey(cluster: Cluster, proposed: Document, measure_seconds: float | None) -> Ground:
+    """Return what there is to move, looking twice to measure what is written meanwhile. Raises ReassignmentError,
+    ClusterError."""
+    topics = {partition.topic for partition in proposed.assignment}
+    view = cluster.look(sorted(topics))
+    others = {partition.topic for partition in view.ongoing or ()} - topics
+    if others:
+        view = cluster.look(sorted(topics | others))
+    written = inflow = None
+    if measure_seconds is not None:
+        every = cluster.every_partition()
+        at_leaders = {partition: state.leader for partition, state in every.items() if state.leader is not None}
+        before, began = cluster.sizes(every, view.brokers), time.monotonic()
+        time.sleep(measure_seconds)
+        after, seconds = cluster.sizes(every, view.brokers), time.monotonic() - began
+        written = {
+            # Retention may have taken more than producers brought: then it is unknown, and counts nothing.
+            partition: max(after.get((leader, partition), 0) - before.get((leader, partition), 0), 0) / seconds
+            for partition, leader in at_leaders.items()
+        }
+        inflow = inflow_of(every, written)
+    return ground_of_cluster(proposed, view, written=written, inflow=inflow)
+
+
+def look(cluster: Cluster, move: Document, places: Places) -> Verification:
+    """Return how far the move is and what is left of its throttle. Raises ClusterError."""
+    view = cluster.look(sorted({partition.topic for partition in move.assignment}))
+    found = progress(move, view)
+    native = _native(cluster, move, view, found) if places.native else NativeFindings()
+    return _with_overrides(Verification(found, native=native), places)
+
+
+def _with_overrides(found: Verification, places: Places) -> Verification:
+    """Add what sidecars have under the label of the move."""
+    replies = at_all(places.members, partial(get, page=PATH))
+    left = tuple(
+        MoveOverride(whom([reply]), each["id"], places.label)
+        for reply in replies
+        if reply.error is None
+        for each in (reply.answer or {}).get("overrides", [])
+        if each["label"] == places.label
+    )
+    silent = tuple(f"{whom([reply])}: {reply.error}" for reply in replies if reply.error is not None)
+    notes = () if places.members else ("no sidecar was asked for overrides of the move: --fleet or --url",)
+    return replace(found, overrides=left, silent_sidecars=silent, notes=notes)
+
+
+def _native(cluster: Cluster, move: Document, view: ClusterView, found: tuple[Progress, ...]) -> NativeFindings:
+    topics = {partition.topic for partition in view.partitions}
+    throttles = tuple(cluster.throttles(sorted(topics), sorted(view.brokers)))
+    on_disks = {str(broker) for broker, _ in move.directories}
+    limited = {int(each.name) for each in throttles if each.key == LOG_DIR_RATE and each.name in on_disks}
+    seen = NativeConfigs(throttles, view.brokers, cluster.copying(limited) if limited else frozenset())
+    if needs_every_list(move, seen):
+        others = {partition.topic for partition in cluster.every_partition()} - topics
+        seen = seen._replace(throttles=(*throttles, *cluster.throttles(sorted(others), ())))
+    return native_findings(move, view, seen, under_way=[each.partition for each in found if each.stage in UNDER_WAY])
+
+
+def remove(
+    cluster: Cluster, move: Document, places: Places, found: Verification, *, force: bool
+) -> tuple[list[str], Verification]:
+    """Remove what is left behind, unless the move is under way or (without `force`) a broker of it is away; return what
+    was removed, one line each, and what a new look finds. Raises ClusterError."""
+    if found.clean or found.under_way or (found.is_away and not force):
+        return [], found
+    undone = undo(places) if found.overrides else frozenset()
+    native = found.native.removable(force=force)
+    cluster.remove(native)
+    removed = [*(str(each) for each in found.overrides if each.where in undone), *map(str, native)]
+    return removed, look_until(cluster, move, places, lambda each: each.clean) if removed else found
+
+
+def undo(places: Places) -> frozenset[str]:
+    """Undo the label's overrides at every sidecar; return which did."""
+    body = {"label": places.label, "by": author()}
+    replies = at_all(places.members, partial(post, page=UNDO_PATH, body=body))
+    return frozenset(whom([reply]) for reply in replies if reply.error is None)
+
+
+def look_until(cluster: Cluster, move: Document, places: Places, ready: Callable[[Verification], bool]) -> Verification:
+    """Look until it is `ready`, or should have been; return what the last look found. Raises ClusterError."""
+    deadline = time.monotonic() + EFFECT_SECONDS
+    while not ready(found := look(cluster, move, places)) and time.monotonic() < deadline:
+        time.sleep(EFFECT_POLL_SECONDS)
+    return found
+
+
+def ask_held(members: Sequence[Member]) -> Held:
+    """Ask sidecars for their overrides."""
+    replies = [
+        reply._replace(error=f"{reply.member.url}{PATH}: the answer is not a sidecar's")
+        if reply.error is None and not are_overrides(reply.answer)
+        else reply
+        for reply in at_all(members, partial(get, page=PATH))
+    ]
+    answers = {reply.broker: reply for reply in replies if reply.error is None and reply.broker is not None}
+    return Held(
+        {broker: reply.member for broker, reply in answers.items()},
+        {broker: (reply.answer or {})["overrides"] for broker, reply in answers.items()},
+        tuple(reply for reply in replies if reply.error is not None),
+    )
