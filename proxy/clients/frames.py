@@ -143,10 +143,12 @@ class ClientFrames:
         return self.client.epochs.answered > 0 or self._decider.has_session
 
     def _take_part(self) -> bool:
-        """Take part in the connection while it authenticates, if any client has a quota, or if a session's epochs have
-        to be translated on. Return whether it does for one of the latter reasons."""
+        """Take part in the connection while it authenticates, if any client has a quota, until one that was told to
+        wait sends again, or if a session's epochs have to be translated on. Return whether it does for quotas or
+        epochs."""
         has_quotas = self._throttle.is_needed or self._has_session
-        takes_part = has_quotas or self.authentication.is_open or self._proof.is_sought
+        may_wait = self.client.told_until > -math.inf
+        takes_part = has_quotas or may_wait or self.authentication.is_open or self._proof.is_sought
         self._in_flight.clients = self if takes_part else None
         return has_quotas
 
@@ -188,6 +190,9 @@ class ClientFrames:
         if self.client.muted_until > now:
             self.client.hold(now)
             return HELD
+        if self.client.told_until > now:  # it does not wait any longer, or has never done
+            self.client.told_until = -math.inf
+            self._take_part()
         most = total if may_hold else min(total, window.capacity)
         if window.size >= REQUEST_START_BYTES:
             self._proof.last_api = REQUEST_START.unpack_from(window.buffer, window.start)[1]
@@ -206,7 +211,6 @@ class ClientFrames:
         exempt = api_key, client_id, client.user, client.is_authenticated, self._throttle.generation
         if exempt == self._exempt:
             return None
-        client.told_until = -math.inf  # it does not wait any longer, or has never done
         head, is_whole = _head(window, total)
         if head is None or self._in_flight.correlator.is_token(head):
             return None

@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 import struct
+import subprocess
+import sys
 import urllib.request
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import trio
+from click.testing import CliRunner
 
 from lab.host.addresses import held_ports
+from operating.cli import cli
 from protocol.wire.apis import API_FETCH, API_PRODUCE
 from protocol.wire.framing import with_length
 from proxy.config.settings import load_settings
@@ -28,7 +36,7 @@ from tests.proxy.relay.wire import read_frame
 from .test_sidecar import listener, port, running, settings
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import AsyncIterator, Awaitable, Callable
 
 API_KEY = struct.Struct(">h")
 
@@ -89,6 +97,63 @@ async def test_a_new_file_ends_a_mute_and_pages_show_the_client(
             await broker.aclose()
     changed = [line for line in sidecar.log.lines if line["event"] == "quotas_reloaded"]
     assert "producer_byte_rate" in changed[-1]["changed"]
+
+
+@asynccontextmanager
+async def a_producer(tmp_path: Path) -> AsyncIterator[tuple[trio.SocketStream, trio.SocketStream]]:
+    """Both ends of a producer's connection through a sidecar that commands reach."""
+    write(tmp_path, '"unlimited"')
+    async with listener() as upstream:
+        path = settings(tmp_path, upstream=port(upstream)).path
+        path.write_text(path.read_text() + f'[control]\ndirectory = "{tmp_path / "control"}"\n')
+        async with (
+            running(load_settings(path), overrides=tmp_path / "overrides.json") as sidecar,
+            await sidecar.dial() as client,
+        ):
+            await client.send_all(with_length(produce_request(100)))
+            async with await accept_client(upstream) as broker:
+                await broker.send_all(with_length(produce_response()))
+                assert told_ms(await read_frame(client)) == 0
+                yield client, broker
+
+
+async def by_command_line(*arguments: str) -> str:
+    done = await trio.run_process(
+        [Path(sys.executable).with_name("throttle-sidecar"), *arguments], capture_stdout=True, stderr=subprocess.STDOUT
+    )
+    return done.stdout.decode()
+
+
+async def in_process(*arguments: str) -> str:
+    result = await trio.to_thread.run_sync(partial(CliRunner().invoke, cli, arguments))
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+@pytest.mark.parametrize("command", [in_process, by_command_line])
+async def test_set_undo_and_status_say_who_still_waits(
+    command: Callable[..., Awaitable[str]], tmp_path: Path, notified_within: float
+) -> None:
+    """A rate without its unit: its end takes it back, but a client that was told to wait does so, until it sends."""
+    at = ("--url", f"unix:{tmp_path / 'control'}")
+    async with a_producer(tmp_path) as (client, broker):
+        said = await command("set", "producer_byte_rate", "1000", "--client", "app", "--for", "10m", *at)
+        assert "Was a unit forgotten?" in said
+        assert "connections wait" not in said
+        await client.send_all(with_length(produce_request(61_000)))
+        await read_frame(broker)
+        await broker.send_all(with_length(produce_response()))
+        assert told_ms(await read_frame(client)) > 59_000
+        waits = re.compile(r"client app as a producer.*, 1 of 1 connections wait, since \d+s, \S+s more at most")
+        assert waits.search(await command("status", "--once", *at))
+        assert waits.search(await command("set", "producer_byte_rate", "900", "--client", "app", *at))
+        assert waits.search(await command("undo", "--last", *at))
+        assert "(its quota has ended), 1 of 1 connections wait" in await command("undo", "--last", *at)
+        assert waits.search(await command("status", "--once", *at))
+        await client.send_all(with_length(produce_request(1000)))
+        with trio.fail_after(notified_within):
+            await read_frame(broker)
+        assert "connections wait" not in await command("status", "--once", *at)
 
 
 async def test_the_journal_tells_what_clients_carried(tmp_path: Path) -> None:
