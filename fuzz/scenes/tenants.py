@@ -207,7 +207,7 @@ def _sidecar(program: Program, home: Path, broker: int, port: int, http: int) ->
     config = home / "proxy.toml"
     config.write_text(
         f'[broker]\nid = 101\n[ingress]\nlisten = "127.0.0.1:{port}"\nupstream = "127.0.0.1:{broker}"\n'
-        f'[quotas]\nfile = "quotas.toml"\n[http]\nlisten = "127.0.0.1:{http}"\n',
+        f'[quotas]\nfile = "quotas.toml"\n[http]\nlisten = "127.0.0.1:{http}"\n[control]\ndirectory = "control"\n',
         "utf-8",
     )
     return Process("the tenants' sidecar", program.command(config), output=home / "log")

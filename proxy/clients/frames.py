@@ -113,10 +113,7 @@ class ClientFrames:
     @property
     def awaits_fetch(self) -> bool:
         """A Fetch of a client with a quota is in flight; the next one waits for its answer, which is charged first.
-
-        After a Produce whose acks could not be read a Fetch waits for every answer: if the broker answers that Produce
-        never, the answer to the Fetch would be taken for another one.
-        """
+        After a Produce whose acks could not be read it waits for every answer, lest its own be taken for another."""
         pending = self._in_flight.correlator.pending
         oldest = pending[0][1] if pending else None
         if oldest is None or not self._throttle.enforce:
@@ -143,9 +140,8 @@ class ClientFrames:
         return self.client.epochs.answered > 0 or self._decider.has_session
 
     def _take_part(self) -> bool:
-        """Take part in the connection while it authenticates, if any client has a quota, until one that was told to
-        wait sends again, or if a session's epochs have to be translated on. Return whether it does for quotas or
-        epochs."""
+        """Take part in the connection while it authenticates, if any client has a quota or was told to wait, or if a
+        session's epochs have to be translated on. Return whether it does for quotas or epochs."""
         has_quotas = self._throttle.is_needed or self._has_session
         may_wait = self.client.told_until > -math.inf
         takes_part = has_quotas or may_wait or self.authentication.is_open or self._proof.is_sought
