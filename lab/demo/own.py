@@ -127,6 +127,7 @@ async def own_stage(total_bytes: int, console: Console, *, journal: Path | None 
                 "sidecar",
                 [throttle_sidecar_script(), "run", "--config", str(http)],
                 output=home / "sidecar.log",
+                environment={"RUNTIME_DIRECTORY": folder},  # another demo, or the broker's own sidecar, has this id too
             )
             sidecar.start()
             try:

@@ -35,3 +35,11 @@ async def test_a_quota_that_does_not_come_into_force_is_an_error_that_says_so(mo
         monkeypatch.setattr(stage, "_quota", lambda: 5.0)
         with pytest.raises(LabError, match=r"expected 1048576 bytes/s in force, found 5.0 after 0.2 s"):
             await stage.set_quota(MIB)
+
+
+async def test_two_demos_run_side_by_side() -> None:
+    """Both sidecars are of broker 101; each has private sockets of its own."""
+    with trio.fail_after(40):
+        async with own_stage(MIB, silent()) as one, own_stage(MIB, silent()) as other:
+            for stage in (one, other):
+                await stage.set_quota(MIB)
