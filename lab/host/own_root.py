@@ -1,11 +1,12 @@
 """A root directory of one's own: this machine's, with folders of ours at the absolute paths that documents name.
 
-Needs root. Knows no program. Invariant: what is written below `/etc`, `/opt`, `/usr`, `/run` or at the root is
+Knows no program. Invariant: what is written below `/etc`, `/opt`, `/usr`, `/run` or at the root is
 gone when the command ends, and nobody else sees it.
 """
 
 from __future__ import annotations
 
+import os
 import shlex
 from typing import TYPE_CHECKING
 
@@ -48,4 +49,5 @@ def own_root(places: Mapping[str, Path]) -> list[str]:
         mounts.append(f'mkdir -p "$root{folder}"; [ -e "$root{place}" ] || : >"$root{place}"')
         mounts.append(f'mount --bind {shlex.quote(str(source))} "$root{place}"')
     script = _SCRIPT % {"own": "|".join(_OWN), "places": "\n".join(mounts)}
-    return ["unshare", "--mount", "--propagation", "private", "bash", "-c", script, "own-root"]
+    root = () if os.geteuid() == 0 else ("--map-root-user",)
+    return ["unshare", *root, "--mount", "--propagation", "private", "bash", "-c", script, "own-root"]

@@ -14,7 +14,7 @@ from typing import NamedTuple
 ROOT = Path(__file__).parents[2]
 PAGES = ("README.md", "docs/first-hour.md", "docs/pipeline.md")
 SHELLS = ("sh", "console", "bash")
-_PROGRAMS = r"make|throttle-sidecar|\.venv/bin/\S+|python -m|eval|ss|pip|kafka-[a-z-]+|deploy/\S+\.sh"
+_PROGRAMS = r"make|throttle-sidecar|\.venv/bin/\S+|python -m \S+ \S+|eval|ss|pip|kafka-[a-z-]+|deploy/\S+\.sh"
 _INLINE = re.compile(rf"(?<!`)`((?:{_PROGRAMS}) [^`…]+)`(?!`)")
 _CRON = re.compile(r"^(?:[\d*/,-]+ ){5} *")
 _DRAWING = re.compile("[─│▶]")
@@ -41,11 +41,12 @@ HERE = {
     ("docs/first-hour.md", "7. Out again"): "tests/system/test_printed_commands.py::test_first_hour",
     ("docs/first-hour.md", "Next: the follower role"): "tests/system/test_printed_commands.py::test_first_hour",
     ("docs/pipeline.md", ""): "tests/deploy/test_printed_install.py::test_pipeline",
+    ("docs/pipeline.md", "On Kubernetes"): "tests/kubernetes/test_spark_driver.py::test_a_driver_may_do_what_it_has_to",
     ("docs/pipeline.md", "Other engines"): "tests/deploy/test_printed_install.py::test_pipeline",
 }
 """The sections that a test runs as they are printed, by the test."""
 
-_PIPELINE = "tests/pipeline/test_documented_commands.py::test_every_command_runs_in_the_directory_that_it_is_typed_in"
+PIPELINE = "tests/pipeline/test_documented_commands.py::test_every_command_runs_in_the_directory_that_it_is_typed_in"
 ELSEWHERE = {
     r"make demo": "tests/deploy/test_printed_install.py::test_verbs_of_a_fresh_clone",
     r"make report": "tests/deploy/test_printed_install.py::test_verbs_of_a_fresh_clone",
@@ -58,8 +59,7 @@ ELSEWHERE = {
     r"apt-get install \./dist/.*\.deb": "tests/deploy/test_packages.py",
     r"helm upgrade .*": "tests/kubernetes/test_chart.py",
     r"podman load .*": "tests/deploy/test_release.py",
-    r"python -m pipeline \w+(?!.*://).*": _PIPELINE,
-    r"python -m benchmarks\.pipeline": "tests/pipeline/test_documented_commands.py",
+    r"python -m pipeline \w+(?!.*://).*": PIPELINE,
 }
 """Patterns of whole commands that the test of their section does not run, and the test or the file of tests that
 does."""
@@ -67,7 +67,7 @@ BY_HAND = {
     r"(zip|spark-submit) .*": "YARN, or Spark on Kubernetes; tests/system/test_standalone.py has Spark's own cluster",
     r"python -m pipeline ingest 's3a://.*": "an object store",
     r"(mvn|docker) .*": "Docker, and a registry; tests/deploy/test_spark.py looks at what is built",
-    r"kubectl .*": "a cluster that runs Spark; tests/deploy/test_spark.py looks at what is applied",
+    r"kubectl .* wait .*": "a cluster that runs Spark",
 }
 """What no suite runs, and what it would take."""
 
