@@ -299,6 +299,7 @@ def _print(outcome: Outcome, report: Printed, by_hand: ByHand) -> None:
     elif outcome.name in ("finished", "in_place") and found is not None:
         Console().print(verify_table(found, removed=removed), soft_wrap=True)
         if not outcome.is_complete:
-            say(f"again: {by_hand.resume()}")
+            keeps_label = found.overrides or found.silent_sidecars
+            say(f"again: {by_hand.resume() if keeps_label else by_hand.verify()}")
     elif outcome.name == "cancelled":
         say(f"{by_hand.label}: taken back, and nothing of its throttle is left")

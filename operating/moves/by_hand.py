@@ -45,11 +45,15 @@ class ByHand(NamedTuple):
     def file(self) -> str:
         return shlex.quote(self.reassignment)
 
+    @property
+    def _label(self) -> str:
+        return shlex.quote(self.label)
+
     def plan(self) -> str:
         return f"throttle-sidecar plan {self.file} {self.cluster} {self.rate}"
 
     def throttle(self) -> str:
-        return f"{self.plan()} --apply{self.where} --label {self.label}"
+        return f"{self.plan()} --apply{self.where} --label {self._label}"
 
     def execute(self) -> str:
         return f"{self._kafka()} --execute"
@@ -58,13 +62,13 @@ class ByHand(NamedTuple):
         return f"throttle-sidecar status{self.where}"
 
     def verify(self, options: str = "--remove") -> str:
-        return f"throttle-sidecar verify {self.file} {self.cluster}{self.where} --label {self.label} {options}"
+        return f"throttle-sidecar verify {self.file} {self.cluster}{self.where} --label {self._label} {options}"
 
     def cancel_reassignment(self) -> str:
         return f"{self._kafka()} --cancel --preserve-throttles"
 
     def undo(self) -> str:
-        return f"throttle-sidecar undo --label {self.label}{self.where}"
+        return f"throttle-sidecar undo --label {self._label}{self.where}"
 
     def resume(self) -> str:
         return self._move("resume")
@@ -87,7 +91,7 @@ class ByHand(NamedTuple):
         return [f"go on with it: {self.resume()}", f"take it back:  {self.cancel()}"]
 
     def _move(self, how: str) -> str:
-        return f"throttle-sidecar move --{how} {self.label} {self.cluster}{self.where}"
+        return f"throttle-sidecar move --{how} {self._label} {self.cluster}{self.where}"
 
     def _kafka(self) -> str:
         servers = shlex.quote(",".join(self.bootstrap) or "HOST:PORT")

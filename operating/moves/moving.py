@@ -329,7 +329,10 @@ class Mover:
         concerned = concerned_brokers(self.move, view)
         answers = ask_all([each for each in self.places.members if each.broker is None or each.broker in concerned])
         pages = {each.page.broker: each.page for each in answers if each.page is not None}
-        lines = [f"{each.member}: {each.error}" for each in answers if each.error is not None]
+        waiting = [each for each in found if each.stage is not Stage.DONE]
+        away = {broker for each in waiting for broker in (*each.target, *each.replicas)} - view.brokers
+        lines = [f"{named_brokers(away)}: not in the cluster now"] if away else []
+        lines += [f"{each.member}: {each.error}" for each in answers if each.error is not None]
         mine = {
             broker: [each.until for each in page.quotas.overrides if each.label == self.places.label]
             for broker, page in pages.items()

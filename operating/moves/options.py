@@ -1,4 +1,4 @@
-"""Options that `plan` and `verify` share: how to reach a cluster, and the types of what is typed.
+"""Options that `plan`, `verify` and `move` share: how to reach a cluster, and the types of what is typed.
 
 Knows click, not what the options are for. Invariant: what is typed wrong is a usage error that says what was expected.
 """

@@ -343,6 +343,7 @@ def test_with_a_sidecar_that_died_meanwhile_it_is_not_called_clean(bench: Bench,
     assert (result.exit_code, bench.labels) == (3, {(104, LABEL)}), result.output
     assert "not known: broker 104: http://127.0.0.1:1: no answer" in result.stdout
     assert "nothing is left behind" not in result.stdout
+    assert result.stdout.splitlines()[-1].startswith(f"again: throttle-sidecar move --resume {LABEL} ")
     result = bench.move("--cancel", LABEL)
     assert result.exit_code == 4  # nobody who answers knows the label
     assert "http://127.0.0.1:1: no answer" in result.stderr
@@ -361,6 +362,16 @@ def test_a_broker_that_is_away_for_a_while_does_not_end_the_watching(bench: Benc
     result = bench.begin()
     assert (result.exit_code, bench.labels) == (0, set()), result.output
     assert "describing topics: KafkaError: broker 104 is not available: asking again" in result.stderr
+
+
+def test_a_broker_that_died_is_named_while_it_is_waited_for(bench: Bench) -> None:
+    bench.events = {102.0: lambda: bench.client.brokers.remove(104), 105.0: bench.client.complete}
+    result = bench.begin()
+    # It is in place, and never came back to say what it is throttled by itself.
+    assert (result.exit_code, bench.labels) == (3, set()), result.output
+    assert "not known: broker 104 does not answer; throttles of the brokers' own may be left there" in result.stdout
+    assert result.stdout.splitlines()[-1].startswith(f"again: throttle-sidecar verify {bench.file} ")
+    assert "16.00 MiB left; broker 104: not in the cluster now; the throttle ends" in result.stderr
 
 
 def test_a_throttle_that_somebody_undid_is_missed_and_set_again(bench: Bench, sidecar: Sidecar) -> None:
