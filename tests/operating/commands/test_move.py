@@ -61,6 +61,8 @@ class Bench:
         self.interrupts_at: float | None = None
         self.calls_left: float = float("inf")
         """How many questions it asks until it is killed."""
+        self.throttled: list[set[tuple[int, str | None]]] = []
+        """The overrides there were whenever something was started, or ended."""
         self._sidecar, self._lock = sidecar, threading.Lock()
 
     def ask(self) -> None:
@@ -68,6 +70,16 @@ class Bench:
             self.calls_left -= 1
             if self.calls_left < 0:
                 raise Killed
+
+    def reassign(self, targets: dict[tuple[str, int], list[int] | None]) -> object:
+        if any(targets.values()):
+            self.throttled.append(self.labels)
+        return FakeClient.alter_partition_reassignments(self.client, targets)
+
+    def complete(self) -> None:
+        if self.client.ongoing:
+            self.throttled.append(self.labels)
+        self.client.complete()
 
     def pause(self, seconds: float) -> bool:
         self.now += seconds
@@ -118,6 +130,7 @@ def bench(tmp_path: Path, sidecar: Sidecar, monkeypatch: pytest.MonkeyPatch) -> 
         sent, asked = members_module.send, made.client._ask
         monkeypatch.setattr(members_module, "send", send)
         monkeypatch.setattr(made.client, "_ask", lambda method: (made.ask(), asked(method)))
+        monkeypatch.setattr(made.client, "alter_partition_reassignments", made.reassign)
         monkeypatch.setattr(move_command, "connected", connected)
         monkeypatch.setattr(move_command, "held_interrupts", held_interrupts)
         for module in (move_command, moving, looking):
@@ -167,7 +180,7 @@ def test_killed_at_any_moment_it_goes_on_or_is_taken_back_from_another_machine(b
     killed = finished = 0
     for calls in range(200):
         bench.client.partitions, bench.client.ongoing, bench.client.sizes = dict(BEFORE), {}, dict(SIZES)
-        bench.events = {bench.now + 2: bench.client.complete}
+        bench.events = {bench.now + 2: bench.complete}
         bench.calls_left = calls
         try:
             assert bench.begin().exit_code == 0
@@ -175,7 +188,7 @@ def test_killed_at_any_moment_it_goes_on_or_is_taken_back_from_another_machine(b
         except Killed:
             killed += 1
         bench.calls_left = float("inf")
-        bench.events = {bench.now + 2: bench.client.complete}
+        bench.events = {bench.now + 2: bench.complete}
         if not bench.labels:
             # Before the first override, or after the last: then it is as if it had not been, or done.
             assert bench.replicas in ([[101, 102], [102, 101]], [[101, 104], [102, 104]]), calls
@@ -190,6 +203,8 @@ def test_killed_at_any_moment_it_goes_on_or_is_taken_back_from_another_machine(b
         else:
             assert bench.replicas == [[101, 102], [102, 101]], (calls, result.output)
     assert bench.calls_left >= 0
+    # Nothing is started before all of them throttle it, and nothing is removed before it has ended.
+    assert bench.throttled == [all_at()] * len(bench.throttled)
     assert (killed > 30, finished > 15) == (True, True), (killed, finished)
 
 
