@@ -156,7 +156,7 @@ class Mover:
             *(["throttle it at " + named_brokers(chosen.throttle.brokers())] if chosen is not None else []),
             *([f"start {named(starts)}"] if starts else []),
         ]
-        question = f"{' and '.join(todo).capitalize()}?" if todo else ""
+        question = _question(todo)
         return Proposal(question, lambda wait: self._go(chosen, wait))
 
     def cancel(self, held: Held) -> Proposal:
@@ -169,7 +169,7 @@ class Mover:
             *([f"cancel the reassignment of {named(under_way)}"] if under_way else []),
             *([f"undo the throttle at {named_brokers(at)}"] if at else []),
         ]
-        question = f"{' and '.join(todo).capitalize()}?" if todo else ""
+        question = _question(todo)
         return Proposal(question, lambda _: self._cancel(under_way))
 
     def _look(self) -> tuple[ClusterView, tuple[Progress, ...]]:
@@ -384,3 +384,8 @@ class Mover:
 
 def _is_moving(found: Verification) -> bool:
     return any(each.stage is Stage.MOVING for each in found.progress)
+
+
+def _question(todo: Sequence[str]) -> str:
+    text = " and ".join(todo)
+    return f"{text[0].upper()}{text[1:]}?" if text else ""

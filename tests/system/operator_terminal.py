@@ -41,18 +41,16 @@ class Terminal:
     def __exit__(self, *_: object) -> None:
         self._shell.close(force=True)
 
-    def type(self, command: str) -> str:
-        """Type a command, wait for the next prompt; what it printed, as read on the screen."""
-        self._shell.sendline(command)
+    def type(self, command: str, *, asks: str = "") -> str:
+        """Type a command, and yes to what it `asks`; wait for the next prompt. What it printed, as read on the
+        screen."""
+        self._send(command, asks)
         return self._read(_PROMPT, command)
 
     def watch(self, command: str, until: str, *, asks: str = "") -> str:
         """Type a command that goes on by itself, after a yes to what it `asks`, wait until the screen shows `until`,
         press Ctrl-C."""
-        self._shell.sendline(command)
-        if asks:
-            self._shell.expect(asks)
-            self._shell.sendline("y")
+        self._send(command, asks)
         self._shell.expect(until)
         seen = _ESCAPES.sub("", str(self._shell.before) + str(self._shell.after))
         self._shell.sendintr()
@@ -61,6 +59,12 @@ class Terminal:
     def exit_status(self) -> int:
         """Of the last command."""
         return int(self.type("echo $?").split()[-1])
+
+    def _send(self, command: str, asks: str) -> None:
+        self._shell.sendline(command)
+        if asks:
+            self._shell.expect(asks)
+            self._shell.sendline("y")
 
     def _read(self, prompt: str, command: str) -> str:
         self._shell.expect_exact(prompt)

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import subprocess
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -26,10 +28,10 @@ from tests.system.operator_terminal import Terminal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
     from lab.cluster.cluster import Cluster
 
+ROOT = Path(__file__).parents[2]
 pytestmark = [pytest.mark.system, pytest.mark.timeout(420)]
 MIB = 1 << 20
 LEADER, OLD, NEW = 101, 102, 103
@@ -193,19 +195,37 @@ def test_killed_at_whatever_moment_it_is_taken_back(desk: Desk, seed: int) -> No
     assert all(found in ({LEADER, OLD}, {LEADER, NEW}) for found in desk.replicas())
 
 
-def test_an_operator_at_a_terminal_sees_bars_and_leaves_and_comes_back(desk: Desk) -> None:
+def documented() -> list[str]:
+    """The commands of docs/move.md, in order: with a rate, within a time, going on, with another rate, back."""
+    page = (ROOT / "docs/move.md").read_text("utf-8").partition("## In one command")[2].partition("\n## ")[0]
+    return re.findall(r"^    (throttle-sidecar move .+)$", page, re.MULTILINE)
+
+
+def test_a_newcomer_with_the_page_alone_does_it_leaves_it_and_comes_back(desk: Desk) -> None:
+    begin, within, resume, faster, cancel = documented()
+    asks = r"Throttle and start this move, as move-[0-9a-f]{6}\? \[y/N\]"
+    hosts = f"--hosts {desk.cluster.admin.hosts}"  # as the page says of names that do not resolve
     with Terminal(desk.home, {}) as terminal:
-        where = " ".join(desk.where)
-        command = f"throttle-sidecar move move.json --rate {RATE} {where}"
-        assert "--yes agrees to all of it" in terminal.type(f"{command} < /dev/null")
+        assert "--yes agrees to all of it" in terminal.type(f"{begin} {hosts} < /dev/null")
         assert terminal.exit_status() == 2
-        asks = r"Throttle and start this move, as move-[0-9a-f]{6}\? \[y/N\]"
-        seen = terminal.watch(command, rf"{NEW}  +follower.*MiB/s", asks=asks)
-        assert "started: " in seen
+        seen = terminal.watch(f"{begin} {hosts}".replace("50MiB/s", "512KiB/s"), rf"{NEW}  +follower.*MiB/s", asks=asks)
         assert "this command ends, the move goes on: " in seen
         assert terminal.exit_status() == 1
-        (resume,) = [line.partition(": ")[2] for line in seen.splitlines() if line.startswith("go on with it: ")]
-        seen = terminal.type(resume.strip())
+        (label,) = re.findall(r"--resume (move-\w+)", seen)
+        (again,) = [line.partition(": ")[2].strip() for line in seen.splitlines() if line.startswith("go on with it: ")]
+        assert again == f"{resume} {hosts}".replace("move-5d1c70", label).replace(
+            f" --fleet fleet.toml {hosts}", f" {hosts} --fleet fleet.toml"
+        )
+        terminal.watch(again, rf"{NEW}  +follower.*MiB/s")
+        terminal.type(
+            f"{cancel} {hosts}".replace("move-5d1c70", label), asks=r"Cancel the reassignment of .*\? \[y/N\]"
+        )
+        assert (terminal.exit_status(), desk.overrides()) == (0, [])
+        assert desk.replicas() == [{LEADER, OLD}] * PARTITIONS
+        terminal.watch(f"{within} {hosts}".replace("60s", "2s"), rf"{NEW}  +follower.*MiB/s", asks=asks)
+        seen = terminal.type(
+            f"{faster} {hosts}".replace("move-5d1c70", label), asks=r"Throttle it at brokers .*\? \[y/N\]"
+        )
         assert "done, and nothing is left behind" in seen
         assert terminal.exit_status() == 0
     assert desk.replicas() == [{LEADER, NEW}] * PARTITIONS

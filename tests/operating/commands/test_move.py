@@ -274,6 +274,16 @@ def test_a_second_move_is_refused_with_what_to_do(bench: Bench) -> None:
     assert "orders-0: already moving to other replicas than these, by another reassignment" in result.stderr
 
 
+def test_a_move_that_was_throttled_step_by_step_goes_on_with_its_file(bench: Bench, sidecar: Sidecar) -> None:
+    assert sidecar("set", LEADER_RATE, "5MiB/s", "--label", LABEL, "--fleet", bench.fleet).exit_code == 0
+    result = bench.move("--resume", LABEL)
+    assert (result.exit_code, "do not keep its reassignment: name its file as well" in result.stderr) == (4, True)
+    bench.events = {bench.now + 2: bench.complete}
+    result = bench.move("--resume", LABEL, bench.file)
+    assert (result.exit_code, bench.labels, bench.throttled) == (0, set(), [all_at()] * 2), result.output
+    assert bench.replicas == [[101, 104], [102, 104]]
+
+
 def test_an_unknown_label_says_which_there_are(bench: Bench) -> None:
     bench.begin_and_leave()
     for how in ("--resume", "--cancel"):
@@ -458,6 +468,27 @@ def test_without_consent_nothing_is_changed(bench: Bench, sidecar: Sidecar, monk
     result = sidecar("move", *where)
     assert (result.exit_code, bench.labels, bench.client.ongoing) == (1, set(), {})
     assert result.stdout.splitlines()[-1] == "nothing is changed"
+
+
+def test_what_is_asked_names_what_will_be_done(bench: Bench, sidecar: Sidecar, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With names as they are: "Start orders-0" was asked of Orders-0."""
+    asked: list[str] = []
+    bench.client.partitions = {("Orders", n): found for (_, n), found in BEFORE.items()}
+    bench.file.write_text(MOVE.replace("orders", "Orders"))
+    monkeypatch.setattr(move_command, "sys", SimpleNamespace(stdin=SimpleNamespace(isatty=lambda: True)))
+    monkeypatch.setattr(move_command.click, "confirm", lambda text, **_: asked.append(text) or True)
+    where = ("--bootstrap", "a:9092", "--fleet", bench.fleet)
+    bench.interrupts_at = bench.now
+    sidecar("move", *where, bench.file, "--rate", "4MiB/s", "--label", "m")
+    Cluster(bench.client).reassign({("Orders", 1): None})
+    sidecar("move", *where, "--resume", "m", "--rate", "5MiB/s")
+    sidecar("move", *where, "--cancel", "m")
+    assert asked == [
+        "Throttle and start this move, as m?",
+        "Throttle it at brokers 101-102, 104 and start Orders-1?",
+        "Cancel the reassignment of Orders-0, Orders-1 and undo the throttle at brokers 101-102, 104?",
+    ]
+    assert (bench.labels, bench.client.ongoing) == (set(), {})
 
 
 def test_json_has_the_plan_and_the_end_in_one_object(bench: Bench) -> None:
