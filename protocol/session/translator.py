@@ -126,14 +126,14 @@ class SessionTranslator(Generic[E]):
         self._passes = self._passes or begins
         return session is not None and not self._passes
 
-    def close(self) -> None:
+    def close(self, *, for_good: bool = False) -> None:
         """Release the sessions of a connection that has ended.
 
-        What is under way is lost; the follower may go on with the rest on another.
+        What is under way is lost; the follower may go on with the rest on another, unless they end `for_good`.
         """
         self.closed = True
         for known in self._sessions.at(self.leader):
-            if known.user is self and known.busy:
+            if known.user is self and (known.busy or for_good):
                 self._sessions.end(known)
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from protocol.fetch.consumer import ConsumerFetch
 
     from ..relay.in_flight import InFlightRequests
-    from .consumers import CatchUpThrottle
+    from .consumers import CatchUp
 
 
 class ConsumerDecider:
@@ -25,14 +25,14 @@ class ConsumerDecider:
 
     def __init__(self, in_flight: InFlightRequests) -> None:
         self._in_flight = in_flight
-        self._throttle: CatchUpThrottle | None = None
+        self._throttle: CatchUp | None = None
 
     @property
     def has_session(self) -> bool:
         """True if the consumer's fetch session may be one that only a link can go on with, or refuse."""
         return self._throttle is not None
 
-    def decides(self, throttle: CatchUpThrottle | None, fetch: ConsumerFetch) -> bool:
+    def decides(self, throttle: CatchUp | None, fetch: ConsumerFetch) -> bool:
         """Return True if the reader is to decide this Fetch, and have it do so by the right link. `throttle`: of the
         consumer's quota; None: all bytes count, or none."""
         before = self._throttle
@@ -41,7 +41,7 @@ class ConsumerDecider:
         self.decide_by(throttle, reads_committed=fetch.reads_committed)
         return throttle is not None
 
-    def decide_by(self, throttle: CatchUpThrottle | None, *, reads_committed: bool = False) -> None:
+    def decide_by(self, throttle: CatchUp | None, *, reads_committed: bool = False) -> None:
         """Let a new link of `throttle` decide Fetches; None: the role's."""
         self._throttle, link = throttle, self._in_flight.link
         if throttle is not None:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ..quotas.keys import ClientTraffic
     from ..topology.racks import Relayed
     from .budgets import ClientBudget, Shared
-    from .consumers import CatchUpThrottle
+    from .consumers import CatchUp
 
 OTHER = "other"
 MAX_AT_ONCE = 64
@@ -94,7 +94,7 @@ class Entity:
     """The rate at which bytes passed, over KIP-73's window."""
     is_named: bool = False
     """A section of quotas.toml names it; otherwise it has a default."""
-    catch_up: CatchUpThrottle | None = None
+    catch_up: CatchUp | None = None
     """The throttle of consumers of which only reads behind the tail count; None: all bytes count, by `budget`."""
     free_rate: SimpleRate = field(default_factory=SimpleRate)
     """The rate of bytes read at the tail, which do not count."""

@@ -16,7 +16,7 @@ from ..quotas.client_entity import ClientEntity
 from ..quotas.keys import CLIENT_RATES, MAX_THROTTLE, ClientTraffic
 from ..throttle.replicas import ReplicaCountLimit
 from .budgets import Shared, Unbounded, client_budget
-from .consumers import CatchUpThrottle
+from .consumers import CatchUp
 from .entity import OTHER, ClientDebt, Entity, EntityKey, EntityState, shown_name
 from .uplink import UplinkBudget
 
@@ -217,12 +217,12 @@ class ClientThrottle:
         if free:
             entity.free_rate.record(free, now)
 
-    def _catch_up(self, rate: float, counted: Callable[[int, int, float], None], now: float) -> CatchUpThrottle:
-        return CatchUpThrottle(
+    def _catch_up(self, rate: float, counted: Callable[[int, int, float], None], now: float) -> CatchUp:
+        return CatchUp(
             self._settings, rate, self._quotas, now, counted=counted, remembered=self.remembered, above=self.uplink
         )
 
-    def lifted(self, now: float) -> CatchUpThrottle:
+    def lifted(self, now: float) -> CatchUp:
         """Return a throttle that bounds nothing, and refuses the fetch sessions that another process has begun."""
         throttle = self._catch_up(math.inf, _count_nothing, now)
         throttle.lift(now)
@@ -231,7 +231,7 @@ class ClientThrottle:
     def recount(self) -> None:
         """Count anew how many partitions are remembered for `catch_up_only`."""
         throttles = [each.catch_up for each in self._entities.values() if each.catch_up is not None]
-        self.remembered.count = sum(len(link.replicas) for throttle in throttles for link in throttle.links)
+        self.remembered.count = sum(len(link.replicas) for each in throttles for link in each.throttle.links)
 
     def count(self, entity: Entity, size: int, now: float, *, before: int = 0) -> float:
         """Count bytes that passed, and charge them. Return how many of them count."""
@@ -333,7 +333,7 @@ class ClientThrottle:
         if self._by_default[traffic] >= MAX_ENTITIES and now - self._swept_at >= _SWEEP_SECONDS:
             self._swept_at = now
             for key, entity in tuple(self._entities.items()):
-                is_used = entity.rate.measure(now) or (entity.catch_up is not None and entity.catch_up.links)
+                is_used = entity.rate.measure(now) or (entity.catch_up is not None and entity.catch_up.throttle.links)
                 if not (entity.is_named or is_used or entity.line or entity.debt_seconds(now)):
                     self._forget(key, now)
             self.generation += 1

@@ -88,7 +88,7 @@ class DecidedResponseReader:
         """Begin an answer of `total` bytes, with its length prefix, at the window's start."""
         self._pending = pending
         self._total = total
-        self._now = now
+        self._now = pending.replicas.answered_at = now
         self._walk: FrameWalk | None = None
         self._passed = 0  # bytes of the frame that are to be sent, or were kept
         self._rows = ()
@@ -159,6 +159,7 @@ class DecidedResponseReader:
 
     def _settle(self) -> None:
         pending, read_at = self._pending, self._was_read_at
+        pending.replicas.answered_at = self._now
         if read_at is not None and not pending.has_news and (teaches := pending.teaches()) is not None:
             self._last_empty = (
                 pending.version,

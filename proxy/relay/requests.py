@@ -171,7 +171,7 @@ class RequestReader:
                 request = decision.parse(frame)
             except ProtocolError:
                 return None
-        decides = in_flight.decider.throttle.decides(request.replica_id)
+        decides = in_flight.decider.policy.decides(request.replica_id)
         if not decides or (version >= FIRST_VERSION_WITH_SESSIONS and self._passes_untouched(request)):
             return None
         return run_through(decision.take(frame, request, correlation_id))
@@ -247,7 +247,7 @@ class RequestReader:
         is_whole = end - window.start == total
         if shows_replica:
             replica_id = peek_replica_id(head, window.buffer, end)
-            if replica_id is None or not in_flight.decider.throttle.decides(replica_id):
+            if replica_id is None or not in_flight.decider.policy.decides(replica_id):
                 return self._pass_on(head, total)
         if passes_unseen(in_flight, head, window.buffer, end, is_whole=is_whole):
             return self._pass_on(head, total)
@@ -269,7 +269,7 @@ class RequestReader:
         except ProtocolError:
             _not_understood(self._in_flight, Undecoded.MALFORMED_REQUEST, session)
             return self._pass_on(head, LENGTH_PREFIX_BYTES + len(frame))
-        if not self._in_flight.decider.throttle.decides(request.replica_id):
+        if not self._in_flight.decider.policy.decides(request.replica_id):
             return self._pass_on(head, LENGTH_PREFIX_BYTES + len(frame))
         reason = self._passes_untouched(request)
         if reason is not None:

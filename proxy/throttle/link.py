@@ -25,8 +25,7 @@ from . import work_in_steps
 from .budget_claim import BudgetClaim
 from .decision import Answer, Demand, Forward, Hold
 from .link_session import LinkSession
-from .pending_fetch import PendingFetch
-from .replica import Replica
+from .replica import FOLLOWER
 from .replicas import Replicas
 from .request_builder import RequestBuilder
 from .work_in_steps import parts
@@ -40,7 +39,7 @@ if TYPE_CHECKING:
 
     from ..ledger.link_journal import LinkJournal
     from .decision import Decision
-    from .replica import ReplicaState
+    from .replica import LinkPolicy, ReplicaState
     from .role_throttle import RoleThrottle
     from .work_in_steps import Steps
 
@@ -71,8 +70,7 @@ class LinkState(NamedTuple):
 
 class Link:
     """The throttle's view of one connection. `peer`: the other broker, for people: its address until its id is known.
-    `leader`: a value that differs from leader to leader. `replica`, `pending`: the classes of what is known of a
-    partition, and of a Fetch that goes on."""
+    `leader`: a value that differs from leader to leader. `policy`: of whoever fetches."""
 
     def __init__(
         self,
@@ -80,14 +78,14 @@ class Link:
         peer: str,
         *,
         leader: Hashable = None,
-        replica: type[Replica] = Replica,
-        pending: type[PendingFetch] = PendingFetch,
+        policy: LinkPolicy = FOLLOWER,
     ) -> None:
         self.throttle = throttle
         self._peer = peer
         self._replica_id: int | None = None
         self.relayed = Relayed()
-        self.replicas = Replicas(throttle.selection, throttle.remembered, replica)
+        self.replicas = Replicas(throttle.selection, throttle.remembered, policy)
+        self.policy = policy
         self._traffic = throttle.open_journal(peer, self.replicas.known)
         """The journal of this link's traffic; None: no journal is kept."""
         self.session = LinkSession(throttle, self.replicas, leader)
@@ -102,10 +100,11 @@ class Link:
         """True if at the last request the throttle paced what catches up, by how soon the follower is back."""
         self._relayed_bytes = 0
         """The bytes of answers until the last request; counted while the throttle paces."""
-        self._refresh_checked_at = -math.inf
-        """The time of the last search for replicas that were left out for `REFRESH_SECONDS`."""
+        self._refresh_checked_at = -math.inf if not policy.of_consumers else math.inf
+        """The time of the last search for replicas that were left out for `REFRESH_SECONDS`; inf: nobody is
+        shown their lag."""
         self.claim = BudgetClaim(throttle, self.replicas, peer)
-        self._builder = RequestBuilder(throttle, self.replicas, self.claim, self.session, self._traffic, pending)
+        self._builder = RequestBuilder(throttle, self.replicas, self.claim, self.session, self._traffic)
         throttle.links.add(self)
 
     @property
@@ -150,11 +149,7 @@ class Link:
         self.throttle.count_crossing(self)
         self.throttle.links.discard(self)
         self.claim.leave()
-        self.translator.close()
-
-    def refresh_no_lag(self) -> None:
-        """Leave replicas out until their turn comes, however long that takes: nobody is shown their lag."""
-        self._refresh_checked_at = math.inf
+        self.translator.close(for_good=self.policy.of_consumers)
 
     def may_pass_unseen(self, session: SessionAt | None) -> bool:
         """True if a Fetch may pass unread.

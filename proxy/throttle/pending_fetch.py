@@ -134,11 +134,13 @@ class PendingFetch:
         """
         if self.confirms:
             return
-        known, grants, path = self.replicas.known, self.grants, self.path
+        known, grants, path, tail_is_free = self.replicas.known, self.grants, self.path, self.replicas.policy.count
         leads, enforce = self.throttle.role is _LEADER, self.throttle.enforce
         for topic, partition, error_code, _, _, _, entry_at, records_at, size in entries:
             key = (topic, partition)
             if size <= 0 or error_code or key not in known or key in self.observed:
+                continue
+            if tail_is_free and key not in grants and known[key].is_at_tail:
                 continue
             used = size + records_at - entry_at if leads else size
             charged = used if enforce else min(used, grants.get(key, used))
@@ -190,6 +192,8 @@ class PendingFetch:
         if self.traffic is not None:
             self.traffic.forwarded(entries, now)
         known, is_tight = self.replicas.known, self.is_tight
+        if self.replicas.policy.of_consumers:
+            self._learn_stable_offsets(entries)
         expects = None if self.translation is None else self.translation.expects
         brought: list[tuple[Replica, int, int, int]] = []
         walked: dict[PartitionKey, BatchWalk] = {}
@@ -228,21 +232,34 @@ class PendingFetch:
         if beside and self.throttle.paces:
             self.replicas.timings.records_go_on(now, in_sync=True)
 
+    def _learn_stable_offsets(self, entries: Collection[ResponseEntry]) -> None:
+        """Record where committed reads end, as entries go on."""
+        known, changed = self.replicas.known, self.replicas.changed
+        for topic, partition, error_code, _, stable_offset, *_ in entries:
+            replica = known.get((topic, partition))
+            if replica is not None and not error_code and stable_offset != replica.last_stable_offset:
+                replica.last_stable_offset = stable_offset
+                changed[replica.key] = None
+
     def _account(self, brought: list[tuple[Replica, int, int, int]], now: float) -> None:
         """Account for records that go on. Each item: the replica, the records' bytes, the offsets where its entry
         begins and where the records in it begin."""
         changed, grants, observed = self.replicas.changed, self.grants, self.observed
         leads, enforce, behind = self.throttle.role is _LEADER, self.throttle.enforce, BEHIND
+        count = self.replicas.policy.count
         has_branches = bool(self.branches) or self.throttle.tree.has_branches
         of_branches: dict[Claim, BranchTraffic] = {}
         if self.level is None:
             self.level = self.replicas.level
-        in_sync = catching_up = reserved = taken = ungranted = withheld = 0
+        free = in_sync = catching_up = reserved = taken = ungranted = withheld = 0
         for replica, size, entry_at, records_at in brought:
             key = replica.key
             changed[key] = None
             replica.delivered(size, now)
             used = size + records_at - entry_at if leads else size
+            if count is not None and replica.is_at_tail and key not in grants:
+                free += used
+                continue
             if replica.standing is behind:
                 catching_up += used
             else:
@@ -265,8 +282,10 @@ class PendingFetch:
             self.path, now, in_sync, catching_up,
             reserved=reserved, granted=taken, ungranted=ungranted, observed=withheld, branches=of_branches.values(),
         )  # fmt: skip
+        if count is not None:
+            count(free, in_sync + catching_up, now)
         if self.throttle.paces:
-            self.replicas.timings.records_go_on(now, in_sync=in_sync > 0)
+            self.replicas.timings.records_go_on(now, in_sync=in_sync + free > 0)
             if reserved and not self.is_timed and self.throttle.is_auto:
                 self.is_timed = True
                 self.replicas.timings.answered(now - self.admitted_at)

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import enum
 import math
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from admission.wishes import Wish
@@ -27,6 +28,8 @@ from ..statistics.display_rate import DisplayRate
 from .batch_sizes import BatchSizes
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from protocol.fetch.batches import BatchWalk
     from protocol.session.requests import PartitionKey
 
@@ -89,9 +92,9 @@ class Replica:
 
     __slots__ = (
         "_delivered", "_empty_grants", "_likely_bytes", "_moved_bytes", "_moved_messages", "_need_bytes", "_replay",
-        "_unconfirmed_bytes", "asked_in", "batches", "fetch_offset", "high_watermark", "key", "last_stable_offset",
+        "asked_in", "batches", "fetch_offset", "high_watermark", "key", "last_stable_offset",
         "leader_asked_at", "leader_epoch", "limit_bytes", "log_start_offset", "meter", "placed_at", "replayable",
-        "served", "standing", "wish",
+        "served", "standing", "unconfirmed_bytes", "wish",
     )  # fmt: skip
 
     def __init__(self, entry: RequestEntry, now: float) -> None:
@@ -118,7 +121,7 @@ class Replica:
         """The time at which a request from which other replicas were left out last asked the leader for this one."""
         self.meter = DisplayRate(now)
         self._delivered = False
-        self._moved_bytes = self._moved_messages = self._unconfirmed_bytes = 0
+        self._moved_bytes = self._moved_messages = self.unconfirmed_bytes = 0
         self._likely_bytes = math.inf
         self._replay: ReplayedEntry | None = None
         self._wishes()
@@ -215,22 +218,22 @@ class Replica:
             known = self.high_watermark
             self.standing = NEW if known == UNKNOWN_OFFSET else BEHIND if entry.fetch_offset < known else IN_SYNC
             if messages:
-                self._learn_message_size(messages)
-        self._begin(entry)
+                self.learn_message_size(messages)
+        self.begin(entry)
         return gained
 
-    def _learn_message_size(self, messages: int) -> None:
+    def learn_message_size(self, messages: int) -> None:
         """Take by how many messages the offset moved on with what was delivered since the last request."""
-        if self._unconfirmed_bytes:
-            self._moved_bytes += self._unconfirmed_bytes
+        if self.unconfirmed_bytes:
+            self._moved_bytes += self.unconfirmed_bytes
             self._moved_messages += messages
             if self._moved_bytes > MAX_WEIGHED_BYTES and self._moved_messages > 1:
                 self._moved_bytes //= 2
                 self._moved_messages //= 2
 
-    def _begin(self, entry: RequestEntry) -> None:
+    def begin(self, entry: RequestEntry) -> None:
         """Take the values of the request, once the replica is classified."""
-        self._unconfirmed_bytes = 0
+        self.unconfirmed_bytes = 0
         self.fetch_offset = entry.fetch_offset
         self.leader_epoch = entry.current_leader_epoch
         if entry.partition_max_bytes != self.limit_bytes:
@@ -255,7 +258,7 @@ class Replica:
     def delivered(self, size: int, now: float) -> None:
         """Note that `size` > 0 record bytes are forwarded, so the next fetch_offset may move on."""
         self._delivered = True
-        self._unconfirmed_bytes += size
+        self.unconfirmed_bytes += size
         if self._empty_grants or self._need_bytes or self.batches.next:
             self._empty_grants = self._need_bytes = self.batches.next = 0
             self._wishes()
@@ -336,3 +339,25 @@ class Replica:
         self.high_watermark = self.log_start_offset = self.last_stable_offset = UNKNOWN_OFFSET
         self.replayable = False
         self.standing = NEW
+
+
+@dataclass(frozen=True, slots=True)
+class LinkPolicy:
+    """What a link does because of whose it is. The default is a follower's."""
+
+    of_consumers: bool = False
+    """True if its Fetches are a consumer's, which is shown no lag, and goes on with no fetch session over another
+    connection."""
+    asked: Callable[..., int] = Replica.asked
+    asked_again: Callable[[Replica], bool] = Replica.asked_again
+    count: Callable[[int, int, float], None] | None = None
+    """Counts bytes of partitions at the tail, which are free, and bytes that were charged; None: all are charged."""
+    tail_seconds: float = math.inf
+    """How long after an answer a partition that was at the tail is taken to be there still."""
+
+    def decides(self, replica_id: int) -> bool:
+        """Return True if a Fetch with this replica id is the link's to decide. A consumer's is -1."""
+        return (replica_id < 0) is self.of_consumers
+
+
+FOLLOWER = LinkPolicy()

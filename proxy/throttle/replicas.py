@@ -9,12 +9,13 @@ Invariant: between two requests `known` holds the replicas that the last request
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..statistics.display_rate import DisplayRate, GrowthMeter
 from .peer_latencies import LinkTimings
-from .replica import BEHIND, NEW, TRUNCATED, Replica
+from .replica import BEHIND, FOLLOWER, NEW, TRUNCATED, LinkPolicy, Replica
 from .service_order import ServiceOrder
 from .throttled_lists import ListedReplicasCache
 from .work_in_steps import parts
@@ -69,13 +70,13 @@ class Replicas:
     """The replicas of one connection, by (topic, partition)."""
 
     __slots__ = (
-        "_asked_at", "_batch_bytes", "_chosen", "_omitted", "_remembered", "_replica", "_requests", "behind", "changed",
-        "fetch_version", "gain", "generation", "growth", "known", "level", "moved", "new", "not_remembered", "order",
-        "timings",
+        "_asked_at", "_batch_bytes", "_chosen", "_omitted", "_remembered", "_requests", "answered_at", "behind",
+        "changed", "fetch_version", "gain", "generation", "growth", "known", "level", "moved", "new", "not_remembered",
+        "order", "policy", "timings",
     )  # fmt: skip
 
-    def __init__(self, selection: Selection, remembered: ReplicaCountLimit, replica: type[Replica] = Replica) -> None:
-        self._replica = replica
+    def __init__(self, selection: Selection, remembered: ReplicaCountLimit, policy: LinkPolicy = FOLLOWER) -> None:
+        self.policy = policy
         self._chosen = ListedReplicasCache(selection)
         self._remembered = remembered
         self.known: dict[PartitionKey, Replica] = {}
@@ -103,6 +104,8 @@ class Replicas:
         self.growth = GrowthMeter()  # bytes per second that producers add to those that are behind
         self.timings = LinkTimings()
         self._asked_at = 0.0
+        self.answered_at = math.inf
+        """The time at which the last answer had gone on, or its last part was looked at; inf before the first."""
         self._requests = 0
         self.level: float = 0
         """The most that a replica counted as served for when it was served again."""
@@ -128,7 +131,7 @@ class Replicas:
             key = (state.topic, state.partition)
             if not self.selects(key) or not self._remembered.admits(len(self)):
                 continue
-            replica = self._replica.from_state(state, now)
+            replica = Replica.from_state(state, now)
             if state.missing_seconds is not None:
                 self._omitted[key] = (replica, now - state.missing_seconds)
                 continue
@@ -206,6 +209,7 @@ class Replicas:
     def _record_offsets(self, entries: Sequence[RequestEntry], changed: dict[PartitionKey, None], now: float) -> int:
         """Process entries of a request that lists everything. Return how many replicas they ask for."""
         known, free_topics, number = self.known, self._chosen.free_topics, self._requests
+        asked = self.policy.asked
         found = gained = 0
         for entry in entries:
             topic, partition, leader_epoch, fetch_offset, limit_bytes, _, _ = entry
@@ -227,7 +231,7 @@ class Replicas:
             ):
                 stood = replica.standing
                 self.generation += 1
-                gained += replica.asked(entry)
+                gained += asked(replica, entry)
                 changed.pop(key, None)
                 if replica.standing is not stood or stood is TRUNCATED:
                     self._place(key, replica)
@@ -238,7 +242,7 @@ class Replicas:
     def asked_more(self, entries: Sequence[RequestEntry], forgotten: Sequence[PartitionKey], now: float) -> Steps[None]:
         """Process a request within a fetch session: only what it lists has changed, only what it forgets is left
         out."""
-        changed, self.changed = self.changed, {}
+        changed, self.changed, asked = self.changed, {}, self.policy.asked
         gained = 0
         for part in parts(entries):
             for entry in part:
@@ -247,7 +251,7 @@ class Replicas:
                 if replica is None:
                     self._meet(key, entry, now)
                     continue
-                gained += replica.asked(entry)
+                gained += asked(replica, entry)
                 changed.pop(key, None)
                 self._place(key, replica)
             if part is not entries:
@@ -289,10 +293,10 @@ class Replicas:
             if not self._remembered.admits(len(self)):
                 self.not_remembered += 1
                 return False
-            replica = self._replica(entry, now)
+            replica = Replica(entry, now)
             replica.suppose(self._batch_bytes.get(entry.topic, 0))
         else:
-            self.gain.add(replica.asked(entry, returns=True), now)
+            self.gain.add(self.policy.asked(replica, entry, returns=True), now)
         self.known[key] = replica
         self._place(key, replica)
         return True
@@ -314,15 +318,27 @@ class Replicas:
     def _look_again(self, changed: Collection[PartitionKey], now: float) -> None:
         """Classify replicas again that answers have changed and that are asked for as before; forget those that have
         been left out for too long."""
+        asked_again = self.policy.asked_again
         for key in changed:
             replica = self.known.get(key)
-            if replica is not None and replica.asked_again():
+            if replica is not None and asked_again(replica):
                 self._place(key, replica)
         if self._omitted:
             old = [key for key, (_, since) in self._omitted.items() if now - since >= ABSENCE_SECONDS]
             for key in old:
                 del self._omitted[key]
         self._asked_at = now
+        if now - self.answered_at > self.policy.tail_seconds:
+            self._doubt_tail()
+
+    def _doubt_tail(self) -> None:
+        """Take those at the tail for new ones until the next request: much may have been written while the peer was
+        away."""
+        for key, replica in self.known.items():
+            if replica.is_at_tail:
+                replica.standing = NEW
+                self._place(key, replica)
+                self.changed[key] = None
 
     def _place(self, key: PartitionKey, replica: Replica) -> None:
         self.generation += 1

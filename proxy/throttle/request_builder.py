@@ -47,7 +47,7 @@ others only the high watermark. 0 would make a leader answer at once (1400 fetch
 class RequestBuilder:
     """Turns one link's decisions into requests to its leader, or into answers."""
 
-    __slots__ = ("_claim", "_pending_fetch", "_replicas", "_session", "_throttle", "_traffic", "beside", "expected_at")
+    __slots__ = ("_claim", "_replicas", "_session", "_throttle", "_traffic", "beside", "expected_at")
 
     def __init__(
         self,
@@ -56,10 +56,8 @@ class RequestBuilder:
         claim: BudgetClaim,
         session: LinkSession,
         traffic: LinkJournal | None,
-        pending_fetch: type[PendingFetch] = PendingFetch,
     ) -> None:
         self._throttle = throttle
-        self._pending_fetch = pending_fetch
         self._replicas = replicas
         self._claim = claim
         self._session = session
@@ -185,7 +183,7 @@ class RequestBuilder:
 
     def _pending(self, demand: Demand, granted: dict[PartitionKey, int], now: float) -> PendingFetch:
         version = demand.request.head.api_version
-        return self._pending_fetch(self._throttle, self._claim, self._replicas, granted, version, now, self._traffic)
+        return PendingFetch(self._throttle, self._claim, self._replicas, granted, version, now, self._traffic)
 
     def _replays(self, omitted: Collection[PartitionKey]) -> list[ReplayedEntry]:
         known = self._replicas.known

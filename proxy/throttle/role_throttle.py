@@ -231,10 +231,6 @@ class RoleThrottle:
             return None
         return LinkJournal(self.ledger, self.role, peer, topic_name=self.selection.topic_name, known=known)
 
-    def decides(self, replica_id: int) -> bool:
-        """Return True if a Fetch with this replica id is one of those that this throttle bounds. A consumer's is -1."""
-        return replica_id >= 0
-
     def account(
         self,
         path: BudgetPath,

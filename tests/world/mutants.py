@@ -110,6 +110,13 @@ MUTANTS = (
         "test_listener.py",
     ),
     Mutant(
+        "a mirror that stood still reads what was written meanwhile as if it were at the tail",
+        "proxy/clients/consumers.py",
+        "TAIL_SECONDS = 1.0",
+        "TAIL_SECONDS = 1000.0",
+        "test_catch_up_only.py",
+    ),
+    Mutant(
         "another quota is shown, and not in force",
         "proxy/throttle/role_throttle.py",
         "        self.budget.change_rate(quota.bytes_per_second, now)\n",

@@ -367,8 +367,8 @@ async def test_nothing_stays_of_a_session_when_its_connection_ends(clock: MockCl
             entity = of.entity(ANONYMOUS, "mirror", CONSUMER, trio.current_time())
             assert entity is not None
             assert entity.catch_up is not None
-            assert len(entity.catch_up.sessions) == 1
-        assert len(entity.catch_up.sessions) == 0
+            assert len(entity.catch_up.throttle.sessions) == 1
+        assert len(entity.catch_up.throttle.sessions) == 0
 
 
 async def test_another_process_refuses_the_session(clock: MockClock) -> None:

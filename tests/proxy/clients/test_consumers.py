@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from lab.embedded.session_handler import FetchSessionHandler
 from protocol.fetch.request import parse_fetch_request
 from protocol.fetch.walker import RequestEntry
-from proxy.clients.consumers import CatchUpThrottle, CommittedPartition, ConsumedPartition
+from proxy.clients.consumers import CatchUp, asked, asked_again, end_offset, stable_end_offset
 from proxy.config.settings import Policy
 from proxy.quotas import Quotas
 from proxy.throttle.decision import Demand, Forward
-from proxy.throttle.replica import Standing
+from proxy.throttle.replica import Replica, Standing
 from proxy.throttle.work_in_steps import run_through
 from tests.proxy.conversation import LIMIT, MIB, fetch_frame, pass_answer, response_entry, settings
 from tests.proxy.session_conversation import LEADER, MESSAGE_BYTES, SessionConversation, SessionLeader, topic_of
@@ -43,19 +43,19 @@ class Counted:
 
 def catch_up(
     rate: float = MIB, *, counted: Counted | None = None, enforce: bool = True, policy: Policy = Policy.STRICT
-) -> CatchUpThrottle:
-    return CatchUpThrottle(settings(policy), rate, Quotas(enforce=enforce), 0.0, counted=counted or Counted())
+) -> CatchUp:
+    return CatchUp(settings(policy), rate, Quotas(enforce=enforce), 0.0, counted=counted or Counted())
 
 
 def requested(offset: int, *, epoch: int = 5, limit: int = LIMIT) -> RequestEntry:
     return RequestEntry("t", 0, epoch, offset, limit, 0, 0)
 
 
-def partition(kind: type[ConsumedPartition] = ConsumedPartition) -> ConsumedPartition:
-    return kind(requested(0), 0.0)
+def partition() -> Replica:
+    return Replica(requested(0), 0.0)
 
 
-def told(it: ConsumedPartition, end: int, *, size: int = 0, stable: int = -1) -> None:
+def told(it: Replica, end: int, *, size: int = 0, stable: int = -1) -> None:
     """An answer of so many bytes of records goes on."""
     it.answered(high_watermark=end, log_start_offset=0)
     it.last_stable_offset = stable
@@ -63,11 +63,11 @@ def told(it: ConsumedPartition, end: int, *, size: int = 0, stable: int = -1) ->
         it.delivered(size, 0.0)
 
 
-def at_tail(messages: int = 1000) -> ConsumedPartition:
+def at_tail(messages: int = 1000) -> Replica:
     """One that has read all of its messages, a kilobyte each."""
     it = partition()
     told(it, messages, size=messages * KB)
-    it.asked(requested(messages))
+    asked(end_offset, it, requested(messages))
     assert it.standing is AT_TAIL
     return it
 
@@ -82,7 +82,7 @@ def test_it_is_new_until_an_answer_tells_its_end() -> None:
 def test_a_new_one_is_behind_up_to_its_end(offset: int, end: int, standing: Standing) -> None:
     it = partition()
     told(it, end)
-    it.asked(requested(offset))
+    asked(end_offset, it, requested(offset))
     assert it.standing is standing
 
 
@@ -95,21 +95,21 @@ def test_at_the_tail_it_stays_as_far_as_one_fetch_brings(more: int, standing: St
     it = at_tail()
     told(it, 1000 + more)
     if listed:
-        it.asked(requested(1000))
+        asked(end_offset, it, requested(1000))
     else:
-        it.asked_again()
+        asked_again(end_offset, it)
     assert it.standing is standing
 
 
 def test_one_whose_messages_are_not_known_is_at_the_tail_until_a_full_answer_leaves_it_behind() -> None:
     it = partition()
     told(it, 0)
-    it.asked(requested(0))
+    asked(end_offset, it, requested(0))
     told(it, 10**6)
-    it.asked_again()
+    asked_again(end_offset, it)
     assert it.standing is AT_TAIL
     told(it, 10**6, size=LIMIT)
-    it.asked(requested(10))
+    asked(end_offset, it, requested(10))
     assert it.standing is BEHIND
 
 
@@ -117,71 +117,70 @@ def test_one_that_a_full_answer_did_not_bring_to_its_end_is_behind_however_near_
     """More was there than one fetch brings, so it is not read at the tail."""
     it = at_tail()
     told(it, 1000 + FETCH_MESSAGES + 100, size=LIMIT)
-    it.asked(requested(1000 + FETCH_MESSAGES))
+    asked(end_offset, it, requested(1000 + FETCH_MESSAGES))
     assert it.standing is BEHIND
 
 
 def test_what_a_seek_skipped_is_not_taken_for_small_messages_for_long() -> None:
     it = at_tail()
     told(it, 10**9, size=LIMIT)
-    it.asked(requested(10**8))  # a seek, with bytes of another place delivered before
+    asked(end_offset, it, requested(10**8))  # a seek, with bytes of another place delivered before
     assert it.standing is BEHIND
 
 
 def test_behind_it_stays_behind_up_to_the_end_itself() -> None:
     it = partition()
     told(it, 1000, size=999 * KB)
-    it.asked(requested(999))
+    asked(end_offset, it, requested(999))
     assert it.standing is BEHIND
     told(it, 1000, size=KB)
-    it.asked(requested(1000))
+    asked(end_offset, it, requested(1000))
     assert it.standing is AT_TAIL
 
 
 @pytest.mark.parametrize(("to", "standing"), [(999, AT_TAIL), (0, AT_TAIL), (-10_000, BEHIND)])
 def test_a_seek_back_is_behind_at_once_if_one_fetch_does_not_bring_it_back(to: int, standing: Standing) -> None:
     it = at_tail(100_000)
-    it.asked(requested(99_000 + to))
-    assert (it.standing, it.end_offset) == (standing, 100_000)
+    asked(end_offset, it, requested(99_000 + to))
+    assert (it.standing, it.high_watermark) == (standing, 100_000)
 
 
 def test_a_seek_to_the_end_is_at_the_tail() -> None:
     it = partition()
     told(it, 100_000)
-    it.asked(requested(5))
-    it.asked(requested(100_000))
+    asked(end_offset, it, requested(5))
+    asked(end_offset, it, requested(100_000))
     assert it.standing is AT_TAIL
 
 
 def test_another_leader_epoch_is_unknown_and_at_the_tail_only_if_it_was_there() -> None:
     it = at_tail()
-    it.asked(requested(1000, epoch=6))
+    asked(end_offset, it, requested(1000, epoch=6))
     assert (it.standing, it.replayable) == (TRUNCATED, False)
     behind = partition()
     told(behind, 1000)
-    behind.asked(requested(1))
-    behind.asked(requested(1, epoch=6))
+    asked(end_offset, behind, requested(1))
+    asked(end_offset, behind, requested(1, epoch=6))
     assert behind.standing is NEW
 
 
 def test_another_leader_epoch_does_not_make_a_seek_back_free() -> None:
     """With another epoch in each request, all of a log was read as if it were its tail."""
     it = at_tail(100_000)
-    it.asked(requested(0, epoch=6))
+    asked(end_offset, it, requested(0, epoch=6))
     assert it.standing is NEW
 
 
 def test_committed_reads_end_at_the_last_stable_offset() -> None:
-    for kind, standing in ((CommittedPartition, AT_TAIL), (ConsumedPartition, BEHIND)):
-        it = partition(kind)
+    for end, standing in ((stable_end_offset, AT_TAIL), (end_offset, BEHIND)):
+        it = partition()
         told(it, 1000, stable=10)
-        it.asked(requested(10))
+        asked(end, it, requested(10))
         assert it.standing is standing
-    it = partition(CommittedPartition)
+    it = partition()
     told(it, 1000)  # before v4 there is none
-    it.asked(requested(10))
+    asked(stable_end_offset, it, requested(10))
     assert it.standing is BEHIND
-    assert it.lag == 990
 
 
 def test_a_stable_offset_that_moves_alone_classifies_the_partition_anew() -> None:
@@ -215,7 +214,7 @@ def test_whatever_a_consumer_does_it_is_at_the_tail_only_within_one_fetch_of_its
         end += growth
         told(it, end, size=size)
         offset = min(max(offset + step, 0), end)
-        it.asked(requested(offset, epoch=epoch), returns=returns)
+        asked(end_offset, it, requested(offset, epoch=epoch), returns=returns)
         if it.standing is AT_TAIL:
             assert offset >= end or it.lag * it.bytes_per_message <= LIMIT
         if offset >= end:
@@ -226,7 +225,7 @@ def test_whatever_a_consumer_does_it_is_at_the_tail_only_within_one_fetch_of_its
 class Consumer(SessionConversation):
     """One consumer and a broker with a link between them."""
 
-    throttle: CatchUpThrottle
+    throttle: CatchUp
     positions: dict[PartitionKey, int] = field(default_factory=dict)
 
     def reconnect(self) -> None:
@@ -259,7 +258,7 @@ def test_what_is_read_at_the_tail_is_free_and_what_is_behind_keeps_to_the_rate()
         it.now += 0.01
     assert 9 * MIB < counted.charged < 11 * MIB
     assert counted.free > 10 * MIB
-    assert it.throttle.rate.measure(it.now) < 1.1 * MIB
+    assert it.throttle.throttle.rate.measure(it.now) < 1.1 * MIB
 
 
 def test_what_waits_for_its_turn_is_not_asked_for_all_at_once() -> None:
@@ -283,7 +282,7 @@ def test_a_fetch_of_which_all_is_behind_waits_as_one_without_news_does() -> None
         assert response.error_code == 0
         assert it.now - began <= 0.5
         it.now += 0.001
-    assert it.throttle.statistics.local_answers == 0 or it.throttle.statistics.omitted_partitions
+    assert it.throttle.throttle.statistics.local_answers == 0 or it.throttle.throttle.statistics.omitted_partitions
 
 
 def test_with_observe_mode_nothing_is_left_out_and_all_is_counted() -> None:
