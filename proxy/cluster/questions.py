@@ -8,8 +8,6 @@ users: `topology`, `observing.quota_checks`.
 from __future__ import annotations
 
 import math
-import socket
-from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -29,6 +27,7 @@ from protocol.wire.apis import API_LIST_PARTITION_REASSIGNMENTS
 from ..changes import Changes
 from ..config.settings_values import Address
 from .broker_client import ASKING_ERRORS, CLIENT_ID, ask_broker, ask_metadata
+from .host_names import HostNames
 from .view import LOOK_SECONDS, RETRY_SECONDS, Question, poll
 
 if TYPE_CHECKING:
@@ -61,8 +60,6 @@ UNKNOWN_RACK_SECONDS = 3.0
 than this after the start."""
 LINKS_SECONDS = 15.0
 """The time between two looks at who replicates with whom; a cluster whose answers take long is asked less often."""
-RESOLVE_SECONDS = 2.0
-"""The longest that the names of leaders are looked up."""
 BROKER_ADDRESSES_SECONDS = 60.0
 """The greatest age of the brokers' addresses."""
 
@@ -331,6 +328,7 @@ class BrokerAddressQuestion(Question["frozenset[str]"]):
     def __init__(self, is_due: Callable[[], bool], learn_addresses: Callable[[frozenset[str]], None]) -> None:
         self._is_due = is_due
         self._learn_addresses = learn_addresses
+        self._names = HostNames()
         self._asked_at = -math.inf
 
     async def wait_until_due(self) -> None:
@@ -339,12 +337,8 @@ class BrokerAddressQuestion(Question["frozenset[str]"]):
 
     async def ask(self, broker: Broker) -> frozenset[str]:
         """Return the addresses of the brokers that are alive."""
-        found: set[str] = set()
-        for host in await ask_metadata(broker, (), broker_hosts):
-            with suppress(OSError):
-                answers = await trio.socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
-                found.update(str(answer[4][0]) for answer in answers)
-        return frozenset(found)
+        found = await self._names.look_up(await ask_metadata(broker, (), broker_hosts))
+        return frozenset().union(*found.values())
 
     def learn(self, found: frozenset[str] | None, now: float) -> None:
         """Pass the addresses on; where no broker answers, the last ones stay."""
@@ -363,6 +357,7 @@ class LinkQuestion(Question["Links"]):
         self, broker_id: int, is_due: Callable[[float], bool], learn_links: Callable[[Links | None], None]
     ) -> None:
         self._broker_id = broker_id
+        self._names = HostNames()
         self._is_due = is_due
         self._learn_links = learn_links
 
@@ -373,14 +368,14 @@ class LinkQuestion(Question["Links"]):
     async def ask(self, broker: Broker) -> Links:
         """Return the links of the broker beside us, from all topics."""
         links: Links = await ask_metadata(broker, None, partial(replication_links, broker_id=self._broker_id))
-        found = dict[str, int]()
-        with trio.move_on_after(RESOLVE_SECONDS):
-            for leader in links.leaders:
-                host, port = links.hosts[leader]
-                with suppress(OSError):
-                    looked_up = await trio.socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-                    found |= {str(Address(*each[4][:2])): leader for each in looked_up}
-        return links._replace(addresses=found)
+        places = {leader: links.hosts[leader] for leader in links.leaders}
+        found = await self._names.look_up(host for host, _ in places.values())
+        addresses = {
+            str(Address(address, port)): leader
+            for leader, (host, port) in places.items()
+            for address in found.get(host, ())
+        }
+        return links._replace(addresses=addresses)
 
     def learn(self, found: Links | None, now: float) -> None:
         """Pass the links on; None: unknown."""

@@ -18,10 +18,10 @@ import trio
 
 from ..changes import Changes
 from ..errors import ConfigurationError
-from ..quota_files.override_store import damaged_path, load, set_aside, stamp, want_of_room, write
+from ..quota_files.override_store import Loaded, damaged_path, load, set_aside, stamp, want_of_room, write
 from ..quotas.advice import about_itself
 from ..quotas.effects import effects_of
-from ..quotas.override import active, added, undone, validated
+from ..quotas.override import active, added, layer_of, undone, validated
 from ..threads import NoThreadError, in_thread
 
 if TYPE_CHECKING:
@@ -102,6 +102,7 @@ class OverrideKeeper:
         self._follows_store = True
         """True until the file has been read once more, since this process began to serve: the one before may have
         stored something after this one had read it."""
+        self._inherited: Overrides | None = None
         self.not_stored: str | None = None
         """The reason why what is in force cannot be stored; None if it is, or will be in a moment."""
         self.damaged: str | None = loaded.problem
@@ -120,6 +121,15 @@ class OverrideKeeper:
     def problem(self) -> str | None:
         """The store's problem, ready to print; None if there is none."""
         return self.not_stored or self.damaged or self.no_room
+
+    @property
+    def unstored(self) -> list[Override] | None:
+        """The overrides in force, if the store does not have them; None if it has."""
+        return list(self._watch.overrides) if self._is_behind else None
+
+    def inherit(self, overrides: list[Override]) -> None:
+        """Follow these in place of the store: the process before this one could not store them."""
+        self._inherited = tuple(overrides)
 
     def old(self) -> list[tuple[str, str]]:
         """Return the ids of the overrides without an end that are older than `OLD_SECONDS`, each with a sentence."""
@@ -168,6 +178,7 @@ class OverrideKeeper:
         gone, before = selector.chosen(self.current), self._watch.index
         overrides = undone(self._watch.overrides, selector, self._watch.now())
         await self._watch.put_overrides(overrides, self._watch.layers)
+        self._is_behind = True
         effects = await self._effects(gone, before)
         self._tell(gone, "undone", selector.by, effects)
         with suppress(ConfigurationError):
@@ -203,8 +214,15 @@ class OverrideKeeper:
     async def _follow_store(self) -> None:
         """Put in force what the process before this one has stored last."""
         try:
-            loaded = await self._on_disk(partial(load, self._path, self._broker_id))
-            self._stored = await self._on_disk(partial(stamp, self._path))
+            if self._inherited is not None:
+                loaded = await in_thread(_inherited, self._inherited, self._broker_id, limiter=_WORK)
+                self._inherited, self._is_behind = None, True
+            else:
+                found = await self._on_disk(partial(stamp, self._path))
+                if self._is_behind and found == self._stored:
+                    return  # no other process has stored anything since this one failed to
+                loaded = await self._on_disk(partial(load, self._path, self._broker_id))
+                self._stored = await self._on_disk(partial(stamp, self._path))
         except ConfigurationError as error:
             self.not_stored = str(error)
             return
@@ -296,6 +314,11 @@ class OverrideKeeper:
             )
             told = None if effects is None else [effects[change.place, change.key] for change in first]
             self._record(each, action, by, told)
+
+
+def _inherited(overrides: Overrides, broker_id: int) -> Loaded:
+    """Return another process' overrides as if they had been stored. Raises ConfigurationError."""
+    return Loaded(overrides, {each.id: layer_of(each, broker_id) for each in overrides}, found=True)
 
 
 def _named(override: Override) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from ..clients.entity import ClientDebt  # noqa: TC001 - msgspec reads it
+from ..quotas.override import Override  # noqa: TC001 - msgspec reads it
 from ..throttle.replica import ReplicaState  # noqa: TC001 - msgspec reads it
 
 SCHEMA = 2
@@ -63,6 +64,8 @@ class Begin(msgspec.Struct, frozen=True, tag="begin"):
     available_bytes: dict[str, float | None]
     client_debts: list[ClientDebt] = []
     """The clients that are over quota now. An older process does not say."""
+    unstored: list[Override] | None = None
+    """The overrides in force, if the disk has not taken them; None: it has, or the other process is older."""
 
 
 class Confirmed(msgspec.Struct, frozen=True, tag="confirmed"):

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from ..clients.entity import ClientDebt
     from ..config.settings import Address
     from ..logs.log import Log
+    from ..quotas.override import Override
     from ..relay.connection import Connection
 
 LOOK_SECONDS, MAX_LOOK_SECONDS = 0.02, 0.32
@@ -72,6 +73,7 @@ class Server(Protocol):
     def listening(self) -> Sequence[Listener]: ...
     def available_bytes(self) -> Mapping[str, float | None]: ...
     def client_debts(self) -> list[ClientDebt]: ...
+    def unstored(self) -> list[Override] | None: ...
     def fetch_versions(self) -> Sequence[int]: ...
     def is_ending(self) -> bool:
         """Return True if this process was told to end: then nothing is gained by waiting for a proof."""
@@ -199,7 +201,9 @@ class OldProcess:
     async def _hand_over(self, channel: Channel, process: int) -> None:
         """Give the connections. Raises ChannelError, EOFError: the process has failed."""
         await self._prove(channel)
-        await channel.send(Begin(dict(self._server.available_bytes()), self._server.client_debts()))
+        await channel.send(
+            Begin(dict(self._server.available_bytes()), self._server.client_debts(), self._server.unstored())
+        )
         self._channel = channel
         self._endings = EndingTurns(self._log)
         self._log.info("handover_started", pid=process)

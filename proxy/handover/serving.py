@@ -38,9 +38,11 @@ if TYPE_CHECKING:
     from ..clients.entity import ClientDebt
     from ..clients.throttle import ClientThrottle
     from ..config.settings import Settings
+    from ..control.override_keeper import OverrideKeeper
     from ..logs.log import Log
     from ..process.supervision import Supervisor
     from ..process.systemd import ServiceManager
+    from ..quotas.override import Override
     from ..relay.transport import Transport
     from ..throttle.role_throttle import RoleThrottle
 
@@ -64,10 +66,12 @@ class HandOver:
         *,
         clients: ClientThrottle,
         manager: ServiceManager,
+        overrides: OverrideKeeper | None = None,
         record: Callable[[str, str], None] = lambda *_: None,
         log: Log,
     ) -> None:
-        """`record` is told of hand-overs: the event, and of what."""
+        """Hand over a server. `overrides`: the keeper whose overrides go over if the disk does not take them. `record`
+        is told of hand-overs: the event, and of what."""
         self.broker = settings.broker.id
         self._serving: set[trio.CancelScope] = set()
         """The cancel scopes of tasks that only the serving process runs; cancelled when another process takes over."""
@@ -88,6 +92,7 @@ class HandOver:
         self._clients = clients
         self._draining = draining
         self._manager = manager
+        self._overrides = overrides
         self._record = record
         self._log = log
         self._listeners: Mapping[str, tuple[Address, socket.socket | trio.socket.SocketType]] = {}
@@ -199,6 +204,8 @@ class HandOver:
         for name, budget in self._budgets().items():
             budget.restore(message.available_bytes.get(name), now)
         self._clients.take_debts(message.client_debts, now)
+        if self._overrides is not None and message.unstored is not None:
+            self._overrides.inherit(message.unstored)
         self._serves.set()
 
     def _take_one(self, state: ConnectionState, socks: Sequence[socket.socket], hold: Hold, go_on: GoOn) -> None:
@@ -234,6 +241,9 @@ class HandOver:
 
     def client_debts(self) -> list[ClientDebt]:
         return self._clients.debts(trio.current_time())
+
+    def unstored(self) -> list[Override] | None:
+        return None if self._overrides is None else self._overrides.unstored
 
     def fetch_versions(self) -> Sequence[int]:
         return sorted({each for throttle in self._throttles.values() for each in throttle.statistics.fetch_requests})

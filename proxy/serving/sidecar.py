@@ -123,7 +123,7 @@ class Sidecar:
         self.site = self._site(statistics, turn)
         self.handover = HandOver(
             settings, self._throttles, self._draining,
-            clients=self._clients, manager=manager, record=self.history.process, log=log,
+            clients=self._clients, manager=manager, overrides=self._overrides, record=self.history.process, log=log,
         )  # fmt: skip
         self.connections = Connections(
             Shared(limits, self._changes, self._draining, self.reports, self._reaper, log, self._clients),

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from proxy.clients.throttle import ClientDebt
     from proxy.handover.old_process import Listener, OldProcess
+    from proxy.quotas.override import Override
 
 BROKER = 101
 
@@ -33,6 +34,9 @@ class OldServer:
 
     def client_debts(self) -> list[ClientDebt]:
         return []
+
+    def unstored(self) -> list[Override] | None:
+        return None
 
     def fetch_versions(self) -> Sequence[int]:
         return self.versions
