@@ -179,10 +179,19 @@ class Cluster:
         ClusterError."""
         return self._logs(partitions, brokers)[0]
 
-    def copying(self, brokers: Iterable[int]) -> frozenset[int]:
-        """Return those of these brokers that copy any replica between their disks. Raises ClusterError."""
-        logs = self._describe_logs(None, brokers)
-        return frozenset(broker for broker, _, partition, _ in logs if partition.get("is_future_key", False))
+    def copying(self, brokers: Iterable[int]) -> dict[int, str]:
+        """Return those of these brokers that copy any replica between their disks, or do not tell, with the words for
+        it: what is not known is no reason to take a throttle away."""
+        found = {}
+        for broker in brokers:
+            try:
+                logs = list(self._describe_logs(None, [broker]))
+            except ClusterError as error:
+                found[broker] = f"does not tell whether it copies replicas between its disks ({error})"
+            else:
+                if any(partition.get("is_future_key", False) for _, _, partition, _ in logs):
+                    found[broker] = "still copies replicas between its disks"
+        return found
 
     def _logs(
         self, partitions: Iterable[TopicPartition], brokers: Iterable[int]
@@ -207,9 +216,9 @@ class Cluster:
     def _describe_logs(
         self, asked: dict[str, list[int]] | None, brokers: Iterable[int]
     ) -> Iterator[tuple[int, str, dict[str, Any], str]]:
-        """Yield broker, topic, the partition's log and the directory that it is in. `asked`: None for every topic, of
-        which each broker has to answer; else what a broker has that does not answer, as behind a dead sidecar, is left
-        out. Raises ClusterError as well if none answers."""
+        """Yield broker, topic, the partition's log and the directory that it is in. `asked`: None for every topic. What
+        a broker has that does not answer, as behind a dead sidecar, is left out; raises ClusterError if none answers.
+        """
         answers, errors = [], list[ClusterError]()
         for broker in sorted(brokers):
             ask = partial(self._client.describe_log_dirs, asked, brokers=[broker])
@@ -217,7 +226,7 @@ class Cluster:
                 answers += self._ask("describing log dirs", ask, unsupported=[])
             except ClusterError as error:
                 errors.append(error)
-        if errors and (asked is None or not answers):
+        if errors and not answers:
             raise errors[0]
         for answer in answers:
             for log_dir in answer["log_dirs"]:

@@ -116,7 +116,7 @@ def _native(cluster: Cluster, move: Document, view: ClusterView, found: tuple[Pr
     throttles = tuple(cluster.throttles(sorted(topics), sorted(view.brokers)))
     on_disks = {str(broker) for broker, _ in move.directories}
     limited = {int(each.name) for each in throttles if each.key == LOG_DIR_RATE and each.name in on_disks}
-    seen = NativeConfigs(throttles, view.brokers, cluster.copying(limited) if limited else frozenset())
+    seen = NativeConfigs(throttles, view.brokers, cluster.copying(limited))
     if needs_every_list(move, seen):
         others = {partition.topic for partition in cluster.every_partition()} - topics
         seen = seen._replace(throttles=(*throttles, *cluster.throttles(sorted(others), ())))

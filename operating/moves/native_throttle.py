@@ -122,8 +122,8 @@ def _reasons_to_wait(
 ) -> Iterator[str]:
     for partition in sorted({*under_way, *(view.ongoing or ())}):
         yield f"{partition} is still moving"
-    for broker in sorted(seen.copying.intersection(on_disks)):
-        yield f"broker {broker} still copies replicas between its disks"
+    for broker in sorted(seen.copying.keys() & set(on_disks)):
+        yield f"broker {broker} {seen.copying[broker]}"
 
 
 def _own_entries(lists: Iterable[NativeThrottle], target: Assignment) -> dict[tuple[str, str], Entries]:

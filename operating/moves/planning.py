@@ -206,14 +206,17 @@ def inflow_of(
 def _about_disks(proposed: Document, current: Document) -> Iterator[str]:
     """Yield a warning about replicas that stay on their broker and are copied from disk to disk there; one that is new
     there comes over the network, like any other."""
-    found = dict.fromkeys(
-        partition
-        for (broker, partition), wanted in proposed.directories.items()
-        if broker in current.assignment.get(partition, ()) and current.directories.get((broker, partition)) != wanted
-    )
-    if found:
-        names = named(tuple(found))
+    found: dict[bool, dict[TopicPartition, None]] = {True: {}, False: {}}
+    for replica, wanted in proposed.directories.items():
+        broker, partition = replica
+        if broker in current.assignment.get(partition, ()) and current.directories.get(replica) != wanted:
+            found[replica in current.directories][partition] = None
+    if found[True]:
+        names = named(tuple(found[True]))
         yield f"{names}: log_dirs copy replicas between disks of a broker, which the sidecar never sees: not throttled"
+    if found[False]:
+        names = named(tuple(found[False]))
+        yield f"{names}: on which disks replicas are now is not known: where log_dirs name others, that is not throttled"
 
 
 def _about_cluster(moves: MoveMap, proposed: Document, view: ClusterView) -> Iterator[str]:

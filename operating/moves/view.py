@@ -74,9 +74,10 @@ class NativeConfigs(NamedTuple):
 
     throttles: that are set on topics and brokers.
     answered: the brokers that showed theirs.
-    copying: brokers that copy any replica between their disks, of those for which it was asked.
+    copying: brokers that copy any replica between their disks, or do not tell, of those for which it was asked; each
+        with the words for it.
     """
 
     throttles: tuple[NativeThrottle, ...] = ()
     answered: frozenset[int] = frozenset()
-    copying: frozenset[int] = frozenset()
+    copying: Mapping[int, str] = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import pytest
@@ -39,7 +40,7 @@ class Case(NamedTuple):
     move: Document = MOVE
     view: ClusterView = VIEW
     answered: frozenset[int] = BROKERS
-    copying: frozenset[int] = frozenset()
+    copying: Mapping[int, str] = {}
     under_way: tuple[TopicPartition, ...] = ()
 
 
@@ -106,7 +107,7 @@ CASES = {
     "disks, and the move names none": Case((f"103 {DISKS} 5",), (), note=f"broker 103: {DISKS} = 5: not by this move"),
     "disks that still copy something else": Case(
         (f"103 {DISKS} 5",), (f"103 {DISKS} 5",), move=Document(MOVE.assignment, {(103, A): "/b"}),
-        copying=frozenset({103}), waits_for="broker 103 still copies replicas between its disks",
+        copying={103: "still copies replicas between its disks"}, waits_for="broker 103 still copies replicas between its disks",
     ),
 }  # fmt: skip
 

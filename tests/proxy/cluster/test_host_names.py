@@ -60,9 +60,7 @@ async def test_a_name_server_that_falls_silent_takes_no_address_away(resolver: R
     assert await names.look_up(["kafka-102"]) == {}, "a broker that has left is forgotten"
 
 
-async def test_a_broker_that_claims_any_number_of_names_is_followed_so_far(
-    resolver: Resolver, autojump_clock: Clock
-) -> None:
+async def test_a_broker_may_claim_any_number_of_names(resolver: Resolver, autojump_clock: Clock) -> None:
     await HostNames().look_up(f"kafka-{number}" for number in range(10 * MAX_HOSTS))
     assert resolver.asked == MAX_HOSTS
 
