@@ -216,7 +216,8 @@ def _about_disks(proposed: Document, current: Document) -> Iterator[str]:
         yield f"{names}: log_dirs copy replicas between disks of a broker, which the sidecar never sees: not throttled"
     if found[False]:
         names = named(tuple(found[False]))
-        yield f"{names}: on which disks replicas are now is not known: where log_dirs name others, that is not throttled"
+        unknown = "on which disks replicas are now is not known"
+        yield f"{names}: {unknown}: where log_dirs name others, that is not throttled"
 
 
 def _about_cluster(moves: MoveMap, proposed: Document, view: ClusterView) -> Iterator[str]:

@@ -80,6 +80,7 @@ UNKNOWN = with_length(bytes.fromhex("03e7 0001 00000009 ffff 00") + b"whatever")
 SHUTDOWN = golden("controlled-shutdown-v0")
 BAD_FETCH = with_length(fetch_frame({T0: 5})[:-3])
 FUTURE_FETCH = with_length(bytes.fromhex("0001 0013 00000007 ffff 00 00000066") + bytes(40))
+FAR_FETCH = with_length(bytes.fromhex("0001 0063 00000007 ffff 00 00000066") + bytes(40))
 HELLO = bytes.fromhex("16030100fa010000f60303") + bytes(range(240))
 
 CASES = {
@@ -108,6 +109,9 @@ CASES = {
     "tls": Case(HELLO * 2, HELLO[::-1] + b"\x15\x03\x03", {"tls": 1}),
     "tls, a lone alert": Case(HELLO, bytes.fromhex("15030300020228"), {"tls": 1}),
     "a negative size in an answer": Case(fetch(), records() + b"\x80\0\0\0garbage", {"framing": 1}),
+    "a version that, first of all, would be a token": Case(
+        PRODUCE + FAR_FETCH, told(PRODUCE) + told(FAR_FETCH), {"unsupported_version": 1}
+    ),
     "a version to come": Case(FUTURE_FETCH, told(FUTURE_FETCH), {"unsupported_version": 1}),
     **{f"consumers in sessions, v{v}": Case(consumer(v) * 2, told(consumer(v)) * 2, {}) for v in (7, 11, 12, 15, 17)},
     **{f"replicas, v{v}": Case(golden_fetch(v), golden_answer(v), {}) for v in range(7, 19)},
