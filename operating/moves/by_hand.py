@@ -64,12 +64,6 @@ class ByHand(NamedTuple):
     def verify(self, options: str = "--remove") -> str:
         return f"throttle-sidecar verify {self.file} {self.cluster}{self.where} --label {self._label} {options}"
 
-    def cancel_reassignment(self) -> str:
-        return f"{self._kafka()} --cancel --preserve-throttles"
-
-    def undo(self) -> str:
-        return f"throttle-sidecar undo --label {self._label}{self.where}"
-
     def resume(self) -> str:
         return self._move("resume")
 
@@ -84,6 +78,13 @@ class ByHand(NamedTuple):
             f"execute  {self.execute()}",
             f"watch    {self.watch()}",
             f"remove   {self.verify()}",
+        ]
+
+    def steps_back(self) -> list[str]:
+        """Return a line for each step of taking it back."""
+        return [
+            f"cancel   {self._kafka()} --cancel --preserve-throttles",
+            f"undo     throttle-sidecar undo --label {self._label}{self.where}",
         ]
 
     def go_on(self) -> list[str]:

@@ -126,7 +126,7 @@ class Mover:
         self._refuse_unnamed(chosen, held)
         self._show(chosen, view)
         steps = self.by_hand._replace(rate=chosen.rate).steps()
-        self.report.say("the steps, each by itself:", *(f"  {line}" for line in steps))
+        self._say_steps(steps)
 
         def act(wait: Wait) -> Outcome:
             self._refuse_second(ask_again())
@@ -156,8 +156,9 @@ class Mover:
             *(["throttle it at " + named_brokers(chosen.throttle.brokers())] if chosen is not None else []),
             *([f"start {named(starts)}"] if starts else []),
         ]
-        question = _question(todo)
-        return Proposal(question, lambda wait: self._go(chosen, wait))
+        rate = self.by_hand.rate if chosen is None else chosen.rate
+        self._say_steps(self.by_hand._replace(rate=rate).steps()[1:])
+        return Proposal(_question(todo), lambda wait: self._go(chosen, wait))
 
     def cancel(self, held: Held) -> Proposal:
         """Propose to take back what can be. Raises ClusterError."""
@@ -169,8 +170,11 @@ class Mover:
             *([f"cancel the reassignment of {named(under_way)}"] if under_way else []),
             *([f"undo the throttle at {named_brokers(at)}"] if at else []),
         ]
-        question = _question(todo)
-        return Proposal(question, lambda _: self._cancel(under_way))
+        self._say_steps(self.by_hand.steps_back())
+        return Proposal(_question(todo), lambda _: self._cancel(under_way))
+
+    def _say_steps(self, steps: Sequence[str]) -> None:
+        self.report.say("the steps, each by itself:", *(f"  {line}" for line in steps))
 
     def _look(self) -> tuple[ClusterView, tuple[Progress, ...]]:
         view = self.cluster.look(sorted({partition.topic for partition in self.move.assignment}))

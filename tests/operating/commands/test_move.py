@@ -232,6 +232,7 @@ def test_what_is_in_place_stays_when_the_rest_is_cancelled(bench: Bench) -> None
     bench.client.ongoing["orders", 1] = rest
     result = bench.move("--cancel", LABEL)
     assert (result.exit_code, bench.labels, bench.replicas) == (0, set(), [[101, 104], [102, 101]]), result.output
+    assert f"  undo     throttle-sidecar undo --label {LABEL} --fleet {bench.fleet}" in result.stdout.splitlines()
     assert result.stdout.splitlines()[-3:] == [
         "orders-1: with the replicas that they had",
         "  orders-0: in place already, where it stays",
