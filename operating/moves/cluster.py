@@ -165,7 +165,9 @@ class Cluster:
         ongoing = self._ongoing()
         partitions = self._partitions(topics)
         brokers = self._brokers()
-        sizes, directories = self._logs(partitions, brokers)
+        # Those that have something of it: of a large cluster the others would be asked for nothing, one by one.
+        having = {broker for state in partitions.values() for broker in state.replicas}
+        sizes, directories = self._logs(partitions, brokers & having)
         return ClusterView(partitions, ongoing, sizes, brokers, directories)
 
     def every_partition(self) -> dict[TopicPartition, PartitionState]:

@@ -53,6 +53,15 @@ def test_one_look_tells_all_that_a_plan_needs() -> None:
     assert view.brokers == {101, 102, 103, 104}
 
 
+def test_only_brokers_that_have_something_of_it_are_asked_for_sizes() -> None:
+    """One that is dead cost fifteen seconds a look, whatever it had."""
+    client, asked = orders(), []
+    describe = client.describe_log_dirs
+    client.describe_log_dirs = lambda topics, brokers: asked.extend(brokers) or describe(topics, brokers)
+    Cluster(client).look(["orders"])
+    assert asked == [101, 102, 103]
+
+
 def test_a_broker_that_has_just_died_is_not_the_only_one_that_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     """kafka-python asks any broker of its list, and another one after a failed connection."""
     client = orders()
