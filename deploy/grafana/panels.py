@@ -60,32 +60,20 @@ AT_A_GLANCE = Row(
             "stat",
         ),
         Panel(
-            "Undecoded, 1 h",
+            "Under min ISR",
             "short",
-            "Frames or connections that passed without being understood, so unthrottled. Anything but 0 needs a look.",
-            # What was counted before the first scrape is no increase: of a counter that was not there an hour ago, all
-            # counts.
-            (
-                Query(
-                    f"sum((increase({PREFIX}undecoded_total{{{ROLE}}}[1h]) > 0)"
-                    f" or ({PREFIX}undecoded_total{{{ROLE}}} unless {PREFIX}undecoded_total{{{ROLE}}} offset 1h)"
-                    f" or increase({PREFIX}undecoded_total{{{ROLE}}}[1h]))",
-                    "undecoded",
-                ),
-            ),
+            "Replicas behind whose partitions have fewer replicas in sync than min.insync.replicas: producers with "
+            "acks=all are refused there.",
+            (Query(f'sum({PREFIX}replicas_in_need{{{ROLE}, need="under-min-isr"}})', "under min ISR"),),
             "stat",
         ),
         Panel(
-            "Alerts firing",
+            "Overrides in force",
             "short",
-            "Of deploy/prometheus.",
-            (
-                Query(
-                    f'count(ALERTS{{{CLUSTER}, alertname=~"ReplicationThrottle.+", alertstate="firing"}}) or vector(0)',
-                    "firing",
-                ),
-            ),
+            "Made by commands above quotas.toml, by label; `throttle-sidecar history` says by whom and why.",
+            (Query(f"sum by (label) ({PREFIX}overrides{{{ONE}}})", "{{label}}"),),
             "stat",
+            worries=False,
         ),
     ),
 )
@@ -239,11 +227,17 @@ CLIENTS = Row(
     "Clients with quotas",
     (
         Panel(
-            "Bytes of clients",
+            "Clients and the listener",
             "binBps",
             "Produce requests (producer) and Fetch responses (consumer) of each entity with a quota. Normal: at its "
-            "rate or below it. Entity other: client ids beyond the first fifty under a default.",
+            "rate or below it. Entity other: client ids beyond the first fifty under a default. Of a listener "
+            "with a rate: that, and what consumers take of it; the rest is replication's.",
             (
+                Query(f"{PREFIX}listener_limit_bytes_per_second{{{ONE}}} < +Inf", "{{instance}} listener's rate"),
+                Query(
+                    f"rate({PREFIX}listener_client_bytes_total{{{ONE}}}[$__rate_interval])",
+                    "{{instance}} consumers' share",
+                ),
                 Query(
                     f"sum by (entity, kind) (rate({PREFIX}client_bytes_total{{{ONE}}}[$__rate_interval]))",
                     "{{entity}} {{kind}}",
@@ -277,27 +271,25 @@ HOUSEKEEPING = Row(
             "Configuration",
             "short",
             "1 while quotas.toml is good, 0 while the last good one is kept; its reads, by outcome; where the "
-            "quotas in force come from (none: nothing is throttled); overrides in force, by label.",
+            "quotas in force come from (none: nothing is throttled).",
             (
                 Query(f"{PREFIX}config_last_reload_successful{{{ONE}}}", "{{instance}} good"),
                 Query(f"{PREFIX}config_reloads_total{{{ONE}}}", "{{instance}} {{outcome}}"),
                 Query(f"{PREFIX}quotas_in_force{{{ONE}}} == 1", "{{instance}} from: {{source}}"),
-                Query(f"{PREFIX}overrides{{{ONE}}}", "{{instance}} overrides: {{label}}"),
             ),
             alert="ReplicationThrottleReloadFailed",
         ),
         Panel(
-            "Journal",
-            "ops",
-            "Lines written and lost per second. After a loss reports are incomplete. Empty without a journal.",
+            "Guard",
+            "short",
+            "1 while the guard of a broker leads its traffic around a sidecar, or while iptables refuses that; and its "
+            "ways around that did not work at the last try. Empty without guards.",
             (
-                Query(f"rate({PREFIX}journal_lines_total{{{ONE}}}[$__rate_interval])", "{{instance}} written"),
-                Query(f"rate({PREFIX}journal_dropped_total{{{ONE}}}[$__rate_interval])", "{{instance}} dropped"),
-                Query(
-                    f"increase({PREFIX}journal_removed_files_total{{{ONE}}}[1h])", "{{instance}} files removed in 1 h"
-                ),
+                Query(f"{PREFIX}guard_around{{{CLUSTER}}}", "broker {{broker}} around"),
+                Query(f"{PREFIX}guard_refused{{{CLUSTER}}}", "broker {{broker}} refused"),
+                Query(f'{PREFIX}guard_ways{{{CLUSTER}, state!="verified"}}', "broker {{broker}} ways {{state}}"),
             ),
-            alert="ReplicationThrottleJournalDropping",
+            alert="ReplicationThrottleGuardAround",
         ),
         Panel(
             "Loop lag",
@@ -309,10 +301,15 @@ HOUSEKEEPING = Row(
         Panel(
             "Restarts and lost log lines",
             "short",
-            "Background tasks that failed and were started again, and log lines that nobody will read, in 15 minutes.",
+            "Background tasks that failed and were started again, log lines that nobody will read, and lines and files "
+            "that the journal lost, in 15 minutes.",
             (
                 Query(f"increase({PREFIX}task_restarts_total{{{ONE}}}[15m])", "{{instance}} restarts: {{task}}"),
                 Query(f"increase({PREFIX}log_dropped_total{{{ONE}}}[15m])", "{{instance}} lines: {{reason}}"),
+                Query(f"increase({PREFIX}journal_dropped_total{{{ONE}}}[15m])", "{{instance}} journal lines dropped"),
+                Query(
+                    f"increase({PREFIX}journal_removed_files_total{{{ONE}}}[15m])", "{{instance}} journal files removed"
+                ),
             ),
             alert="ReplicationThrottleTaskRestarting",
         ),

@@ -16,6 +16,7 @@ from proxy.observing.exposition import METRICS
 
 ROOT = Path(__file__).parents[2]
 MANUAL = ROOT / "docs" / "runbooks.md"
+METRICS_PAGE = (ROOT / "docs" / "metrics.md").read_text("utf-8")
 PROVISIONING = ROOT / "deploy" / "grafana" / "provisioning"
 PANELS = [panel for row in ROWS for panel in row.panels]
 HISTOGRAMS = {metric.name + "_bucket": metric.name for metric in METRICS if metric.kind == "histogram"}
@@ -33,7 +34,8 @@ def test_the_committed_file_is_the_generated_one() -> None:
 def test_every_expression_is_of_metrics_that_there_are() -> None:
     words = {word for panel in PANELS for query in panel.queries for word in re.findall(r"[\w:]+", query.expression)}
     of_the_sidecar = {HISTOGRAMS.get(word, word) for word in words if word.startswith("replication_throttle_")}
-    assert of_the_sidecar <= {metric.name for metric in METRICS}
+    of_guards = set(re.findall(r"^\| `(replication_throttle_guard_\w+)`", METRICS_PAGE, re.MULTILINE))
+    assert of_the_sidecar <= {metric.name for metric in METRICS} | of_guards
 
 
 def every_panel() -> list[dict[str, Any]]:
@@ -92,6 +94,14 @@ def test_no_two_panels_overlap_and_each_has_an_id() -> None:
     assert len({panel["id"] for panel in panels}) == len(panels)
 
 
+def test_what_is_asked_in_an_incident_has_a_panel_and_there_are_no_more_than_can_be_read() -> None:
+    asked = {"conditions", "overrides", "replicas_in_need", "guard_around", "listener_limit_bytes_per_second",
+             "listener_client_bytes_total"}  # fmt: skip
+    expressions = " ".join(query.expression for panel in PANELS for query in panel.queries)
+    assert {name for name in asked if f"replication_throttle_{name}" not in expressions} == set()
+    assert len(PANELS) <= 24
+
+
 def test_titles_are_unique_and_everything_is_explained() -> None:
     assert len({panel.title for panel in PANELS}) == len(PANELS)
     assert all(panel.description.endswith(".") for panel in PANELS)
@@ -126,7 +136,7 @@ def test_a_move_that_is_under_way_is_nothing_to_worry_about(title: str) -> None:
 
 
 def test_other_numbers_at_a_glance_are_bad_from_one_on() -> None:
-    for title in ("Undecoded, 1 h", "Alerts firing"):
+    for title in ("Conditions", "Under min ISR"):
         assert [step["color"] for step in defaults(title)["thresholds"]["steps"]] == ["green", "orange"]
 
 
