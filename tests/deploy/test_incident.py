@@ -103,8 +103,8 @@ async def test_alerts_fire_and_resolve_and_the_dashboard_has_something_to_show(
     assert set(watch.fired) - {LOOP_LAGGING} == {PINNED, RELOAD_FAILED, LEFT_BEHIND}
     assert watch.fired[PINNED].labels["role"] == "leader"
     # Those of clients with a quota, of encrypted legs, of rates that set themselves, of peers, of connections that pass
-    # unthrottled, of replicas in need, of overrides, of guards and of a listener's rate have nothing to show where there
-    # are none.
+    # unthrottled, of replicas in need, of overrides, of guards and of a listener's rate have nothing to show where none
+    # are.
     without = re.compile(
         "_client_|_tls_|certificate|_deadline_|_auto_|_bound_|_opaque_connections|_in_need|_overrides|_guard_|_listener_"
     )
