@@ -54,8 +54,9 @@ if TYPE_CHECKING:
 
 POLL_SECONDS = 1.0
 GONE_SECONDS = 10.0
-"""The time for which a reassignment is missing until it counts as cancelled: brokers hear of its end a little later
-than the controller."""
+"""The time for which a reassignment is missing, or another one, until that is believed: brokers hear of its end later
+than the controller, and one that has just started may not know the topic."""
+_GONE = frozenset({Stage.NOT_STARTED, Stage.MISSING, Stage.ELSEWHERE})
 FINISH_SECONDS = 60.0
 """The time for which brokers may fail to answer once all is in place, as one that restarts does."""
 _LEFT = {Stage.MOVING: "under way", Stage.DONE: "in place already, where it stays"}
@@ -293,7 +294,7 @@ class Mover:
         lines = []
         for stage, word in _LEFT.items():
             if these := [each.partition for each in found.progress if each.stage is stage]:
-                lines.append(f"  {named(these)}: {word}")
+                lines.append(f"  {named(these, len(these))}: {word}")
         lines += [f"  {override}" for override in found.overrides]
         return [*lines, *(f"  not known: {sidecar}" for sidecar in found.silent_sidecars)]
 
@@ -309,9 +310,9 @@ class Mover:
                     if in_place and (outcome := self._finish()) is not None:
                         return outcome
                     failing_since = None
-                    gone = [each for each in found if each.stage in (Stage.NOT_STARTED, Stage.MISSING)]
-                    missing_since = (missing_since or time.monotonic()) if gone else None
-                    if obstacles(found) or (missing_since and time.monotonic() - missing_since > GONE_SECONDS):
+                    is_gone = any(each.stage in _GONE for each in found)
+                    missing_since = (missing_since or time.monotonic()) if is_gone else None
+                    if missing_since is not None and time.monotonic() - missing_since > GONE_SECONDS:
                         return self._stopped(found)
                     copied = destinations(found, view, copied)
                     show(found, *self._sight(view, found, copied))
@@ -353,10 +354,9 @@ class Mover:
         return bars(found, view, copied, pages), lines
 
     def _stopped(self, found: Sequence[Progress]) -> Outcome:
-        gone = [each.partition for each in found if each.stage in (Stage.NOT_STARTED, Stage.MISSING)]
-        self.report.say(
-            *(obstacles(found) or [f"{named(gone)}: no longer under way, as after a cancellation by somebody else"])
-        )
+        if gone := [each.partition for each in found if each.stage is Stage.NOT_STARTED]:
+            self.report.say(f"{named(gone)}: no longer under way, as after a cancellation by somebody else")
+        self.report.say(*obstacles(found))
         return self._give_up("this command ends", undoes=False)
 
     def _finish(self) -> Outcome | None:

@@ -225,6 +225,23 @@ def test_a_move_that_somebody_cancelled_is_not_begun_again(bench: Bench) -> None
     assert bench.labels == set()
 
 
+def test_a_broker_that_does_not_know_the_topic_yet_does_not_end_the_watching(bench: Bench) -> None:
+    """As one that has just started; ten seconds later it is believed."""
+    known = dict(bench.client.partitions)
+    bench.events = {
+        102.0: lambda: (known.update(bench.client.partitions), bench.client.partitions.clear()),
+        107.0: lambda: bench.client.partitions.update(known),
+        109.0: bench.client.complete,
+    }
+    result = bench.begin()
+    assert (result.exit_code, bench.labels) == (0, set()), result.output
+    bench.client.partitions, bench.client.ongoing = dict(BEFORE), {}
+    bench.events = {bench.now + 2: bench.client.partitions.clear}
+    result = bench.begin()
+    assert (result.exit_code, bench.labels) == (1, all_at()), result.output
+    assert "orders-0, orders-1: no such partition\nthis command ends: what is left:\n" in result.stdout
+
+
 def test_what_is_in_place_stays_when_the_rest_is_cancelled(bench: Bench) -> None:
     bench.begin_and_leave()
     rest = bench.client.ongoing.pop(("orders", 1))
