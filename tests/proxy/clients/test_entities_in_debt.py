@@ -12,6 +12,7 @@ import trio
 
 from protocol.wire.framing import with_length
 from proxy.changes import Changes
+from proxy.clients.connection import ClientConnection
 from proxy.clients.entity import ClientDebt, Sending
 from proxy.clients.throttle import MAX_ENTITIES, Uncharged
 from proxy.handover.connection_state import restore, take
@@ -127,6 +128,19 @@ async def test_the_wait_goes_on_in_another_process(clock: MockClock) -> None:
     async with relayed(clients=other, restore=partial(restore, state=state, now=trio.current_time())) as wire:
         await read_frame(wire.leader)
         assert trio.current_time() - began == pytest.approx(15, abs=0.3)
+
+
+def test_who_comes_when_the_debt_is_just_paid_comes_after_those_in_line() -> None:
+    """Before the first of them has had its turn."""
+    of = clients(quotas(1000))
+    debtor, first, newcomer = (ClientConnection(of) for _ in range(3))
+    entity = debtor.entity("app", PRODUCER, 0.0)
+    assert entity is not None
+    debtor.charge(entity, 1250, 0.0)
+    assert first.waits(entity, 0.5)
+    assert newcomer.waits(entity, 1.0)
+    assert not first.waits(entity, 1.0)
+    assert not newcomer.waits(entity, 1.0)
 
 
 @pytest.mark.parametrize("count", [64, 5000])

@@ -90,6 +90,7 @@ async def test_a_new_file_ends_a_mute_and_pages_show_the_client(
             metrics = (await got(http, "/metrics")).decode()
             name = 'replication_throttle_client_bytes_total{entity="app",kind="producer"} '
             assert f"{name}61000.0" in metrics
+            assert 'replication_throttle_client_limit_bytes_per_second{entity="app",kind="producer"} 1000.0' in metrics
             await client.send_all(with_length(produce_request(1000)))
             write(tmp_path, rate)
             with trio.fail_after(notified_within):
