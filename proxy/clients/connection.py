@@ -21,6 +21,7 @@ from protocol.fetch.request import MAX_INT32
 
 from ..quotas.client_entity import ANONYMOUS
 from ..quotas.keys import ClientTraffic
+from .entity import MAX_NAME_CHARACTERS
 from .session_epochs import SessionEpochs
 
 if TYPE_CHECKING:
@@ -104,7 +105,7 @@ class ClientConnection:
         self._is_of(client_id)
         bounded = self._bounded.get(traffic)
         if bounded is None:
-            bounded = self.may_be_charged and self._throttle.bounds(self._user, client_id, traffic)
+            bounded = self.may_be_charged and self._throttle.bounds(self._user, self._client_id, traffic)
             self._bounded[traffic] = bounded
         return bounded
 
@@ -114,7 +115,7 @@ class ClientConnection:
         self._is_of(client_id)
         if traffic in self._entities:
             return self._entities[traffic]
-        entity = self._throttle.entity(self._user, client_id, traffic, now) if self.may_be_charged else None
+        entity = self._throttle.entity(self._user, self._client_id, traffic, now) if self.may_be_charged else None
         if entity is None and self.may_be_charged and traffic is ClientTraffic.CONSUMER:
             entity = self._throttle.unbounded if self._throttle.uplink.is_set else None
         if entity is not None:
@@ -327,6 +328,8 @@ class ClientConnection:
         return self.is_authenticated or not self._throttle.listener_authenticates
 
     def _is_of(self, client_id: str | None) -> None:
+        if client_id is not None and len(client_id) > MAX_NAME_CHARACTERS:
+            client_id = client_id[:MAX_NAME_CHARACTERS]
         if client_id != self._client_id or self._generation != self._throttle.generation:
             self._client_id, self._generation = client_id, self._throttle.generation
             self._forget_entities()

@@ -35,7 +35,7 @@ from .answers import FIRST_FETCH_VERSION_WITH_THROTTLE_TIME, INT32, ClientAnswer
 from .authentication import SASL_APIS, Authentication
 from .catch_up import ConsumerDecider
 from .connection import ClientConnection
-from .entity import Sending
+from .entity import MAX_NAME_BYTES, Sending
 from .follower_proof import FollowerProof
 from .session_epochs import SessionEpochs
 
@@ -202,7 +202,7 @@ class ClientFrames:
         if api_key not in TRAFFIC:
             return self._authenticate_again(window, total, most) if api_key in SASL_APIS else None
         client_id_at = window.start + REQUEST_START_BYTES
-        client_id = window.buffer[client_id_at : client_id_at + max(client_id_bytes, 0)]
+        client_id = window.buffer[client_id_at : client_id_at + min(max(client_id_bytes, 0), MAX_NAME_BYTES)]
         client = self.client
         exempt = api_key, client_id, client.user, client.is_authenticated, self._throttle.generation
         if exempt == self._exempt:

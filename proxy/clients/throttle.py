@@ -17,7 +17,7 @@ from ..quotas.keys import CLIENT_RATES, MAX_THROTTLE, ClientTraffic
 from ..throttle.replicas import ReplicaCountLimit
 from .budgets import Shared, Unbounded, client_budget
 from .consumers import CatchUp
-from .entity import OTHER, ClientDebt, Entity, EntityKey, EntityState, shown_name
+from .entity import MAX_NAME_CHARACTERS, OTHER, ClientDebt, Entity, EntityKey, EntityState, shown_name
 from .uplink import UplinkBudget
 
 if TYPE_CHECKING:
@@ -33,8 +33,6 @@ MAX_ENTITIES = 2000
 share one."""
 MAX_COUNTED = 50
 """The most entities under sections of ``default`` that metrics name; the others are counted as `OTHER`."""
-MAX_NAME_CHARACTERS = 249
-"""The characters that count in a user or client id: longer ones share a quota where they begin alike."""
 _SWEEP_SECONDS = 1.0
 """Seconds between two searches for entities to forget, where there are too many."""
 

@@ -207,3 +207,18 @@ async def test_acks_that_cannot_be_read_free_no_answer_to_a_fetch(
             await read_frame(wire.leader)
         assert waits.cancelled_caught, "it waits for an answer to each request"
         assert 1000 < by.passed_bytes["app", CONSUMER] < 1100
+
+
+@pytest.mark.parametrize("rate", [MB, math.inf], ids=["with a quota", "without one"])
+async def test_of_a_long_client_id_its_beginning_is_remembered(clock: MockClock, rate: float) -> None:
+    """32 KiB, and 128 as text: of 9000 connections more than a process may have in all."""
+    rates = traffic_rates({"clients.default": rate, "clients.some": MB})
+    by = clients(Quotas(clients=ClientRates(rates, rates)))
+    async with relayed(clients=by) as wire:
+        (frames,) = by._connections
+        for end in "ab":
+            asked = produce_request(40_000, client_id="\U0001f600" * 8000 + end)
+            assert await carried(asked, wire.follower, wire.leader) == asked
+        remembered = [frames.client._client_id, *(frames._exempt or [])]
+        assert max(len(each) for each in remembered if isinstance(each, str | bytes)) <= 4 * 249
+    assert dict(by.passed_bytes) == ({} if math.isinf(rate) else {("\U0001f600" * 249, PRODUCER): 80_000})
