@@ -394,6 +394,22 @@ def test_offline_is_stored_where_the_packages_unit_looks(tmp_path: Path, monkeyp
     assert (stored.exit_code, len(list((tmp_path / "unit").rglob("overrides-101.json")))) == (0, 1), stored.output
 
 
+def test_offline_beside_files_of_the_first_hour_is_what_a_start_by_hand_loads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There proxy.toml is where the packages have it, and no unit: the state is beside quotas.toml."""
+    (tmp_path / "proxy.toml").write_text(PROXY)
+    (tmp_path / "quotas.toml").write_text(QUOTAS)
+    monkeypatch.setattr(configuration, "PACKAGED", tmp_path / "proxy.toml")
+    monkeypatch.setattr(configuration, "UNIT_STATE", tmp_path / "none")
+    monkeypatch.chdir(tmp_path)
+    stored = call("set", RATE, 1, "--offline")
+    settings = configuration.load_configuration(tmp_path / "proxy.toml")
+    store = store_path(settings.quotas.state, 101)
+    assert (stored.exit_code, str(store.name) in stored.output) == (0, True), stored.output
+    assert [each.changes[0].value for each in load(store, 101).overrides] == ["1"]
+
+
 def test_set_has_few_options() -> None:
     command = cli.get_command(click.Context(cli), "set")
     assert command is not None

@@ -258,6 +258,9 @@ async def test_an_override_that_is_made_while_the_next_process_starts_holds_ther
         await first.wait_exit()
         page = await trio.to_thread.run_sync(ask, url, "/throttle")
         assert json.loads(page)["roles"]["leader"]["quota_bytes_per_second"] == 5 * 2**20, page[:2000]
+        history = json.loads(await trio.to_thread.run_sync(partial(ask, url, "/history")))["records"]
+        events = [each["event"] for each in history if not each["event"].startswith("condition_")]
+        assert sorted(events) == ["handed_over", "override_set", "started", "started", "stopped", "taken_over"], history
     finally:
         await sidecar.end()
 
