@@ -1,6 +1,6 @@
 """The commands of README.md and docs/pipeline.md that need nothing but journals, as they are printed there.
 
-They run in a process of its own, whose working directory their relative paths are of.
+They run in a process of its own, whose working directory their relative paths are of, and whose /journals is ours.
 """
 
 from __future__ import annotations
@@ -10,16 +10,20 @@ import re
 import shlex
 import subprocess
 import sys
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from journal_schema import Kind
+from lab.host.own_root import own_root
+from tests.docs.printed import PIPELINE, ROOT, printed, suite_of
 from tests.pipeline.journal_files import FIRST, event_line, traffic_line, write_file
 
-ROOT = Path(__file__).parents[2]
+if TYPE_CHECKING:
+    from pathlib import Path
+
 TEN_PAST_THREE = FIRST - 5 * 3600 - 30 * 60
-NOT_HERE = ("s3a://", "hdfs://")
+DRIVER = "python -m pipeline "
 PROGRAM = """
 import os, signal, sys, threading, time
 from pathlib import Path
@@ -45,10 +49,11 @@ for line in sys.stdin.read().splitlines():
 def commands() -> list[list[str]]:
     """The arguments of `python -m pipeline`: those of `make report`, then those of docs/pipeline.md, in their order."""
     make = re.sub(r"\$\(REPORT\)", "build/report", (ROOT / "Makefile").read_text("utf-8"))
-    page = (ROOT / "docs" / "pipeline.md").read_text("utf-8")
-    found = re.findall(r"^\t\$\(RUN\)python -m pipeline (.+)$", make, re.MULTILINE)
-    found += re.findall(r"^ {4}python -m pipeline (.+)$", page, re.MULTILINE)
-    return [shlex.split(line, comments=True) for line in found if not any(scheme in line for scheme in NOT_HERE)]
+    found = re.findall(rf"^\t\$\(RUN\)({DRIVER}.+)$", make, re.MULTILINE)
+    for command in printed("docs/pipeline.md"):
+        if suite_of(command) == PIPELINE:
+            found += command.line.split("; ")
+    return [shlex.split(line.removeprefix(DRIVER)) for line in found]
 
 
 @pytest.mark.long
@@ -73,10 +78,13 @@ def test_every_command_runs_in_the_directory_that_it_is_typed_in(tmp_path: Path)
     for place in ("journal", "build/report/journal"):
         write_file(tmp_path / place, lines=[quota, *lines])
     wanted = commands()
-    assert {"ingest", "ask", "audit", "lag", "moves", "replay", "report", "stream"} <= {words[0] for words in wanted}
+    assert {"ingest", "ask", "audit", "lag", "moves", "replay", "report", "stream", "summarise"} <= {
+        words[0] for words in wanted
+    }
     spark = tmp_path.with_name("spark")
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, str(spark)], cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)},
+        [*own_root({"/journals": tmp_path / "journal"}), "env", "-C", tmp_path, sys.executable, "-c", PROGRAM, spark],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
         input="\n".join("\x1f".join(words) for words in wanted), capture_output=True, text=True, check=False,
     )  # fmt: skip
     said = done.stdout.split("$ ")[1:]
