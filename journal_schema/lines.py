@@ -120,9 +120,17 @@ REPLICAS = (
     ),
     Field("fetches", _INTEGERS, "Responses forwarded that carried an entry for it, with or without records."),
     Field("omitted", _INTEGERS, "Times it was left out, answered without records, or held, because of the quota."),
-    Field("fetch_offset_before", _INTEGERS, "`fetch_offset` as it was before the first of these seconds."),
+    Field(
+        "fetch_offset_before",
+        _INTEGERS,
+        "`fetch_offset` as it was before the first of these seconds; at first sight that of its first fetch in them.",
+    ),
     Field("fetch_offset", _INTEGERS, "Offset that the replica asked for last."),
-    Field("high_watermark_before", _INTEGERS, "`high_watermark` as it was before the first of these seconds."),
+    Field(
+        "high_watermark_before",
+        _INTEGERS,
+        "`high_watermark` as it was before the first of these seconds; at first sight likewise.",
+    ),
     Field("high_watermark", _INTEGERS, "Leader's high watermark, as answered last; -1 if unknown."),
     Field("log_start_offset", _INTEGERS, "Leader's log start offset, as answered last; -1 if unknown."),
 )

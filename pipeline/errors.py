@@ -23,6 +23,11 @@ class InputError(Exception):
 _DENIED = re.compile(r"(?:^|\s|:)(?P<path>/[^\n]*?)(?:: | \()Permission denied", re.MULTILINE)
 """How java.nio.file's and java.io's exceptions say it; the latter put it in parentheses."""
 
+_FULL = "No space left on device"
+_DISK_FULL = (
+    f"{_FULL}: that of the tables or of the result, or Spark's own (--conf spark.local.dir=…, /tmp if it is not given);"
+    " nothing counts of what was not written whole: run it again when there is room"
+)
 _TRACEBACK = "Traceback (most recent call last)"
 _PYTHON = re.compile(r"^([A-Za-z_][\w.]*(?:: .+)?)$", re.MULTILINE)
 """The last line of a traceback: an exception's class and what it says."""
@@ -53,9 +58,13 @@ def jvm_ended(error: Py4JNetworkError | ConnectionError) -> str:
 def first_line(error: PySparkException | Py4JJavaError) -> str:
     """Return what Spark says of it, or which file may not be read if it was that."""
     text = str(error.java_exception) if isinstance(error, Py4JJavaError) else str(error)
-    denied = _DENIED.search(text) or _DENIED.search("\n".join(message for _, message in _causes(error)))
+    causes = _causes(error)
+    told = "\n".join(message for _, message in causes)
+    denied = _DENIED.search(text) or _DENIED.search(told)
     if denied is not None:
         return f"{denied['path']}: Permission denied"
+    if _FULL in text or _FULL in told:
+        return _DISK_FULL
     worker = _of_worker(text)
     if worker:
         return worker
@@ -65,7 +74,6 @@ def first_line(error: PySparkException | Py4JJavaError) -> str:
             f" ({text.splitlines()[0]})"
         )
     said = next((line for line in text.splitlines() if line.strip()), type(error).__name__)
-    causes = _causes(error)
     if (causes and causes[-1][0] in _MISTAKES) or _STOOD_STILL.search(text):
         return (
             "Spark itself failed, not of anything that it was given: run it again. If this machine, or this process,"

@@ -141,11 +141,13 @@ def _still_unfinished(tables: Tables, found: list[Waiting], now: int) -> list[Wa
 
 
 def _waiting(row: Row, now: int) -> Waiting:
-    observed = max(row.ended - max(row.began, now - RECENT_SECONDS + 1) + 1, 1)
+    # The clock of one that says it ended later is ahead.
+    ended = min(row.ended, now)
+    observed = max(ended - max(row.began, now - RECENT_SECONDS + 1) + 1, 1)
     size = row.size or 0.0
     rate, written = (row.bytes or 0) / observed, (row.grown or 0) * size / observed
     # A line is about up to fifteen seconds: one end may be told of up to a later second than another.
-    left = max(row.lag * size - (rate - written) * (now - row.ended), 0.0)
+    left = max(row.lag * size - (rate - written) * (now - ended), 0.0)
     return Waiting(
         row.source, row.destination, row.topic, row.partition, row.role, row.began, row.ended, row.lag,
         None if row.size is None else left, observed, rate, written, row.to_watermark,

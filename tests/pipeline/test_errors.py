@@ -70,9 +70,19 @@ def test_spark_that_counts_itself_as_dead_is_said(spark: SparkSession, why: str)
 
 def test_what_an_operator_can_put_right_is_said_as_it_is(spark: SparkSession) -> None:
     jvm: Any = spark._jvm
-    said = first_line(failed(spark, jvm.java.io.IOException("No space left on device")))
-    assert said.endswith("java.io.IOException: No space left on device")
+    said = first_line(failed(spark, jvm.java.io.IOException("Stale file handle")))
+    assert said.endswith("java.io.IOException: Stale file handle")
     assert "Spark itself" not in said
+
+
+def test_a_full_disk_is_told_as_such_however_deep_it_is(spark: SparkSession) -> None:
+    """It was `[TASK_WRITE_FAILED] Task failed while writing rows`."""
+    jvm: Any = spark._jvm
+    full = jvm.java.io.IOException("No space left on device")
+    outer = jvm.org.apache.spark.SparkException("[TASK_WRITE_FAILED] Task failed while writing rows to file:/t.", full)
+    said = first_line(failed(spark, outer))
+    assert said.startswith("No space left on device: that of the tables or of the result, or Spark's own")
+    assert "\n" not in said
 
 
 GONE = [Py4JNetworkError("Answer from Java side is empty"), ConnectionRefusedError(111, "Connection refused")]

@@ -83,6 +83,35 @@ def test_who_has_been_silent_for_long_is_not_judged_by_its_last_trend(spark: Spa
     assert (earlier.verdict, earlier.number) == (Verdict.GOOD, pytest.approx((9000 - 20 * 80) / 20, rel=1e-2))
 
 
+def test_one_clock_ahead_does_not_make_everybody_else_unknown(spark: SparkSession, tmp_path: Path) -> None:
+    """45 seconds: "Not known: nothing was heard of broker 101 …". A replica that the one with that clock lost is lost
+    by its own clock, and who is alone for long is the last that is left."""
+    for broker, ahead in ((101, 0), (102, 0), (103, 45)):
+        lines = [
+            changed(
+                traffic_line(FIRST + ahead + at, broker=broker, peer="104", topic=f"t{broker}",
+                             fetch_offset=20 * at + 20, high_watermark=9000),
+                fetch_offset_before=[20 * at],
+            )
+            for at in range(200)
+        ]  # fmt: skip
+        lines += [
+            traffic_line(FIRST + ahead + at, broker=broker, peer="105", topic="gone", high_watermark=9000)
+            for at in range(160) if broker == 103
+        ]  # fmt: skip
+        write_file(tmp_path / "journal", lines=lines, broker=broker)
+    ingest(spark, [str(tmp_path / "journal")], str(tmp_path / "tables"))
+    tables = Tables(spark, str(tmp_path / "tables"))
+    found = will_it_finish.facts(tables)
+    assert (found.now, found.silent) == (FIRST + 199, ())
+    assert sorted(link.source for link in found.links) == ["101", "102", "103"]
+    assert [one.name for one in found.lost] == ["gone-0 from 103 to 105"]
+    assert all(link.seconds == pytest.approx(250, rel=0.05) for link in found.links)
+    heard = {(101, "leader"): 0, (102, "leader"): 0, (103, "leader"): 600}
+    assert will_it_finish.present(heard) == 600
+    assert will_it_finish.present({(101, "leader"): 0, (102, "follower"): 45}) == 45
+
+
 @pytest.mark.parametrize("later", [{"peer": "103"}, {"throttled": False}], ids=["another leader", "no quota any more"])
 def test_one_that_was_seen_in_sync_since_has_finished_whoever_brought_it(
     spark: SparkSession, tmp_path: Path, later: dict[str, Any]
