@@ -42,7 +42,7 @@ $(STAMP): pyproject.toml pipeline/pyproject.toml lab/pyproject.toml uv.lock
 	$(TOOLS)/bin/pip install --quiet --disable-pip-version-check --require-hashes -r uv.requirements.txt
 	$(TOOLS)/bin/uv sync --frozen --all-packages --all-extras --quiet
 	@# Without Java the pipeline does not run; with it, its first session would fetch them otherwise.
-	if command -v java >/dev/null; then $(RUN)python -m pipeline.jars && $(RUN)python -m pipeline.class_archive; fi
+	if command -v java >/dev/null; then $(RUN)python -m pipeline.jars; fi
 	@touch $(STAMP)
 
 check: setup  ## Lint, format, types, and known vulnerabilities of what is shipped

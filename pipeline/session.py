@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import SparkSession
 
-from . import class_archive
 from .jars import jars
 
 if TYPE_CHECKING:
@@ -60,13 +59,10 @@ def open_session(app: str, *, master: str | None = None, conf: Mapping[str, str]
         settings["spark.ui.showConsoleProgress"] = "false"
     if master is not None:
         # spark-submit has started the JVM already, with the jars that it was given.
-        found = jars()
-        settings |= {"spark.jars": ",".join(found)}
+        settings |= {"spark.jars": ",".join(jars())}
         builder = builder.master(master)
         if master.startswith("local"):
-            # On the class path, unlike `spark.jars`, they are a part of the archive.
-            settings |= ON_THIS_MACHINE | {"spark.driver.extraClassPath": os.pathsep.join(found)}
-            settings |= {"spark.driver.defaultJavaOptions": class_archive.options()}
+            settings |= ON_THIS_MACHINE
             # Workers of this machine need what the driver has: started by cron, PATH may have another Python.
             os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     for key, value in (settings | dict(conf or {})).items():

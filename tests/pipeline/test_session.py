@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline import class_archive, session
+from pipeline import session
 from pipeline.errors import InputError
 from pipeline.jars import FOLDER_VARIABLE, fetch, jars
 from pipeline.session import open_session
@@ -75,24 +75,6 @@ def test_a_session_starts_with_jars_that_are_there(monkeypatch: pytest.MonkeyPat
     assert jars() == []
 
 
-def test_classes_come_from_the_archive_if_there_is_one(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """On this machine alone, where Delta Lake's jars are on the class path that the archive is of."""
-    monkeypatch.setattr(session.SparkSession, "builder", Builder())
-    monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
-    monkeypatch.setattr(session, "jars", lambda: ["/j/one.jar", "/j/two.jar"])
-    monkeypatch.setattr(sys, "prefix", str(tmp_path))
-    said = []
-    for master in ("local[2]", "local[2]", "spark://there:7077"):
-        builder = Builder()
-        monkeypatch.setattr(session.SparkSession, "builder", builder)
-        open_session("classes", master=master)
-        names = ("spark.driver.defaultJavaOptions", "spark.driver.extraClassPath")
-        said.append(tuple(builder.settings.get(name) for name in names))
-        class_archive.path().touch()
-    used = f"-XX:SharedArchiveFile={class_archive.path()} -Xlog:cds=off -Xlog:cds+dynamic=off"
-    assert said == [("", "/j/one.jar:/j/two.jar"), (used, "/j/one.jar:/j/two.jar"), (None, None)]
-
-
 def test_jars_that_cannot_be_fetched_are_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("pipeline.jars._PROGRAM", "raise SystemExit('no route to repo1.maven.org')")
     with pytest.raises(InputError) as error:
@@ -101,12 +83,11 @@ def test_jars_that_cannot_be_fetched_are_named(monkeypatch: pytest.MonkeyPatch, 
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("program", ["jars", "class_archive"])
-def test_a_program_that_is_asked_for_help_does_nothing_else(program: str, tmp_path: Path) -> None:
+def test_a_program_that_is_asked_for_help_does_nothing_else(tmp_path: Path) -> None:
     """It has no options: --help was passed over, and the jars were fetched."""
-    for arguments, status, said in (("--help",), 0, f"usage: python -m pipeline.{program}"), (("more",), 2, ""):
+    for arguments, status, said in (("--help",), 0, "usage: python -m pipeline.jars"), (("more",), 2, ""):
         done = subprocess.run(
-            [sys.executable, "-m", f"pipeline.{program}", *arguments],
+            [sys.executable, "-m", "pipeline.jars", *arguments],
             env=os.environ | {FOLDER_VARIABLE: str(tmp_path / "jars"), "JAVA_HOME": str(tmp_path)},
             capture_output=True, text=True, check=False,
         )  # fmt: skip
