@@ -59,15 +59,21 @@ def per_replica(traffic: DataFrame) -> DataFrame:
         F.greatest(F.col("high_watermark") - F.col("fetch_offset"), F.lit(0))
     )
     in_order = Window.partitionBy(*key).orderBy("time")
-    recent = in_order.rangeBetween(1 - PACE_SECONDS, Window.currentRow)
+    # A frame that slides is added up anew for each row, one that grows is not.
+    so_far = in_order.rangeBetween(Window.unboundedPreceding, Window.currentRow)
+    before = in_order.rangeBetween(Window.unboundedPreceding, -PACE_SECONDS)
+
+    def recent(column: Column) -> Column:
+        return F.sum(column).over(so_far) - F.coalesce(F.sum(column).over(before), F.lit(0))
+
     # A second has few messages, if they are large: its own quotient would be a guess.
-    moved = F.when(F.col("messages") > 0, F.col("record_bytes"))
-    size = F.try_divide(F.sum(moved).over(recent), F.sum("messages").over(recent))
+    moved = F.when(F.col("messages") > 0, F.col("record_bytes")).otherwise(0)
+    size = F.try_divide(recent(moved), recent(F.col("messages")))
     sized = seconds.withColumns({"lag": lag, "size": F.when(size > 0, size)})
-    before = ("time", "lag", "lag_bytes", "high_watermark")
+    last = ("time", "lag", "lag_bytes", "high_watermark")
     return sized.withColumn("lag_bytes", _bytes("lag")).select(
         *key, "time", "in_sync", "record_bytes", "high_watermark", "lag", "size", "lag_bytes",
-        *(F.lag(name).over(in_order).alias(f"{name}_before") for name in before),
+        *(F.lag(name).over(in_order).alias(f"{name}_before") for name in last),
         F.lead("time").over(in_order).alias("time_after"),
     )  # fmt: skip
 
