@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import click
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -17,6 +19,11 @@ LAYOUT = "\n\t"
 def printable(text: str, *, keep: str = LAYOUT) -> str:
     """Return `text` with every character that does not print as `\\xNN` or `\\uNNNN`, but those in `keep`."""
     return "".join(one if one.isprintable() or one in keep else _escape(one) for one in text)
+
+
+def tell(text: str) -> None:
+    """Print progress."""
+    click.echo(printable(text), err=True)
 
 
 def _escape(character: str) -> str:

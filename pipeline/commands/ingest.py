@@ -5,8 +5,8 @@ from __future__ import annotations
 import click
 
 from ..journals.ingest import ingest
-from ..terminal import printable
-from .options import Job, spark_job, tell
+from ..terminal import printable, tell
+from .options import Job, spark_job
 
 
 @click.command("ingest", short_help="Journals to tables; run it as often as you like.")

@@ -14,7 +14,8 @@ from ..questions import will_it_finish
 from ..questions.answer import Verdict
 from ..questions.asking import units_of
 from ..tables import CachedFrames
-from .options import output_options, put_out, require_room, tables_job, tell
+from ..terminal import tell
+from .options import output_options, put_out, require_room, tables_job
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -23,7 +23,7 @@ from ..tables.delta import LOG
 from ..tables.incomplete_data import of_tables
 from ..tables.scope import Scope, moment_text
 from ..tables.storage import Storage
-from ..terminal import cell, listed, printable
+from ..terminal import cell, listed, tell
 from .quantities import MOMENT, Moment
 
 if TYPE_CHECKING:
@@ -198,11 +198,6 @@ def put_out(frame: DataFrame, output: tuple[str | None, str], *, rows: int = SHO
         tell(f"more than {rows} rows: use --out for all of them")
     elif not found:
         tell("no rows")
-
-
-def tell(text: str) -> None:
-    """Print progress."""
-    click.echo(printable(text), err=True)
 
 
 def columns(names: Iterable[str], rows: list[list[str]]) -> str:

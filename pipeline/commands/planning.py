@@ -17,7 +17,8 @@ from ..model.broker_pairs import pairs
 from ..model.duration_curve import WhatIf, fluid
 from ..model.fluid import LINE_BYTES_PER_SECOND, Stream
 from ..tables import CachedFrames
-from .options import output_options, put_out, tables_job, tell
+from ..terminal import tell
+from .options import output_options, put_out, tables_job
 from .quantities import RATE, SOME_RATE
 
 if TYPE_CHECKING:

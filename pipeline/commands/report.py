@@ -12,8 +12,8 @@ from ..errors import InputError
 from ..report.facts import collect
 from ..report.page import render
 from ..tables.storage import Storage
-from ..terminal import printable
-from .options import tables_job, tell
+from ..terminal import printable, tell
+from .options import tables_job
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

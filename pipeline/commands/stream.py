@@ -11,8 +11,8 @@ import click
 from ..errors import InputError
 from ..journals import stream
 from ..questions import present_state
-from ..terminal import cell, printable
-from .options import columns, spark_job, tell
+from ..terminal import cell, printable, tell
+from .options import columns, spark_job
 
 if TYPE_CHECKING:
     from collections.abc import Callable

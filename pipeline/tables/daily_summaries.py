@@ -112,7 +112,7 @@ def _keep(tables: Tables, summary: Summary, stale: Mapping[dt.date, str]) -> Non
     schema, path = kept(SUMMARIES[summary.name]), tables.path(summary.name)
     delta.create(spark, path, schema, ("date", "of"))
     dates = ", ".join(f"'{day}'" for day in sorted(stale))
-    delta.overwrite(path, placed.select(schema.names), f"date in ({dates})")
+    delta.overwrite(path, lambda: placed.select(schema.names), f"date in ({dates})")
 
 
 def fingerprints(files: Mapping[dt.date, Iterable[str]]) -> dict[dt.date, str]:

@@ -5,28 +5,28 @@ writer that was killed leaves nothing but files that no version names (`VACUUM` 
 the same part of a table, Delta refuses the second; it looks again at what is there now, and goes on (`_retried`).
 
 A local disk has no rename that fails if the target is there, so that of two processes each could take its own commit
-for the one of a number. There the kernel's lock of a file lets one write after the other; it ends with its process.
+for the one of a number. There the kernel's lock of a file lets one write after the other; it ends with its process, and
+who waits for it says so (`lock`).
 """
 
 from __future__ import annotations
 
-import fcntl
 import random
 import time
 from contextlib import contextmanager
 from functools import reduce
 from operator import and_
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from delta import exceptions
 from delta.tables import DeltaTable
 from pyspark.sql import functions as F
 
-from ..errors import InputError
+from .lock import locked
+from .storage import local
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import StructType
@@ -58,20 +58,12 @@ def exists(storage: Storage, path: str) -> bool:
 @contextmanager
 def writing(path: str) -> Iterator[None]:
     """Wait until nobody else writes to a table on a local disk; on other file systems Delta's log store decides."""
-    scheme, _, rest = path.partition(":")
-    local = rest if scheme == "file" else path
-    if ":" in local.partition("/")[0]:
+    place = local(path)
+    if place is None:
         yield
         return
-    place = Path(local if scheme != "file" else "/" + local.lstrip("/"))
-    try:
-        place.parent.mkdir(parents=True, exist_ok=True)
-        # Not in the table's own directory: Delta creates a table only where nothing is.
-        file = place.with_name(f"_{place.name}.lock").open("a")
-    except OSError as error:
-        raise InputError(f"{place.parent}: cannot be written: {error.strerror}") from error
-    with file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+    # Not in the table's own directory: Delta creates a table only where nothing is.
+    with locked(place.with_name(f"_{place.name}.lock"), of=place):
         yield
 
 
@@ -135,9 +127,25 @@ def append(path: str, rows: DataFrame) -> None:
     _retried(path, lambda: rows.write.format("delta").mode("append").save(path))
 
 
-def overwrite(path: str, rows: DataFrame, where: str) -> None:
-    """Make these rows the only ones that meet a condition, in one commit."""
-    _retried(path, lambda: rows.write.format("delta").mode("overwrite").option("replaceWhere", where).save(path))
+def overwrite(path: str, rows: Callable[[], DataFrame], where: str) -> None:
+    """Make these rows the only ones that meet a condition, in one commit. rows: makes them of what is there by then."""
+    _retried(path, lambda: rows().write.format("delta").mode("overwrite").option("replaceWhere", where).save(path))
+
+
+def remove(spark: SparkSession, path: str, where: Column) -> None:
+    """Remove the rows that meet a condition."""
+    _retried(path, lambda: DeltaTable.forPath(spark, path).delete(where))
+
+
+def update(spark: SparkSession, path: str, where: Column, columns: Mapping[str, Column]) -> None:
+    """Give the rows that meet a condition other values."""
+    _retried(path, lambda: DeltaTable.forPath(spark, path).update(where, dict(columns)))
+
+
+def vacuum(spark: SparkSession, path: str) -> None:
+    """Remove files that Delta need not keep for readers any more: no version of the last seven days has them."""
+    with writing(path):
+        DeltaTable.forPath(spark, path).vacuum()
 
 
 class Compacted(NamedTuple):
@@ -155,7 +163,7 @@ def compact(spark: SparkSession, path: str) -> Compacted:
     table = DeltaTable.forPath(spark, path)
     with writing(path):
         metrics = table.optimize().executeCompaction().select("metrics.*").collect()[0]
-        table.vacuum()
+    vacuum(spark, path)
     before, after = metrics.filesRemoved.totalSize, metrics.filesAdded.totalSize
     return Compacted(metrics.numFilesRemoved, metrics.numFilesAdded, before or 0, after or 0)
 

@@ -5,8 +5,13 @@ Knows no table. Invariant: what is written here is a result that somebody asked 
 
 from __future__ import annotations
 
+import os
 import re
+from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from ..errors import InputError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -14,6 +19,12 @@ if TYPE_CHECKING:
 _RECURSIVE = _OVERWRITE = True
 _MEANS_SOMETHING = re.compile(r"([{}\[\]*?\\])")
 """Characters of Hadoop's globs (org.apache.hadoop.fs.GlobPattern)."""
+
+
+def local(path: str) -> Path | None:
+    """Return where this absolute path of `Storage` is on this machine; None: on another file system."""
+    scheme, _, rest = path.partition(":")
+    return Path("/" + rest.lstrip("/")) if scheme == "file" else None
 
 
 def literal(path: str) -> str:
@@ -27,6 +38,7 @@ class Storage:
     def __init__(self, spark: SparkSession, named: str) -> None:
         # Spark's own way to the file system that a path names; PySpark has no public one.
         jvm: Any = spark._jvm
+        self._jvm = jvm
         self._path = jvm.org.apache.hadoop.fs.Path
         context: Any = spark._jsc
         self._configuration = context.hadoopConfiguration()
@@ -43,19 +55,60 @@ class Storage:
         """Return whether there is something at this path, on whichever file system it names."""
         return bool(self._path(path).getFileSystem(self._configuration).exists(self._path(path)))
 
-    def size(self, path: str) -> int | None:
-        """Return the bytes of the file at this path, on whichever file system it names; None if there is none."""
+    def stat(self, path: str) -> tuple[int, int] | None:
+        """Return the bytes of the file at this path, on whichever file system it names, and when it was last modified
+        in milliseconds since 1970; None if there is none."""
         if not self.exists(path):
             return None
         found = self._path(path)
-        return int(found.getFileSystem(self._configuration).getFileStatus(found).getLen())
+        status = found.getFileSystem(self._configuration).getFileStatus(found)
+        return int(status.getLen()), int(status.getModificationTime())
+
+    def folder_modified(self, path: str) -> int | None:
+        """Return when the last entry came into this folder or went, in whichever unit; None if its file system may not
+        say so, or it is not there."""
+        if (place := local(path)) is not None:
+            with suppress(FileNotFoundError):
+                return place.stat().st_mtime_ns
+        if not path.startswith("hdfs:"):
+            return None
+        stat = self.stat(path)
+        return stat and stat[1]
+
+    def entries(self, path: str) -> tuple[list[str], list[str]]:
+        """Return the paths of the files in this folder, and of the folders; of a file its own; nothing if nothing is
+        there. Raises InputError if it may not be read."""
+        files: list[str] = []
+        folders: list[str] = []
+        if not self.exists(path):
+            return files, folders
+        if (place := local(path)) is not None:
+            try:
+                with os.scandir(place) as found:
+                    for entry in found:
+                        (folders if entry.is_dir() else files).append(f"{path.rstrip('/')}/{entry.name}")
+            except NotADirectoryError:
+                files.append(path)
+            except OSError as error:
+                raise InputError(f"{place}: cannot be listed: {error.strerror}") from error
+            return files, folders
+        folder = self._path(path)
+        system = folder.getFileSystem(self._configuration)
+        # As text in one call: each element of Java's array is a call of its own.
+        paths = self._jvm.org.apache.hadoop.fs.FileUtil.stat2Paths(system.listStatus(folder))
+        text = str(self._jvm.org.apache.commons.lang3.ArrayUtils.toString(paths))[1:-1]
+        scheme = path.partition(":")[0]
+        for one in re.split(rf",(?={re.escape(scheme)}:)", text) if text else ():
+            is_file = one.endswith(".gz") or not system.getFileStatus(self._path(one)).isDirectory()
+            (files if is_file else folders).append(one)
+        return files, folders
 
     def matching(self, source: str) -> list[str]:
-        """Return the path that has this very name; if there is none, those that match it as a pattern."""
+        """Return the absolute path that has this very name; if there is none, those that match it as a pattern."""
         path = self._path(source)
         files = path.getFileSystem(self._configuration)
         if files.exists(path):
-            return [source]
+            return [str(files.makeQualified(path).toString())]
         return sorted(status.getPath().toString() for status in files.globStatus(path) or ())
 
     def is_directory(self, path: str) -> bool:
@@ -70,8 +123,9 @@ class Storage:
         return sorted(status.getPath().getName() for status in self._files.listStatus(self._path(path)))
 
     def remove(self, path: str) -> None:
-        """Remove a file, or a directory with all that is in it."""
-        self._files.delete(self._path(path), _RECURSIVE)
+        """Remove a file, or a directory with all that is in it, on whichever file system it is."""
+        found = self._path(path)
+        found.getFileSystem(self._configuration).delete(found, _RECURSIVE)
 
     def write_text(self, path: str, text: str) -> None:
         """Write a file, in place of one that is there."""

@@ -24,7 +24,7 @@ NUMBERS = StructType([StructField("number", LongType())])
 
 @pytest.fixture
 def place(spark: SparkSession, tmp_path: Path) -> str:
-    path = str(tmp_path / "numbers")
+    path = f"file:{tmp_path}/numbers"
     delta.create(spark, path, NUMBERS, ())
     delta.create(spark, path, NUMBERS, ())
     return path
@@ -53,13 +53,13 @@ def test_what_two_insert_at_once_is_there_once(spark: SparkSession, place: str) 
 
 
 def test_another_writer_waits_for_the_lock(tmp_path: Path) -> None:
-    path, begun = str(tmp_path / "t"), threading.Event()
+    path, begun = f"file:{tmp_path}/t", threading.Event()
 
     def other() -> None:
         with delta.writing(path):
             begun.set()
 
-    with delta.writing(f"file:{path}"):
+    with delta.writing(path):
         waits = threading.Thread(target=other)
         waits.start()
         assert not begun.wait(0.2)

@@ -5,8 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pipeline.journals.ingest import ingest
 from pipeline.tables import Tables
 from pipeline.tables.storage import Storage
+from tests.pipeline.journal_files import FIRST, traffic_line, write_file
+from tests.pipeline.journals.flaky import SCHEME, flaky
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -20,6 +23,27 @@ def test_a_relative_path_is_one_place_and_keeps_its_name(spark: SparkSession) ->
     assert (again.named, again.root) == (found.named, found.root)
 
 
+def test_folders_are_listed_here_and_through_hadoop_alike(spark: SparkSession, tmp_path: Path) -> None:
+    """Names that mean something as patterns, or in a list of Java's; a file is in itself."""
+    folder = tmp_path / "a, {b} +1%"
+    (folder / "c, d").mkdir(parents=True)
+    for name in ("journal-1.gz", "journal-2, x.gz", "note"):
+        (folder / name).write_text("two")
+    flaky(spark)
+    storage, found = Storage(spark, str(tmp_path)), []
+    for scheme in ("file", SCHEME):
+        (path,) = storage.matching(f"{scheme}:{folder}")
+        files, folders = storage.entries(path)
+        assert storage.entries(files[0]) == ([files[0]], [])
+        assert storage.stat(files[0]) == (3, Path(files[0].partition(":")[2]).stat().st_mtime_ns // 10**6)
+        assert storage.entries(f"{path}/gone") == ([], [])
+        found.append(tuple(sorted(one.removeprefix(f"{scheme}:") for one in part) for part in (files, folders)))
+    assert found[0] == found[1]
+    assert [len(part) for part in found[0]] == [3, 1]
+    assert storage.folder_modified(f"file:{folder}") == folder.stat().st_mtime_ns
+    assert storage.folder_modified(f"{SCHEME}:{folder}") is None
+
+
 def test_a_path_without_scheme_is_on_the_default_file_system(spark: SparkSession, tmp_path: Path) -> None:
     """Else writers would take turns by a lock on this machine, and leave a folder here, for tables on HDFS."""
     configuration = spark._jsc.hadoopConfiguration()
@@ -28,5 +52,10 @@ def test_a_path_without_scheme_is_on_the_default_file_system(spark: SparkSession
     configuration.set("fs.viewfs.mounttable.cluster.link./lake", tmp_path.as_uri())
     try:
         assert Storage(spark, "/lake/tables").root == "viewfs://cluster/lake/tables"
+        write_file(tmp_path / "journal", lines=[traffic_line(FIRST)])
+        assert ingest(spark, ["/lake/journal"], "/lake/tables").files == {"whole": 1}
+        assert {path.name for path in tmp_path.iterdir()} == {"journal", "tables"}
+        assert not [path.name for path in (tmp_path / "tables").iterdir() if path.suffix == ".lock"]
+        assert not Path("/lake").exists()
     finally:
         configuration.set("fs.defaultFS", before)
