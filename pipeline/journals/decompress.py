@@ -1,8 +1,7 @@
 """Turns a journal file's bytes into its lines, and says how it ends: whole, cut off, altered, or no gzip at all.
 
-Pure, standard library. Executors run it for files that Spark's own reader did not read to their last line: that reader
-takes every error for the end of the file. Invariant: a line that is returned is as it was written. If a byte of a file
-has changed, no line of it is returned, since nothing says which lines the change is in.
+Pure, standard library. Invariant: of a file that is whole or cut off, a line that is returned is as it was written. If
+a byte of a file has changed, nothing says which lines the change is in: then none of them counts.
 """
 
 from __future__ import annotations
@@ -39,38 +38,30 @@ class Inflated(NamedTuple):
     """The problem, in a few words; empty if there is none."""
 
 
-def how_it_ends(content: bytes) -> Inflated:
-    """Read all of it, keep nothing."""
+def lines(content: bytes) -> Iterator[str | Inflated]:
+    """Yield the lines, the last one only if it is whole, and in the end how the file ends."""
     if not content:
-        return Inflated(FileEnd.CUT, "it is empty")
+        yield Inflated(FileEnd.CUT, "it is empty")
+        return
     if not _MAGIC.startswith(content[: len(_MAGIC)]):
-        return Inflated(FileEnd.FOREIGN, "it does not begin as gzip does")
-    try:
-        for _ in lines(content):
-            pass
-    except (zlib.error, OverflowError) as error:
-        return Inflated(FileEnd.ALTERED, str(error))
-    *_, is_complete = (at_the_end for _, at_the_end in _pieces(content))
-    return Inflated(FileEnd.WHOLE, "") if is_complete else Inflated(FileEnd.CUT, "it ends in the middle")
-
-
-def lines(content: bytes) -> Iterator[str]:
-    """Return the lines up to where it ends; the last one only if it is whole.
-
-    Raises:
-        zlib.error: something is altered.
-        OverflowError: a line is longer than `MAX_LINE_BYTES`.
-    """
+        yield Inflated(FileEnd.FOREIGN, "it does not begin as gzip does")
+        return
     rest, is_complete = b"", False
-    for piece, at_the_end in _pieces(content):
-        is_complete = at_the_end
-        *whole, rest = (rest + piece).split(b"\n")
-        for line in whole:
-            yield line.rstrip(b"\r").decode("utf-8", "replace")
-        if len(rest) > MAX_LINE_BYTES:
-            raise OverflowError(f"a line has more than {MAX_LINE_BYTES} bytes")
+    try:
+        for piece, at_the_end in _pieces(content):
+            is_complete = at_the_end
+            *whole, rest = (rest + piece).split(b"\n")
+            for line in whole:
+                yield line.rstrip(b"\r").decode("utf-8", "replace")
+            if len(rest) > MAX_LINE_BYTES:
+                yield Inflated(FileEnd.ALTERED, f"a line has more than {MAX_LINE_BYTES} bytes")
+                return
+    except zlib.error as error:
+        yield Inflated(FileEnd.ALTERED, str(error))
+        return
     if rest and is_complete:
         yield rest.decode("utf-8", "replace")
+    yield Inflated(FileEnd.WHOLE, "") if is_complete else Inflated(FileEnd.CUT, "it ends in the middle")
 
 
 def _pieces(content: bytes) -> Iterator[tuple[bytes, bool]]:

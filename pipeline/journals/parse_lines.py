@@ -65,19 +65,20 @@ _MEASURED = (Kind.CONNECTION, Kind.FILE_CLOSED, Kind.DROPPED)
 
 def parse(text: DataFrame, *, latest_seconds: int = LATEST_SECONDS) -> DataFrame:
     """Take columns `value` and `source`; return the fields of all kinds, `source`, `value` and `problem` (null: it is a
-    line of a journal; then `value` is null).
+    line of a journal; then `value` is null), and what other columns there are.
 
     latest_seconds: seconds since 1970; a line that says it is later has a clock that is wrong.
     """
     options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
-    parsed = text.select("source", "value", F.from_json("value", _WITH_CORRUPT, options).alias("line"))
+    parsed = text.withColumn("line", F.from_json("value", _WITH_CORRUPT, options))
     reasoned = (
-        parsed.select("source", "value", "line.*")
+        parsed.select(*text.columns, "line.*")
         .withColumn("_missing", _missing())
         .withColumn("problem", _reason(latest_seconds))
     )
     kept = F.when(F.col("problem").isNotNull(), F.col("value")).alias("value")
-    return reasoned.select(*PARSED.names[:-1], kept)
+    others = [name for name in text.columns if name not in PARSED.names]
+    return reasoned.select(*PARSED.names[:-1], kept, *others)
 
 
 def may_be_understood(latest_seconds: int) -> Column:

@@ -1,8 +1,9 @@
 """The live journals as their files are closed: into the tables of `ingest`, by its own code, and what they say now.
 
-A sidecar closes a file every `journal.rotate_every`: set it to 15 seconds to watch live. A look lists the files
-and ingests those that are new, or have changed since the last look: one that was still being copied, say. A file that
-could not be read is tried again with every look.
+A sidecar closes a file every `journal.rotate_every`: set it to 15 seconds to watch live. A look asks folders for files
+that came since the last one (`folders`), and files that were not whole whether they have changed: one that was still
+being copied, say. A file that could not be read is tried again with every look. What the tables account for is looked
+at once, at the start.
 
 Invariant: the tables are those that one `ingest` of all these files makes, in whatever order and however late the files
 come, even if the process is killed.
@@ -13,16 +14,20 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from pyspark.sql import functions as F
+
 from ..tables import Tables
-from .ingest import CLOSED_FILES, Outcome, find_files, ingest_files
+from .folders import Folders
+from .ingest import CLOSED_FILES, Outcome, find_files, ingest_files, matching
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from pyspark.sql import Row, SparkSession
+    from pyspark.sql import SparkSession
 
-_FOUND = "source string, path string, size_bytes long, modified timestamp"
+TRIED_AGAIN = "unread"
+"""The state of a file that says nothing of it."""
 
 
 class Live:
@@ -33,20 +38,34 @@ class Live:
     ) -> None:
         self._spark, self._source, self._tell = spark, source, tell
         self.tables = Tables(spark, target)
-        self._seen: set[Row] = set()
-        """Files that need no second look as long as they stay as they are."""
+        self._folders = Folders(self.tables.storage, CLOSED_FILES)
+        self._begun = False
+        self._fresh: dict[str, None] = {}
+        """Files that came, and were not taken yet."""
+        self._unsettled: dict[str, tuple[int, int] | None] = {}
+        """Files that are not whole: their bytes, and when they were modified; None: to be tried again."""
 
     def look(self) -> Outcome:
         """Take the files that are new or have changed. Raises InputError."""
-        found = find_files(self._spark, self.tables.storage, [self._source], named=CLOSED_FILES)
-        listed = set(found.collect())
-        fresh = sorted(listed - self._seen, key=lambda row: row.path)
-        if not fresh:
+        storage, roots = self.tables.storage, matching(self.tables.storage, [self._source])
+        self._fresh |= dict.fromkeys(self._folders.fresh(roots))
+        stats = {path: storage.stat(path) for path in self._unsettled}
+        changed = [path for path, stat in stats.items() if stat is not None and stat != self._unsettled[path]]
+        if not self._fresh and not changed:
             return Outcome({}, 0, 0, 0)
-        outcome = ingest_files(self._spark.createDataFrame(fresh, _FOUND), self.tables, tell=self._tell)
+        # At the start they may be many thousands, which Spark lists sooner by their folders.
+        wanted = [*self._fresh, *changed] if self._begun else roots
+        listed = find_files(self._spark, storage, wanted, named=CLOSED_FILES)
+        found = listed.withColumn("millis", F.unix_millis("modified")).collect()
+        frame = self._spark.createDataFrame([row[:-1] for row in found], listed.schema)
+        outcome = ingest_files(frame, self.tables, tell=self._tell, past_strangers=True)
         self.tables = self.tables.now()
-        if "unread" not in outcome.files:
-            self._seen = listed
+        was = {row.path: (row.size_bytes, row.millis) for row in found}
+        kept = {path: stat for path, stat in self._unsettled.items() if path not in was and stats[path] is not None}
+        self._unsettled = kept | {
+            path: None if state == TRIED_AGAIN else was[path] for path, state in outcome.unsettled.items()
+        }
+        self._fresh, self._begun = {}, True
         return outcome
 
 

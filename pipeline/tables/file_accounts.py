@@ -26,7 +26,7 @@ OPEN = ".open.ndjson.gz"
 CLOSED = ".ndjson.gz"
 BEST_FIRST = ("whole", "damaged", "torn", "open", "corrupt", "unreadable", "unread", "copy")
 """States of a file, best first. If two files are the same journal file, the one whose state comes first here counts:
-more of its lines are known. A `copy` was not read: the file that it is one of was whole."""
+more of its lines are known. Of a `copy` no line was taken: the file that it is one of was whole."""
 READ_AGAIN = ("damaged", "corrupt", "unreadable", "unread")
 """States of files that are read again although nothing of them may have changed. A copy may be better."""
 
@@ -77,12 +77,14 @@ def _rank(prefix: str) -> list[Column]:
 
 
 class ToRead(NamedTuple):
-    """skipped: how many files need not be read. copies: those of them, of a name that was read whole, that nobody has
-    looked at yet: `path`, `source`, `size_bytes`."""
+    """paths: of files to read. copies: those of them that have the name of a file that was whole, and that nobody has
+    looked at yet. skipped: how many need not be read. unsettled: the states of those of these that are not whole, by
+    path."""
 
     paths: list[str]
+    copies: list[str]
     skipped: int
-    copies: list[Row]
+    unsettled: dict[str, str]
 
 
 def to_read(found: DataFrame, accounts: DataFrame, understood: Iterable[str]) -> ToRead:
@@ -90,7 +92,8 @@ def to_read(found: DataFrame, accounts: DataFrame, understood: Iterable[str]) ->
     understood by now.
 
     Of copies of one size one is read. If it turns out to be bad, all others are, at the next run: one of them may be
-    good, and the bad one says the same each time unless it is written anew.
+    good, and the bad one says the same each time unless it is written anew. Copies of what is whole are read once: they
+    may be of another cluster.
     """
     files = F.struct("path", "source", "size_bytes", "modified")
     known = accounts.select(journal().alias("journal"), F.struct(*FILES.names).alias("known"))
@@ -125,13 +128,14 @@ def to_read(found: DataFrame, accounts: DataFrame, understood: Iterable[str]) ->
     row = groups.agg(
         F.coalesce(F.sum(F.size("files")), F.lit(0)).alias("files"),
         _all(F.transform(new, lambda file: F.struct(file.alias("file"), is_bad(file).alias("bad")))).alias("new"),
-        _all(copies).alias("copies"),
+        _all(F.transform(copies, lambda file: file["path"])).alias("copies"),
+        _all(F.transform(F.filter("files", is_known), lambda file: F.struct(file["path"], "best.state"))).alias("left"),
     ).collect()[0]
     alike: dict[tuple[str, int], list[Row]] = defaultdict(list)
     for one in row.new:
         alike[one.file.source, one.file.size_bytes].append(one)
-    paths = sorted(path for group in alike.values() for path in _of_alike(group))
-    return ToRead(paths, row.files - len(paths), row.copies)
+    paths = sorted([*(path for group in alike.values() for path in _of_alike(group)), *row.copies])
+    return ToRead(paths, row.copies, row.files - len(paths), dict(map(tuple, row.left)))
 
 
 def _all(arrays: Column) -> Column:

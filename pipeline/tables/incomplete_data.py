@@ -83,5 +83,9 @@ def _clock(row: Row) -> str:
 
 def _told(rows: DataFrame, order: Column, tell: Callable[[Row], str]) -> list[str]:
     found = rows.orderBy(order).limit(MAX_LISTED + 1).collect()
-    texts = [tell(row) for row in found[:MAX_LISTED]]
-    return [*texts, "… and more like these"] if len(found) > MAX_LISTED else texts
+    return shortened([tell(row) for row in found])
+
+
+def shortened(texts: list[str]) -> list[str]:
+    """Return the first of them, and whether there are more."""
+    return [*texts[:MAX_LISTED], "… and more like these"] if len(texts) > MAX_LISTED else texts

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from pyspark.sql import functions as F
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
 
 class Scope(NamedTuple):
@@ -68,6 +68,11 @@ class Scope(NamedTuple):
 def moment_text(seconds: float) -> str:
     """Return ``2026-11-21T03:10:12Z``."""
     return f"{dt.datetime.fromtimestamp(seconds, dt.UTC):%Y-%m-%dT%H:%M:%SZ}"
+
+
+def began(day: dt.date) -> Column:
+    """Return the first moment (UTC) of a day."""
+    return F.lit(dt.datetime.combine(day, dt.time(), dt.UTC))
 
 
 def _date(seconds: int) -> dt.date:

@@ -7,6 +7,7 @@ count together with the account of their file, or not at all.
 
 from __future__ import annotations
 
+import datetime as dt
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 EVERYTHING = Scope()
 FORMER_LAYOUTS = ("_layout_3", "_layout_2")
 """Files in directories of earlier versions, which had tables of Parquet files and a protocol of their own."""
+KEPT = "_kept_since_"
 SCHEMAS: dict[str, StructType] = {
     "lines": LINES,
     "events": EVENTS,
@@ -83,6 +85,18 @@ class Tables:
                 " into another directory"
             )
         return self
+
+    def kept_since(self) -> dt.date | None:
+        """Return the day from which on the tables are kept, if `keep` has ever removed what was older."""
+        names = (name for name in self.storage.names(self.storage.root) if name.startswith(KEPT))
+        return max((dt.date.fromisoformat(name.removeprefix(KEPT)) for name in names), default=None)
+
+    def mark_kept(self, since: dt.date) -> None:
+        """Say so, by a file's name: it is there or not."""
+        self.storage.write_text(self.storage.under(f"{KEPT}{since}"), "")
+        for name in self.storage.names(self.storage.root):
+            if name.startswith(KEPT) and name != f"{KEPT}{since}":
+                self.storage.remove(self.storage.under(name))
 
     def table(self, name: str) -> DataFrame:
         """Return all rows of a table."""

@@ -23,7 +23,7 @@ from .file_accounts import journal
 from .schema import EVENTS, FILES, LINES, QUARANTINE, VERSIONS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from pyspark.sql import Column, DataFrame, Row
 
@@ -85,22 +85,25 @@ def _of_days(days: Row, table: str) -> Column:
     return F.col(f"{table}.date").isin(days.dates) & F.col(f"{table}.time").between(days.first, days.last)
 
 
-def set_aside(tables: Tables, bad: DataFrame, read: list[str]) -> None:
-    """Make these lines the only ones set aside of the journal files that were `read`."""
+def set_aside(tables: Tables, bad: DataFrame, files: DataFrame) -> None:
+    """Make these lines the only ones set aside of the journal files that were read, less those of bad copies beside a
+    good one.
+
+    files: the account of what was read.
+    """
+    is_good = F.bool_or((F.col("state") == "whole") & (F.col("quarantined") == 0)).alias("is_good")
+    read = {row.source: row.is_good for row in files.groupBy(journal().alias("source")).agg(is_good).collect()}
     named = bad.withColumn("source", F.regexp_extract("source", r"([^/]+)$", 1)).withColumn("source", journal())
     known = {row.source for row in tables.table("quarantine").select("source").distinct().collect()}
-    rows = named.select(QUARANTINE.names)
+    rows = named.where(F.col("source").isin([name for name in read if not read[name]])).select(QUARANTINE.names)
     if known.intersection(read) or not rows.isEmpty():
-        delta.replace(tables.spark, tables.path("quarantine"), rows, of="source", among=read)
+        delta.replace(tables.spark, tables.path("quarantine"), rows, of="source", among=[*read])
 
 
-def add_accounts(tables: Tables, files: DataFrame, versions: Mapping[str, int | None] | None = None) -> None:
-    """Add the account of the files that were read: from now on their lines count, with all that was committed before.
-
-    versions: of the tables that have their lines; None: as they are now.
-    """
-    if versions is None:
-        # Traffic first: of another writer's that is seen here, the events were committed before.
-        versions = {name: delta.latest(tables.storage, tables.path(name)) for name in VERSIONS}
+def add_accounts(tables: Tables, files: DataFrame) -> None:
+    """Add the account of the files that were read: from now on their lines count, with all that was committed
+    before."""
+    # Traffic first: of another writer's that is seen here, the events were committed before.
+    versions = {name: delta.latest(tables.storage, tables.path(name)) for name in VERSIONS}
     columns = {column: F.lit(versions[name]).cast("long") for name, column in VERSIONS.items()}
     delta.append(tables.path("files"), files.withColumns(columns).select(FILES.names))

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.journals import decompress
-from pipeline.journals.decompress import FileEnd, how_it_ends, lines
+from pipeline.journals.decompress import FileEnd, Inflated, lines
 
 NOISE = random.Random(73).randbytes(3000).hex()
 TEXT = "".join(f"{n} {NOISE[n : n + 40]}\n" for n in range(2000))
@@ -35,14 +35,15 @@ FLIPPED = bytes(byte ^ (0x10 if at == len(CONTENT) // 2 else 0) for at, byte in 
     ids=["whole", "two members", "half", "all but a byte", "a byte", "empty", "a bit", "checksum", "trailer", "text"],
 )
 def test_how_it_ends(content: bytes, end: FileEnd) -> None:
-    found = how_it_ends(content)
+    *_, found = lines(content)
+    assert isinstance(found, Inflated)
     assert found.end is end
     assert bool(found.why) == (end is not FileEnd.WHOLE)
 
 
 @given(st.integers(0, len(CONTENT)))
 def test_of_what_is_cut_off_every_whole_line_is_there_and_no_other(length: int) -> None:
-    found = list(lines(CONTENT[:length]))
+    *found, _ = lines(CONTENT[:length])
     assert found == TEXT.splitlines()[: len(found)]
     assert length < len(CONTENT) or len(found) == 2000
 
@@ -50,10 +51,12 @@ def test_of_what_is_cut_off_every_whole_line_is_there_and_no_other(length: int) 
 def test_the_last_line_needs_no_line_feed_and_comes_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(decompress, "_PIECE_BYTES", 7)
     assert list(lines(gzip.compress(b"one\r\ntwo") + gzip.compress(b" and more\nthree"))) == [
-        "one", "two and more", "three"
+        "one", "two and more", "three", (FileEnd.WHOLE, "")
     ]  # fmt: skip
 
 
 def test_a_line_without_an_end_is_not_kept_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(decompress, "MAX_LINE_BYTES", 1000)
-    assert how_it_ends(gzip.compress(bytes(10_000_000))) == (FileEnd.ALTERED, "a line has more than 1000 bytes")
+    assert list(lines(gzip.compress(bytes(10_000_000)))) == [
+        Inflated(FileEnd.ALTERED, "a line has more than 1000 bytes")
+    ]

@@ -71,7 +71,7 @@ def straight(spark: SparkSession, journal: Path) -> Straight:
 
 def test_every_line_is_in_the_partition_of_its_day(spark: SparkSession, straight: Straight) -> None:
     out = straight.out
-    assert straight.outcome == ({"whole": 2}, 8, 0, 0, ())
+    assert straight.outcome == ({"whole": 2}, 8, 0, 0, (), {})
     assert {path.name for path in (out / "lines").glob("date=*")} == {"date=2026-11-21", "date=2026-11-22"}
     tables = Tables(spark, str(out))
     assert tables.traffic.count() == 7
@@ -114,7 +114,7 @@ def test_a_file_that_is_closed_after_it_was_listed_costs_nothing(spark: SparkSes
     listed_open = write_file(folder, lines=[traffic_line(FIRST)], name_ends=".open.ndjson.gz", closed=False)
     write_file(folder, broker=102, lines=[traffic_line(FIRST, broker=102)])
     tables = Tables(spark, str(out))
-    found = find_files(spark, tables.storage, [str(folder)])
+    found = find_files(spark, tables.storage, [f"file:{folder}"])
     listed_open.unlink()
     write_file(folder, lines=[traffic_line(FIRST), traffic_line(FIRST + 1)])
     assert ingest_files(found, tables).files == {"whole": 1}
@@ -270,6 +270,19 @@ def test_what_was_set_aside_is_read_again_once_it_may_be_understood(spark: Spark
     assert then.files == {"damaged": 1, "unreadable": 1, "whole": 1}
     assert ticks(mixed, 106) == [0]
     assert ticks(mixed, 101)[-1] == IN_2099 - FIRST
+
+
+def test_nothing_is_set_aside_of_a_file_that_is_whole(spark: SparkSession, tmp_path: Path) -> None:
+    """A copy of it that somebody has edited beside it: of the good one no line is missing."""
+    good = write_file(tmp_path / "a", lines=[traffic_line(FIRST), traffic_line(FIRST + 1)])
+    edited = gzip.decompress(good.read_bytes()).replace(b'"traffic"', b'"weather"', 1)
+    (tmp_path / "b").mkdir()
+    (tmp_path / "b" / good.name).write_bytes(gzip.compress(edited))
+    write_file(tmp_path / "b", broker=102, lines=["neither"])
+    ingest(spark, [str(tmp_path / "a"), str(tmp_path / "b")], str(tmp_path / "tables"))
+    found = Tables(spark, str(tmp_path / "tables"))
+    assert [row.value for row in found.quarantine.collect()] == ["neither"]
+    assert {(row.source, row.quarantined) for row in found.files.collect()} >= {(good.name, 0)}
 
 
 def test_nothing_to_read_is_said(spark: SparkSession, tmp_path: Path) -> None:
