@@ -22,6 +22,7 @@ def group() -> None:
     First    ingest   journals to tables, incrementally
              compact  small files put together, old ones removed
              summarise  what jobs need of whole days, worked out once
+             keep     what is older than some days removed
     Look     rates    bytes per second, KIP-73's windowed rate
              audit    was the bound kept, in every window
              lag      how far behind, ETA, stalls and their causes
@@ -40,6 +41,7 @@ COMMANDS = (
     ingest.command,
     upkeep.compact_command,
     upkeep.summarise_command,
+    upkeep.keep_command,
     measurements.rates_command,
     measurements.audit_command,
     measurements.lag_command,

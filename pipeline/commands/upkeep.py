@@ -1,14 +1,18 @@
-"""``compact`` and ``summarise``: upkeep of tables that grow for weeks."""
+"""``compact``, ``summarise`` and ``keep``: upkeep of tables that grow for weeks."""
 
 from __future__ import annotations
+
+import datetime as dt
 
 import click
 
 from ..jobs import lag, partition_sizes, times_behind
+from ..journals.keep import keep
 from ..questions import who_was_starved
 from ..tables import Tables, daily_summaries, delta
 from ..tables.tables import SCHEMAS
-from .options import Job, put_out, spark_job, tell
+from ..terminal import tell
+from .options import Job, put_out, spark_job
 
 SUMMARIES = (times_behind.SUMMARY, lag.SUMMARY, who_was_starved.SUMMARY, partition_sizes.SUMMARY)
 
@@ -58,3 +62,30 @@ def summarise_command(path: str, job: Job) -> None:
         done = daily_summaries.summarise(Tables(spark, path), SUMMARIES, tell=tell)
     for name, days in done.items():
         click.echo(f"{name}: {days} days of brokers")
+
+
+@click.command("keep", short_help="Remove what is older than some days.")
+@click.argument("path", metavar="TABLES")
+@click.option("--days", type=click.IntRange(min=1), required=True, help="Whole days (UTC) that are kept before today.")
+@click.option("--journals", multiple=True, metavar="PATH", help="Remove taken files below it as well; repeatable.")
+@click.option("--dry-run", is_flag=True, help="Only say what would be removed.")
+@spark_job
+def keep_command(path: str, days: int, journals: tuple[str, ...], job: Job, *, dry_run: bool) -> None:
+    """Remove lines, events, summaries and accounts of files that are older than so many days.
+
+    Answers about the days that are kept stay the same. Older lines, and files last modified before those days, are not
+    taken again. With --journals files that were last modified before them go as well, if the tables have what is in
+    them: never one that is corrupt, unreadable, open, or longer than it was when it was read. Others may read and write
+    meanwhile. Delta keeps what was removed for seven days more, for readers that are at it; the keep after that frees
+    the disk.
+
+    \b
+    Examples:
+      python -m pipeline keep tables --days 30 --dry-run
+      python -m pipeline keep tables --days 30 --journals /journals
+    """
+    since = dt.datetime.now(dt.UTC).date() - dt.timedelta(days=days)
+    with job.session() as spark:
+        click.echo(f"{'would be removed' if dry_run else 'removed'}, of before {since}:")
+        for line in keep(Tables(spark, path), since, journals, dry_run=dry_run):
+            click.echo(line)

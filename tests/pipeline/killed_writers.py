@@ -7,6 +7,9 @@ before. It is killed, with its JVM, at a random moment between the first word th
 whole one took. Then one runs to its end. Of a pair both are given the same new file and start at once. Prints how many
 kills came before the process had ended, and compares the lines of the tables with the lines that were written; ends
 with 1 if a line is missing or there twice.
+
+With --beside delta-rs reads the tables all the while, as docs/pipeline.md tells other engines to; it needs the package
+deltalake. Ends with 1 as well if a file was ever there by half, without its quota, or gone again.
 """
 
 from __future__ import annotations
@@ -17,8 +20,10 @@ import random
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections import Counter
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,7 +31,7 @@ from pyspark.sql.functions import element_at
 
 from pipeline.session import open_session
 from pipeline.tables import Tables
-from tests.pipeline.journal_files import FIRST, traffic_line, write_file
+from tests.pipeline.journal_files import FIRST, changed, quota_line, traffic_line, write_file
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -44,7 +49,8 @@ def write_journal(folder: Path, number: int) -> dict[tuple[int, int], int]:
     broker, sizes = 101 + number % 2, random.Random(number)
     told = {(broker, FIRST + number * LINES + at): sizes.randrange(10**6) for at in range(LINES)}
     lines = [traffic_line(time, broker=own, record_bytes=size) for (own, time), size in told.items()]
-    write_file(folder, broker=broker, number=number + 1, lines=lines)
+    quota = changed(quota_line(), broker=broker, time=FIRST + number * LINES, tick=number * LINES)
+    write_file(folder, broker=broker, number=number + 1, lines=[quota, *lines])
     return told
 
 
@@ -119,6 +125,47 @@ def lines_of(into: str, conf: Sequence[str]) -> Counter[tuple[int, int, int]]:
     return found
 
 
+class Beside(threading.Thread):
+    """Another engine that reads the tables again and again. looks: how often; wrong: what nobody should have seen."""
+
+    def __init__(self, into: str) -> None:
+        super().__init__()
+        self._into, self._over = Path(into), threading.Event()
+        self._seen: set[int] = set()
+        self.looks, self.wrong = 0, []
+
+    def __enter__(self) -> Beside:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self.join()
+
+    def run(self) -> None:
+        while not self._over.wait(0.2):
+            if any((self._into / "files" / "_delta_log").glob("*1.json")):
+                self.looks += 1
+                self.wrong += self._look()
+
+    def _look(self) -> list[str]:
+        from deltalake import DeltaTable
+
+        def column(name: str, version: int, *columns: str) -> list[tuple[int, ...]]:
+            table = DeltaTable(str(self._into / name), version=version).to_pyarrow_table(columns=[*columns])
+            return [*zip(*(table[one].to_pylist() for one in columns), strict=True)]
+
+        files = DeltaTable(str(self._into / "files")).to_pyarrow_table(columns=["lines_version", "events_version"])
+        lines, events = (max(files[one].to_pylist()) for one in ("lines_version", "events_version"))
+        there = Counter((time - FIRST) // LINES for (time,) in column("lines", lines, "time"))
+        quotas = {(time - FIRST) // LINES for time, own in column("events", events, "time", "bytes_per_second") if own}
+        wrong = [f"file {one} has {number} lines" for one, number in there.items() if number != LINES]
+        wrong += [f"file {one} is there without its quota" for one in there.keys() - quotas]
+        wrong += [f"file {one} is gone" for one in self._seen - there.keys()]
+        self._seen = set(there)
+        return wrong
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description="Writers that are killed at random moments.")
     parser.add_argument("folder", type=Path)
@@ -127,18 +174,21 @@ def main() -> int:
     parser.add_argument("--kills", type=int, default=30)
     parser.add_argument("--pairs", type=int, default=0)
     parser.add_argument("--seed", type=int, default=20, help="Of the moments; parts of a long run have one each.")
+    parser.add_argument("--beside", action="store_true", help="Have delta-rs read meanwhile.")
     parser.add_argument("--conf", action="append", default=[])
     given = parser.parse_args()
     into = given.into or str(given.folder / "tables")
-    killed, told = run(given.job, given.folder / "journal", into, kills=given.kills, seed=given.seed, conf=given.conf)
-    told |= run_pairs(
-        given.job, given.folder / "journal", into, first=given.kills + 1, pairs=given.pairs, conf=given.conf
-    )
+    journal, conf, first = given.folder / "journal", given.conf, given.kills + 1
+    with Beside(into) if given.beside else nullcontext() as beside:
+        killed, told = run(given.job, journal, into, kills=given.kills, seed=given.seed, conf=conf)
+        told |= run_pairs(given.job, journal, into, first=first, pairs=given.pairs, conf=conf)
     expected = Counter({(broker, time, size): 1 for (broker, time), size in told.items()})
     found = lines_of(into, given.conf)
     sys.stdout.write(f"{killed} of {given.kills} killed before their end\n")
     sys.stdout.write(f"lines: {len(told)} written, {found.total()} there\n")
-    return 0 if found == expected else 1
+    if beside is not None:
+        sys.stdout.write(f"read {beside.looks} times beside them; wrong: {beside.wrong or 'nothing'}\n")
+    return 0 if found == expected and not (beside and beside.wrong) else 1
 
 
 if __name__ == "__main__":
