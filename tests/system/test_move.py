@@ -208,7 +208,7 @@ def test_a_newcomer_with_the_page_alone_does_it_leaves_it_and_comes_back(desk: D
     with Terminal(desk.home, {}) as terminal:
         assert "--yes agrees to all of it" in terminal.type(f"{begin} {hosts} < /dev/null")
         assert terminal.exit_status() == 2
-        seen = terminal.watch(f"{begin} {hosts}".replace("50MiB/s", "512KiB/s"), rf"{NEW}  +follower.*MiB/s", asks=asks)
+        seen = terminal.watch(f"{begin} {hosts}".replace("50MiB/s", "512KiB/s"), rf"{NEW}  +follower.*iB/s", asks=asks)
         assert "this command ends, the move goes on: " in seen
         assert terminal.exit_status() == 1
         (label,) = re.findall(r"--resume (move-\w+)", seen)
@@ -216,13 +216,13 @@ def test_a_newcomer_with_the_page_alone_does_it_leaves_it_and_comes_back(desk: D
         assert again == f"{resume} {hosts}".replace("move-5d1c70", label).replace(
             f" --fleet fleet.toml {hosts}", f" {hosts} --fleet fleet.toml"
         )
-        terminal.watch(again, rf"{NEW}  +follower.*MiB/s")
+        terminal.watch(again, rf"{NEW}  +follower.*iB/s")
         terminal.type(
             f"{cancel} {hosts}".replace("move-5d1c70", label), asks=r"Cancel the reassignment of .*\? \[y/N\]"
         )
         assert (terminal.exit_status(), desk.overrides()) == (0, [])
         assert desk.replicas() == [{LEADER, OLD}] * PARTITIONS
-        terminal.watch(f"{within} {hosts}".replace("60s", "2s"), rf"{NEW}  +follower.*MiB/s", asks=asks)
+        terminal.watch(f"{within} {hosts}".replace("60s", "2s"), rf"{NEW}  +follower.*iB/s", asks=asks)
         seen = terminal.type(
             f"{faster} {hosts}".replace("move-5d1c70", label), asks=r"Throttle it at brokers .*\? \[y/N\]"
         )
