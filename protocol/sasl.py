@@ -11,8 +11,9 @@ error; whatever cannot be read is no user.
 from __future__ import annotations
 
 import io
+import math
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from construct import ConstructError, Int16sb, Int64sb
 
@@ -78,9 +79,17 @@ def read_token(version: int, buffer: Bytes, body_at: int, end: int) -> bytes:
     return b"" if body is None else body.auth_bytes or b""
 
 
-def accepting_answer(version: int, buffer: Bytes, start: int, end: int) -> bytes | None:
-    """Return the token in the whole SaslAuthenticate response ``buffer[start:end]``; None if the broker refuses, or if
-    it cannot be read."""
+class AcceptingAnswer(NamedTuple):
+    """A broker's answer to a token that it does not refuse."""
+
+    token: bytes
+    session_seconds: float = math.inf
+    """How long the session lasts unless the client authenticates again (KIP-368); inf: the broker sets no end."""
+
+
+def accepting_answer(version: int, buffer: Bytes, start: int, end: int) -> AcceptingAnswer | None:
+    """Return what the whole SaslAuthenticate response ``buffer[start:end]`` says; None if the broker refuses, or if it
+    cannot be read."""
     try:
         head = peek_response(buffer, start, end, response_header_version(API_SASL_AUTHENTICATE, version))
     except ProtocolError:
@@ -88,7 +97,10 @@ def accepting_answer(version: int, buffer: Bytes, start: int, end: int) -> bytes
     if head is None:
         return None
     body = _body(AUTHENTICATE_RESPONSE, API_SASL_AUTHENTICATE, version, buffer, head.body_at, end)
-    return None if body is None or body.error_code else body.auth_bytes or b""
+    if body is None or body.error_code:
+        return None
+    lifetime_ms = body.get("session_lifetime_ms", 0)
+    return AcceptingAnswer(body.auth_bytes or b"", lifetime_ms / 1000 if lifetime_ms > 0 else math.inf)
 
 
 def is_first(mechanism: str, token: bytes) -> bool:

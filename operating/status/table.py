@@ -173,6 +173,10 @@ def _connections(found: Sequence[tuple[Page, str, LinkStats]]) -> Table:
     return table
 
 
+_KNOWN = ("in sync", "behind", "")
+"""The states of a replica that the column answers with yes or no."""
+
+
 def _partitions(found: Sequence[tuple[Page, str, PartitionStats]]) -> Table:
     table = _table(
         ("broker", "role", "topic", "peer"), ("partition", "lag in\nmessages", "rate", "in sync"), elastic="topic"
@@ -186,6 +190,6 @@ def _partitions(found: Sequence[tuple[Page, str, PartitionStats]]) -> Table:
             str(each.partition),
             format_count(each.lag_messages),
             format_rate_in_brief(each.rate_bytes_per_second),
-            "yes" if each.in_sync else "no",
+            each.state if each.state not in _KNOWN else "yes" if each.in_sync else "no",
         )
     return table

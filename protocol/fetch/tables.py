@@ -140,3 +140,20 @@ def _layout(fields: Sequence[Field], version: int) -> Struct:
     if version not in SUPPORTED_FETCH_VERSIONS:
         raise ProtocolError(f"Fetch v{version} is not supported")
     return layout(fields, version, flexible=is_flexible(API_FETCH, version))
+
+
+_ERROR_NAMES = {
+    -1: "UNKNOWN_SERVER_ERROR", 1: "OFFSET_OUT_OF_RANGE", 2: "CORRUPT_MESSAGE", 3: "UNKNOWN_TOPIC_OR_PARTITION",
+    6: "NOT_LEADER_OR_FOLLOWER", 9: "REPLICA_NOT_AVAILABLE", 29: "TOPIC_AUTHORIZATION_FAILED",
+    31: "CLUSTER_AUTHORIZATION_FAILED", 56: "KAFKA_STORAGE_ERROR", 74: "FENCED_LEADER_EPOCH",
+    75: "UNKNOWN_LEADER_EPOCH", 76: "UNSUPPORTED_COMPRESSION_TYPE", 100: "UNKNOWN_TOPIC_ID",
+    103: "INCONSISTENT_TOPIC_ID", 106: "FETCH_SESSION_TOPIC_ID_ERROR",
+}  # fmt: skip
+"""The errors that a broker answers a partition of a Fetch with."""
+NOT_AUTHORIZED = frozenset({29, 31})
+"""TOPIC_AUTHORIZATION_FAILED and CLUSTER_AUTHORIZATION_FAILED."""
+
+
+def error_name(code: int) -> str:
+    """Return Kafka's name of a partition's error."""
+    return _ERROR_NAMES.get(code, f"error {code}")

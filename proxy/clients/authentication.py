@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from protocol.errors import ProtocolError
 from protocol.sasl import (
+    AcceptingAnswer,
     accepting_answer,
     has_mechanism,
     is_accepted,
@@ -141,7 +142,7 @@ class Authentication:
             self.named = named_user(self.mechanism, token)
         self._attempts.append(_Attempt(number, version, self.mechanism, self.named))
 
-    def response(self, window: Window) -> Need | None:
+    def response(self, window: Window, now: float) -> Need | None:
         """Learn from the broker's answer to a token whether it accepts the user. The answer goes on as it is; Need: not
         all of it has come."""
         attempt = self._oldest_attempt(window)
@@ -151,16 +152,17 @@ class Authentication:
                 return Need(total, total - window.size)
             self._attempts.popleft()
             if LENGTH_PREFIX_BYTES <= total <= window.size:
-                self._learn(attempt, window.buffer, window.start + LENGTH_PREFIX_BYTES, window.start + total)
+                self._learn(attempt, window.buffer, window.start + LENGTH_PREFIX_BYTES, window.start + total, now)
         return None
 
-    def _learn(self, attempt: _Attempt, buffer: Bytes, start: int, end: int) -> None:
+    def _learn(self, attempt: _Attempt, buffer: Bytes, start: int, end: int, now: float) -> None:
         if attempt.is_handshake:
             self._has_mechanism = has_mechanism(attempt.version, buffer, start, end)
             return
         answer = _accepting(attempt, buffer, start, end)
-        if self._has_mechanism and answer is not None and is_accepted(attempt.mechanism, answer):
+        if self._has_mechanism and answer is not None and is_accepted(attempt.mechanism, answer.token):
             self._client.authenticated(attempt.user, by_sasl=True)
+            self._client.session_ends_at = now + answer.session_seconds
 
     def _oldest_attempt(self, window: Window) -> _Attempt | None:
         """Return the attempt that the response at the window's start answers; None if it answers something else."""
@@ -176,8 +178,8 @@ class Authentication:
         return attempt if RESPONSE_START.unpack_from(window.buffer, window.start)[1] == expected else None
 
 
-def _accepting(attempt: _Attempt, buffer: Bytes, start: int, end: int) -> bytes | None:
-    """Return the token in a whole answer; None if the broker refuses."""
+def _accepting(attempt: _Attempt, buffer: Bytes, start: int, end: int) -> AcceptingAnswer | None:
+    """Return what a whole answer says; None if the broker refuses."""
     if attempt.number is None:  # then a broker that refuses closes the connection
-        return bytes(buffer[start:end])
+        return AcceptingAnswer(bytes(buffer[start:end]))
     return accepting_answer(attempt.version, buffer, start, end)

@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from .entity import Entity
     from .throttle import ClientThrottle
 
+SESSION_MARGIN_SECONDS = 0.25
+"""How long before the end of a client's session a request that stands in line goes on. A broker closes the connection
+on one that comes later, although the client sent it in time."""
 MIN_THROTTLE_SECONDS = 0.001
 """The least throttle time, since the field counts milliseconds."""
 
@@ -45,7 +48,7 @@ class ClientConnection:
         "__weakref__", "_answer_began", "_bounded", "_charged_until", "_client_id", "_counted_until", "_entities",
         "_generation", "_muted_for", "_throttle", "_user", "_waits_for", "_waits_since", "_waits_until",
         "_was_answered", "_woken", "epochs", "is_authenticated", "last_response_bytes", "muted_since", "muted_until",
-        "told_until",
+        "session_ends_at", "told_until",
     )  # fmt: skip
 
     def __init__(
@@ -54,6 +57,8 @@ class ClientConnection:
         self._throttle = throttle
         self._user = user
         self._woken = woken
+        self.session_ends_at = math.inf
+        """The end of its SASL session, unless the client authenticates again before (KIP-368)."""
         self.is_authenticated = False
         """True once the broker has accepted the client's authentication by SASL."""
         self._client_id: str | None = None
@@ -152,8 +157,7 @@ class ClientConnection:
             self._throttle.uplink.count_client(self, size)
 
     def _uplink_seconds(self, now: float, *, unsent: int = 0) -> float:
-        """Return for how long the connection is to be muted because the listener is over its rate, after its last
-        answer, of which `unsent` bytes are still to go on."""
+        """Return for how long the listener's rate mutes it after its last answer, of which `unsent` bytes are to go."""
         uplink, size = self._throttle.uplink, self.last_response_bytes
         if not (self._throttle.enforce and uplink.is_set):
             return 0.0
@@ -208,7 +212,7 @@ class ClientConnection:
         entity = self._waits_for
         if entity is None or self._waits_since is None:
             return
-        until = self._waits_since + entity.budget.most_seconds
+        until = min(self._waits_since + entity.budget.most_seconds, self.session_ends_at - SESSION_MARGIN_SECONDS)
         if entity.is_first(self):
             seconds = entity.throttle_seconds(now)
             until = min(until, now + seconds if seconds >= MIN_THROTTLE_SECONDS else now)

@@ -367,7 +367,7 @@ class ClientFrames:
 
     def response(self, window: Window, now: float) -> Step | None:
         """Charge the response at the window's start if it is a consumer's, and write the throttle time into it."""
-        if self.authentication.is_open and (step := self.authentication.response(window)) is not None:
+        if self.authentication.is_open and (step := self.authentication.response(window, now)) is not None:
             return step
         if self._proof.is_sought and not self.authentication.is_open:
             if (need := self._proof.read(window)) is not None:

@@ -66,6 +66,11 @@ class Kind(enum.Enum):
         Severity.CRITICAL,
         "lead the brokers through the sidecar, and have them connect anew",
     )
+    FETCHES_REFUSED = (
+        "fetches_refused",
+        Severity.WARNING,
+        "grant the peer's principal ClusterAction on the cluster, or stop what fetches there",
+    )
     OVER_QUOTA = (
         "over_quota",
         Severity.WARNING,

@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from protocol.fetch.tables import UNKNOWN_OFFSET, error_name
+
 from ..quotas.priorities import Need
 from ..throttle.replica import Standing
 from ..throttle.work_in_steps import STEP_ITEMS, parts
@@ -43,9 +45,12 @@ class PartitionStats:
     topic: str
     partition: int
     peer: str | None = None
-    in_sync: bool = True
+    in_sync: bool = False
     lag_messages: int = 0
     rate_bytes_per_second: float = 0.0
+    state: str = ""
+    """The words ``in sync``, ``behind``, ``not answered yet``, or ``refused: `` with the leader's error; empty: an
+    older sidecar, which does not say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +69,7 @@ class LinkStats:
 
 @dataclass(frozen=True, slots=True)
 class ReplicaStats:
-    """All of a role. A replica of unknown standing counts as in sync (KAFKA-4313)."""
+    """All of a role. A replica is in sync, behind or new."""
 
     in_sync: int = 0
     behind: int = 0
@@ -78,7 +83,7 @@ class ReplicaStats:
     growth_bytes_per_second: float = 0.0
     """How many bytes per second producers add to the replicas that are behind."""
     new: int = 0
-    """Replicas of unknown standing: their lag is not in the sums yet."""
+    """Replicas that the leader has not told of yet, or answers with an error: their lag is unknown."""
     in_need: Mapping[str, int] = field(default_factory=dict)
     """How many of those that are behind are of partitions in need, by what these lack (`quotas.priorities.Need`); no
     entry where there are none."""
@@ -158,11 +163,12 @@ class _Tally:
                 lag = replica.lag
                 lag_messages += lag
                 rate += replica.meter.per_second(now)
-                if replica.standing is Standing.BEHIND:
+                standing = standing_of(replica)
+                if standing is Standing.BEHIND:
                     behind += 1
                     if urgency:
                         self._in_need[urgency.get(replica.key, Need.MOVES).value] += 1
-                self._new += replica.standing is Standing.NEW
+                self._new += standing is Standing.NEW
                 if lag:
                     self._add_lag(lag, replica.bytes_per_message)
                 if lag > bar:
@@ -198,7 +204,7 @@ class _Tally:
 
     def whole(self, links: _Furthest[LinkStats]) -> ReplicaStats:
         return ReplicaStats(
-            in_sync=self._partitions - self._behind,
+            in_sync=self._partitions - self._behind - self._new,
             behind=self._behind,
             lag_messages=self._lag_messages,
             eta_seconds=eta_seconds(self._lag_messages, self._gain_per_second),
@@ -217,10 +223,26 @@ class _Tally:
             self._throttle.selection.topic_name(topic),
             partition,
             link.peer,
-            replica.standing is not Standing.BEHIND,
+            standing_of(replica) in (Standing.IN_SYNC, Standing.TRUNCATED),
             replica.lag,
             replica.meter.per_second(self._now),
+            state_in_words(replica),
         )
+
+
+def standing_of(replica: Replica) -> Standing:
+    """Return the standing of a replica; of one that was answered since its last request, by the answer."""
+    if replica.standing is not Standing.NEW or replica.high_watermark == UNKNOWN_OFFSET:
+        return replica.standing
+    return Standing.BEHIND if replica.lag else Standing.IN_SYNC
+
+
+def state_in_words(replica: Replica) -> str:
+    """Return where a replica stands, as `PartitionStats.state` has it."""
+    standing = standing_of(replica)
+    if standing is Standing.NEW:
+        return f"refused: {error_name(replica.error_code)}" if replica.error_code else "not answered yet"
+    return "behind" if standing is Standing.BEHIND else "in sync"
 
 
 def eta_seconds(lag_messages: int, gain_per_second: float) -> float | None:

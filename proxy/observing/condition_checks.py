@@ -5,13 +5,17 @@ Decides little: the parts say what is amiss with them, in a sentence. Invariant:
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 import trio
 
+from protocol.fetch.tables import NOT_AUTHORIZED
+
 from ..diagnostics.conditions import Condition, Conditions, Found, GoingOn, Kind
 from ..diagnostics.quota_diagnostics import Reason
 from ..quota_files.effective_quotas import Source
+from ..roles import Role
 from ..statistics.labels import Undecoded
 
 if TYPE_CHECKING:
@@ -27,8 +31,7 @@ if TYPE_CHECKING:
     from ..quota_files.last_good_keeper import LastGoodKeeper
     from ..quota_files.reload import QuotaWatch
     from ..rates.choice import Choice
-    from ..roles import Role
-    from ..throttle.role_throttle import RoleThrottle
+    from ..throttle.role_throttle import OpenLink, RoleThrottle
     from ..tls.legs import Legs
     from .quota_checks import QuotaChecks
 
@@ -38,6 +41,9 @@ OVER = 1.05
 WINDOW_SECONDS = 11
 SETTLED_SECONDS = 13
 """The least time since the quota was lowered: the window is put together of samples of a second."""
+MAX_NAMED = 5
+LOOKED_AT = 10
+"""How many replicas of a connection are looked at for a refusal, which concerns all of them."""
 LARGEST_BATCH_BYTES = 2**20
 """The default of message.max.bytes: what a batch, which comes whole or not at all, may have beyond a small quota."""
 
@@ -155,6 +161,12 @@ class ConditionChecks:
         for reason, count in tuple(statistics.refused.items()):
             if self._going_on.is_growing((role, "refused", reason), count, now):
                 yield Found(Kind.REDIRECT_REFUSED, f"{{count}} connections refused ({reason})", role, count, reason)
+        refused = sorted({link.peer for link in tuple(self._parts.throttles[role].links) if _is_refused(link)})
+        if refused:
+            named = ", ".join(refused[:MAX_NAMED]) + (" and others" if len(refused) > MAX_NAMED else "")
+            whose = "the broker refuses replica Fetches of" if role is Role.LEADER else "replica Fetches are refused by"
+            text = f"{whose} {{count}} peers, as not authorized: {named}"
+            yield Found(Kind.FETCHES_REFUSED, text, role, len(refused))
         for upstream, error in statistics.unreachable.at(now):
             yield Found(Kind.UPSTREAM_UNREACHABLE, f"{upstream} cannot be reached: {error}", role, subject=upstream)
 
@@ -184,6 +196,11 @@ class ConditionChecks:
         behind = self._parts.quota_checks.passing(role).catching_up * WINDOW_SECONDS
         allowed = OVER * quota.bytes_per_second * WINDOW_SECONDS
         return behind > allowed and behind > allowed + len(throttle.links) * LARGEST_BATCH_BYTES
+
+
+def _is_refused(link: OpenLink) -> bool:
+    """Return True if the broker does not authorize a peer's Fetches; the first of its replicas tell."""
+    return any(each.error_code in NOT_AUTHORIZED for each in islice(link.replicas.new.values(), LOOKED_AT))
 
 
 _KINDS = {

@@ -114,6 +114,7 @@ TRAFFIC_METRICS = (
         per_role_and(
             true=lambda sources, role: sources.replica_stats(role).in_sync,
             false=lambda sources, role: sources.replica_stats(role).behind,
+            unknown=lambda sources, role: sources.replica_stats(role).new,
         ),
     ),
     counter("fetch_requests_total{role,api_version}", "Replica Fetch requests seen.", _fetch_requests),

@@ -210,7 +210,7 @@ class PendingFetch:
                 continue
             if error_code:
                 self.has_news = True
-                self.replicas.forget(key)
+                self.replicas.refused(key, error_code)
                 continue
             if high_watermark != replica.high_watermark:
                 self.replicas.progressed(replica, high_watermark, now)

@@ -92,7 +92,7 @@ class Replica:
 
     __slots__ = (
         "_delivered", "_empty_grants", "_likely_bytes", "_moved_bytes", "_moved_messages", "_need_bytes", "_replay",
-        "asked_in", "batches", "fetch_offset", "high_watermark", "key", "last_stable_offset",
+        "asked_in", "batches", "error_code", "fetch_offset", "high_watermark", "key", "last_stable_offset",
         "leader_asked_at", "leader_epoch", "limit_bytes", "log_start_offset", "meter", "placed_at", "replayable",
         "served", "standing", "unconfirmed_bytes", "wish",
     )  # fmt: skip
@@ -107,6 +107,8 @@ class Replica:
         """The last stable offset as forwarded last; kept for consumers alone, since followers do not look at it."""
         self.log_start_offset = UNKNOWN_OFFSET
         self.standing = NEW
+        self.error_code = 0
+        """The error that the leader has answered with since it told a high watermark last; 0: none."""
         self.batches = BatchSizes()
         self.served: float = 0
         """The bytes that it counts as served for (`Replicas.serve`)."""

@@ -170,7 +170,7 @@ class Replicas:
         if replica.high_watermark >= 0 and replica.lag:
             self.gain.add(replica.high_watermark - high_watermark, now)
             self.growth.add(max(high_watermark - replica.high_watermark, 0) * replica.bytes_per_message, now)
-        replica.high_watermark = high_watermark
+        replica.high_watermark, replica.error_code = high_watermark, 0
         self.changed[replica.key] = None
 
     def saw_batches(self, replica: Replica, walk: BatchWalk) -> None:
@@ -266,9 +266,10 @@ class Replicas:
         changed, self.changed = self.changed, {}
         self._look_again(changed, now)
 
-    def forget(self, key: PartitionKey) -> None:
+    def refused(self, key: PartitionKey, error_code: int) -> None:
         """Forget the values forwarded before: the leader answered with an error."""
         replica = self.known[key]
+        replica.error_code = error_code
         replica.forget()
         self._place(key, replica)
 

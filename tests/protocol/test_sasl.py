@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -95,7 +97,7 @@ def test_requests_and_responses(version: int) -> None:
     body_at = BODY_AT + (version >= 2)
     assert read_token(version, frame, body_at, len(frame)) == plain("alice")
     answer = authenticate_response(SERVER_FINAL, version=version)
-    assert accepting_answer(version, answer, 0, len(answer)) == SERVER_FINAL
+    assert accepting_answer(version, answer, 0, len(answer)) == (SERVER_FINAL, math.inf)
     refused = authenticate_response(version=version, error_code=58)
     assert accepting_answer(version, refused, 0, len(refused)) is None
 

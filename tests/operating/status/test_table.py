@@ -205,6 +205,10 @@ def test_the_partitions_furthest_behind_come_first() -> None:
         "101 follower t 102 13 130 1 B/s no",
     ]
     assert len([line for line in lines if " t 102 " in line]) == 10
+    refused = PartitionStats("t", 1, "102", False, 0, 0.0, "refused: CLUSTER_AUTHORIZATION_FAILED")
+    assert shown(page(RoleState(None, 1.0, partitions=(refused,))))[-1] == (
+        "101 follower t 102 1 0 0 B/s refused: CLUSTER_AUTHORIZATION_FAILED"
+    )
 
 
 def test_what_will_change_by_itself_is_said_with_its_time() -> None:

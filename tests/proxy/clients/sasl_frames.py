@@ -26,8 +26,10 @@ def authenticate(token: bytes, *, version: int = 2) -> bytes:
     return _head(AUTHENTICATE, version) + b"\0" + write_uvarint(len(token) + 1) + token + b"\0"
 
 
-def authenticate_response(token: bytes = b"", *, version: int = 2, error_code: int = 0) -> bytes:
-    lifetime = bytes(8) if version > 0 else b""
+def authenticate_response(
+    token: bytes = b"", *, version: int = 2, error_code: int = 0, session_lifetime_ms: int = 0
+) -> bytes:
+    lifetime = session_lifetime_ms.to_bytes(8) if version > 0 else b""
     message = b"denied" if error_code else None
     if version < 2:
         told = b"\xff\xff" if message is None else len(message).to_bytes(2) + message

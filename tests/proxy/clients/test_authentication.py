@@ -82,9 +82,11 @@ async def produced(wire: Wire) -> None:
     await exchanged(wire, produce_request(SIZE), produce_response())
 
 
-async def plain_login(wire: Wire, user: str, *, error_code: int = 0, version: int = 2) -> None:
+async def plain_login(
+    wire: Wire, user: str, *, error_code: int = 0, version: int = 2, session_lifetime_ms: int = 0
+) -> None:
     await exchanged(wire, handshake("PLAIN"), handshake_response())
-    answer = authenticate_response(version=version, error_code=error_code)
+    answer = authenticate_response(version=version, error_code=error_code, session_lifetime_ms=session_lifetime_ms)
     await exchanged(wire, authenticate(plain(user), version=version), answer)
 
 
@@ -417,3 +419,20 @@ async def test_an_older_process_tells_no_user(clock: MockClock) -> None:
 def going_on(state: ConnectionState, of: ClientThrottle) -> AbstractAsyncContextManager[Wire]:
     state = msgspec.msgpack.decode(msgspec.msgpack.encode(state), type=ConnectionState)
     return relayed(clients=of, restore=partial(restore, state=state, now=trio.current_time()))
+
+
+@pytest.mark.parametrize("version", [1, 2])
+async def test_a_request_waits_in_line_no_longer_than_its_session_lasts(clock: MockClock, version: int) -> None:
+    """A broker closes the connection on a request that comes after the session's end (KIP-368): one that the client
+    had sent in time was held beyond it."""
+    of = clients(quotas(alice=SIZE / 4))
+    async with relayed(clients=of) as debtor, relayed(clients=of) as wire:
+        await plain_login(debtor, "alice", version=version)
+        await plain_login(wire, "alice", version=version, session_lifetime_ms=2000)
+        began = trio.current_time()
+        await debtor.follower.send_all(with_length(produce_request(2 * SIZE)))
+        await read_frame(debtor.leader)
+        await trio.sleep(1.0)
+        await wire.follower.send_all(with_length(produce_request(SIZE)))
+        await read_frame(wire.leader)
+        assert 1.5 < trio.current_time() - began < 2.0

@@ -46,8 +46,8 @@ def test_replicas_are_counted_by_whether_they_are_behind() -> None:
     links = [Conversation(shared, offsets={KEY: offset}) for offset in (999_000, 999_900, 1_000_000)]
     for link in links:
         link.meet()
-    assert counts(shared, 0.0) == (3, 0)  # known by the next request
     for link in links:
+        assert counts(shared, 0.0) == (1, 2)
         link.ask()
     assert counts(shared, 0.0) == (1, 2)
 
@@ -238,3 +238,22 @@ def test_what_is_behind_is_told_apart_by_what_its_partition_lacks() -> None:
     talk.throttle.urgency.look(["t"])
     talk.throttle.urgency.learn({"t": counts}, ["t"], 0.0)
     assert surveyed(talk.throttle, 0.0).in_need == {"under-min-isr": 1, "under-replicated": 1}
+
+
+def test_what_the_leader_has_not_told_of_or_refuses_is_not_in_sync() -> None:
+    """It stood there as in sync, with a lag of 0."""
+    conversation = Conversation(throttle(), offsets={KEY: 1})
+    decision = conversation.ask()
+    found = surveyed(conversation.throttle, 0.0)
+    assert (found.in_sync, found.behind, found.new) == (0, 0, 1)
+    assert [(each.in_sync, each.state) for each in found.partitions] == [(False, "not answered yet")]
+    for code, name in ((31, "CLUSTER_AUTHORIZATION_FAILED"), (29, "TOPIC_AUTHORIZATION_FAILED"), (47, "error 47")):
+        conversation.answer(decision, error=code)
+        decision = conversation.ask()
+        found = surveyed(conversation.throttle, 0.0)
+        assert (found.in_sync, found.behind, found.new) == (0, 0, 1)
+        assert [each.state for each in found.partitions] == [f"refused: {name}"]
+    conversation.answer(decision, high_watermark=1)
+    assert [(each.in_sync, each.state) for each in surveyed(conversation.throttle, 0.0).partitions] == [
+        (True, "in sync")
+    ]

@@ -47,6 +47,14 @@ def test_first_contact_counts_as_in_sync_and_what_follows_as_behind() -> None:
     assert (second.link.role, second.link.peer, second.link.throttled) == ("leader", "102", True)
 
 
+def test_a_replica_that_the_leader_refuses_is_never_told_as_in_sync() -> None:
+    found = conversation()
+    for code in (29, 31, 6):
+        found.answer(found.ask(), error=code)
+        found.now += 0.1
+    assert told(found) == []
+
+
 def test_what_is_left_out_and_what_is_answered_here_is_omitted() -> None:
     found = conversation(0.0)
     found.meet()

@@ -191,6 +191,7 @@ PREFIX = "replication_throttle_"
         (PREFIX + "fetch_requests_total", {"role": "leader", "api_version": "11"}, 13),
         (PREFIX + "replicas", {"role": "leader", "in_sync": "true"}, 3),
         (PREFIX + "replicas", {"role": "leader", "in_sync": "false"}, 1),
+        (PREFIX + "replicas", {"role": "leader", "in_sync": "unknown"}, 0),
         (PREFIX + "replicas", {"role": "follower", "in_sync": "false"}, 2),
         (PREFIX + "undecoded_total", {"role": "leader", "reason": "tls"}, 1),
         (PREFIX + "undecoded_total", {"role": "follower", "reason": "tls"}, 2),

@@ -245,13 +245,13 @@ async def test_a_look_is_taken_when_it_is_wanted_and_kept_for_a_second(autojump_
         Conversation(shared, offsets={("t", 0): 0}).meet()
         assert replica_stats_task.last(Role.LEADER) == ReplicaStats()  # nobody wanted one
         await replica_stats_task.refresh()
-        assert replica_stats_task.last(Role.LEADER).in_sync == 1
+        assert replica_stats_task.last(Role.LEADER).behind == 1
         Conversation(shared, offsets={("t", 0): 0}).meet()
         await replica_stats_task.refresh()
-        assert replica_stats_task.last(Role.LEADER).in_sync == 1  # of the same second
+        assert replica_stats_task.last(Role.LEADER).behind == 1  # of the same second
         await trio.sleep(MIN_PAUSE_SECONDS * 1.01)
         await replica_stats_task.refresh()
-        assert replica_stats_task.last(Role.LEADER).in_sync == 2
+        assert replica_stats_task.last(Role.LEADER).behind == 2
         assert replica_stats_task.last(Role.FOLLOWER) == ReplicaStats()
         nursery.cancel_scope.cancel()
 

@@ -155,6 +155,7 @@ def test_a_move_is_shown_with_its_furthest_partitions_first(
         "in_sync": False,
         "lag_messages": 1_000_000 - 1000,
         "rate_bytes_per_second": 0.0,
+        "state": "behind",
     }
 
 

@@ -10,6 +10,7 @@ import pytest
 import trio
 
 from operating.status.rows import decode, is_wrong
+from protocol.wire.framing import with_length
 from proxy.config.settings import load_settings
 from proxy.control import override_keeper
 from proxy.diagnostics import conditions
@@ -17,8 +18,9 @@ from proxy.observing import condition_checks
 from proxy.quota_files import override_store
 from proxy.quota_files.override_store import store_path
 from proxy.statistics import counters
+from tests.proxy.conversation import fetch_frame
 from tests.proxy.relay.test_passing import FUTURE_FETCH
-from tests.proxy.relay.wire import read_frame
+from tests.proxy.relay.wire import answer, entry, read_frame
 
 from .test_sidecar import get, listener, port, running, settings, write_quotas
 
@@ -140,6 +142,46 @@ async def test_a_fetch_version_that_is_not_known_is_named_while_it_comes_and_not
             await read_frame(ours)
             await until_named(sidecar, "undecoded")
             await until_named(sidecar)
+
+
+async def test_a_peer_whose_fetches_the_broker_refuses_is_named_and_no_replica_in_sync(tmp_path: Path) -> None:
+    """It stood in `status` as in sync, with a lag of 0."""
+    write_quotas(tmp_path, '"1MiB/s"')
+    refused, accepted = (answer([entry(0, high_watermark=each, error=error)]) for each, error in ((-1, 29), (1, 0)))
+    request = fetch_frame({("t", 0): 1})
+    async with (
+        listener() as leader,
+        running(settings(tmp_path, upstream=port(leader))) as sidecar,
+        await sidecar.dial() as follower,
+    ):
+        await follower.send_all(with_length(request))
+        ours = await leader.accept()
+        while (await read_frame(ours))[:2] != request[:2]:
+            ours = await leader.accept()  # the other one is the sidecar's own
+        async with ours:
+            await ours.send_all(with_length(refused))
+            await read_frame(follower)
+            with trio.fail_after(20):
+                while "fetches_refused" not in await names(sidecar):  # noqa: ASYNC110 - what is tested has no event
+                    await trio.sleep(0.02)
+            assert await state_of_replica(sidecar) == "refused: TOPIC_AUTHORIZATION_FAILED"
+            await follower.send_all(with_length(request))
+            await read_frame(ours)
+            assert await state_of_replica(sidecar) == "refused: TOPIC_AUTHORIZATION_FAILED"
+            await ours.send_all(with_length(accepted))
+            await read_frame(follower)
+            with trio.fail_after(20):
+                while "fetches_refused" in await names(sidecar):  # noqa: ASYNC110 - what is tested has no event
+                    await trio.sleep(0.02)
+            with trio.fail_after(20):
+                while await state_of_replica(sidecar) != "in sync":  # noqa: ASYNC110 - it is looked at once a second
+                    await trio.sleep(0.1)
+
+
+async def state_of_replica(sidecar: Running) -> str:
+    page = await trio.to_thread.run_sync(get, sidecar.addresses["http.listen"], "/throttle")
+    (state,) = [each.state for each in decode("x", page.encode()).roles["leader"].partitions]
+    return state
 
 
 async def test_a_control_directory_that_is_gone_is_named(tmp_path: Path) -> None:

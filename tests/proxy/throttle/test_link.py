@@ -182,7 +182,7 @@ def test_a_replica_that_was_missing_for_long_is_met_anew() -> None:
 def test_an_error_makes_the_high_watermark_unknown_again() -> None:
     conversation = behind(partitions=1, bytes_per_second=0)
     assert isinstance(conversation.ask(), Hold)
-    conversation.link.replicas.forget(T0)
+    conversation.link.replicas.refused(T0, 6)
     assert conversation.asked_for(conversation.decide()) == {T0: FIRST_CONTACT_BYTES}
 
 
