@@ -20,12 +20,6 @@ from .token_bucket import TokenBucket
 if TYPE_CHECKING:
     from .shares import Claim
 
-GRACE_GATES = 0.4
-"""The time for which a full bucket that holds no more than a gate waits, as a multiple of the time a gate takes to come
-in: so long the connection whose turn it is may still be away. Without it, one that another budget holds up had none of
-a topic's 100 KiB/s while others lacked some of it."""
-MAX_GRACE_SECONDS = 0.25
-"""The longest such wait."""
 DIVIDE_SECONDS = 0.001
 """The time for which what came in is not divided again: that costs by the number of connections."""
 TOLERANCE = 1.0
@@ -48,7 +42,6 @@ class StrictBudget(BudgetNode):
     ) -> None:
         super().__init__(bytes_per_second, samples, sample_seconds, entity)
         self._lowered_at = -math.inf
-        self._full_at = math.inf
         self._divided_at = -math.inf
         self._window_seconds = samples * sample_seconds
         self._bucket = TokenBucket(
@@ -108,11 +101,8 @@ class StrictBudget(BudgetNode):
         return min(free, self._max_bytes_beside_in_sync(claim)) if beside_in_sync else free
 
     def _kept(self, claim: Claim, available: float, now: float) -> tuple[float, float]:
-        """Return how many bytes stay in the bucket for connections that go before this one, and for all others.
-
-        Once it has been full for a moment, that is at most what it holds beyond a gate: so it opens for this
-        connection, and little of the rate is lost.
-        """
+        """Return how many bytes stay in the bucket for connections that go before this one, and for all others: while
+        it is full, at most what it holds beyond a gate, so that it opens for this connection, and nothing is lost."""
         bucket, shares = self._bucket, self.shares
         most = bucket.burst_bytes - bucket.gate_bytes
         if not 0 <= now - self._divided_at < DIVIDE_SECONDS:
@@ -120,19 +110,8 @@ class StrictBudget(BudgetNode):
             shares.divide(available - bucket.gate_bytes, max(most, bucket.gate_bytes), now)
         before, kept = shares.kept_from(claim, bucket.rate, now)
         if available < bucket.burst_bytes - TOLERANCE:
-            self._full_at = math.inf
-        elif self._full_at == math.inf:
-            self._full_at = now
-        if now >= self._full_at + self._grace_seconds:
-            return min(before, most), min(kept, most)
-        return before, kept
-
-    @property
-    def _grace_seconds(self) -> float:
-        """How long a full bucket waits for the connection whose turn it is; 0 where it holds others' parts anyway."""
-        if self.burst_bytes >= 2 * self.gate_bytes:
-            return 0.0
-        return min(GRACE_GATES * self.gate_bytes / self.bytes_per_second, MAX_GRACE_SECONDS)
+            return before, kept
+        return min(before, most), min(kept, most)
 
     def _give_up_overdue(self, now: float) -> bool:
         """Let the bucket fill up in spite of what was granted and is overdue by now; return whether anything was."""
@@ -168,14 +147,7 @@ class StrictBudget(BudgetNode):
             if missing > 0:
                 beyond = max(bucket.burst_bytes - bucket.gate_bytes, bucket.gate_bytes)
                 inflow = max(self.shares.inflow_until(claim, missing, least, beyond, now), least - available)
-                wanted = available + inflow
-                if wanted > bucket.burst_bytes:
-                    grace, until_full = self._grace_seconds, bucket.seconds_until(bucket.burst_bytes, now)
-                    if until_full:
-                        seconds = min(inflow / rate, until_full + grace)
-                    else:
-                        seconds = max(self._full_at + grace - now, 0.0)
-                    return max(seconds, claim.fetcher.rest_seconds(now))
+                wanted = min(available + inflow, bucket.burst_bytes)
         return max(bucket.seconds_until(wanted, now), claim.fetcher.rest_seconds(now))
 
     def is_shut(self, now: float, *, beside_in_sync: bool = False) -> bool:

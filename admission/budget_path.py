@@ -81,7 +81,7 @@ class BudgetPath:
 
     def may_grant(self, now: float, wished: float = math.inf, *, beside_in_sync: bool = False) -> bool:
         """Return True if anything would be granted of so many bytes that no branch bounds; the claims ask for it."""
-        self.fetcher.ask(now)
+        self.fetcher.ask(now, wished)
         self._wished = wished
         return self._trunk_room(now, wished, beside_in_sync=beside_in_sync) > 0
 
@@ -101,8 +101,8 @@ class BudgetPath:
         first are looked at then; None: sum them up. `branches`: the branch of each wish; None: of none.
         `beside_in_sync`: see `BudgetNode.room`.
         """
-        self.fetcher.ask(now)
         self._wished = wished = sum(map(LIMIT, wishes)) if wished is None else wished
+        self.fetcher.ask(now, wished)
         self.has_all = False
         if branches or self._asked:
             self._ask_branches(branches)

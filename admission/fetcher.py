@@ -78,7 +78,7 @@ class Fetcher:
         self._granted_at = -math.inf
         self._granted_bytes = self._brought_bytes = self._settled_bytes = 0.0
         self._usable_bytes = math.inf
-        """The bytes of its last grant, if that was all that it wished for."""
+        """The bytes of its last grant, if that was all that it wished for, or what it wishes for since."""
         self._usual_bytes = 0.0
         """The mean of what its answers brought: the last one counts half, the one before a quarter, and so on."""
 
@@ -93,14 +93,17 @@ class Fetcher:
             or (now - self._granted_at <= 2 * self.absence_seconds)
         )
 
-    def ask(self, now: float) -> None:
-        """Note that its request is here and is decided now."""
+    def ask(self, now: float, wished: float = 0.0) -> None:
+        """Note that its request, for `wished` bytes, is here and is decided now."""
         if self.request is not Request.HELD and now > self.asked_at:
             absence, longest = now - self.asked_at, ABSENCE_GROWTH * self.absence_seconds
             if longest < MIN_ABSENCE_SECONDS:
                 longest = MIN_ABSENCE_SECONDS
             self.absence_seconds = absence if absence < longest else longest
         self.request, self.asked_at, self.due = Request.HERE, now, now
+        if wished > self._usable_bytes:
+            self._usable_bytes = wished
+            self.max_credit = min(wished, self.path_credit, self.expected_bytes)
 
     def wait(self, due: float) -> None:
         """Hold its request, to be decided again at `due`."""

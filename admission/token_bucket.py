@@ -13,8 +13,11 @@ from __future__ import annotations
 
 import math
 
-MIN_GATE_BYTES = 64 * 1024
-"""A grant of less could be too small for an ordinary producer batch of 16 KiB and its neighbours."""
+MIN_GATE_BYTES = 32 * 1024
+"""Two ordinary producer batches of 16 KiB. It was twice that, and with it a connection that needs room in two budgets
+of some 100 KiB/s at once seldom found both open: it had half of its share."""
+MIN_BURST_BYTES = 4 * MIN_GATE_BYTES
+"""However low the rate, the bucket holds grants for some connections. While it held one, whoever came first had it."""
 
 LOOK_AGAIN_SECONDS = 0.01
 """The time between two questions while the bucket is shut only because of bytes in flight, which may settle at any
@@ -52,12 +55,11 @@ class TokenBucket:
         self.rate = rate
         self._is_unlimited = math.isinf(rate)
         self.gate_bytes = max(rate * self._gate_seconds, MIN_GATE_BYTES)
-        self.burst_bytes = max(rate * self._burst_seconds, self.gate_bytes)
+        self.burst_bytes = max(rate * self._burst_seconds, self.gate_bytes, MIN_BURST_BYTES)
         flight_bytes = 0.0 if self._is_unlimited else rate * self._burst_seconds / 2
         self._max_in_flight_bytes = max(self.gate_bytes + flight_bytes, self.burst_bytes)
         """The most bytes in flight. While half of a burst is in flight the other half can be asked for, so an answer
-        that takes no longer than half a burst costs no throughput. At low rates the burst is no larger than the gate;
-        then as many bytes again may be in flight."""
+        that takes no longer than half a burst costs no throughput."""
         self.piece_bytes = max(self.gate_bytes / 2, MIN_GATE_BYTES)
         """Half a gate: what a fetch takes that does not wait for the gate. Less means more fetches for the same bytes
         (100 a second instead of 70 beside 50 records a second) and no shorter latencies (measured)."""

@@ -281,15 +281,15 @@ class Link:
         behind = self.replicas.behind
         if len(behind) > work_in_steps.STEP_ITEMS:
             yield
+        waits = len(behind) == demand.partitions and behind.keys().isdisjoint(granted)
+        if waits and may_hold and now < demand.deadline:
+            return Hold(self.claim.looks_again(now, demand.deadline))
         unheard: frozenset[PartitionKey] = frozenset()
         if may_hold and shapes and now - self._refresh_checked_at >= REFRESH_CHECK_SECONDS:
             unheard = self._unheard_of(granted, now)
-        if len(behind) == demand.partitions and not unheard and behind.keys().isdisjoint(granted):
-            if may_hold and now < demand.deadline:
-                return Hold(self.claim.looks_again(now, demand.deadline))
-            if not demand.is_full or all(behind[key].replayable for key in behind):
-                yield from self._tell_withheld(list(behind), now)
-                return self._builder.answer(demand)
+        if waits and not unheard and (not demand.is_full or all(behind[key].replayable for key in behind)):
+            yield from self._tell_withheld(list(behind), now)
+            return self._builder.answer(demand)
         probed = self._ungranted(demand, granted, unheard)
         asked = granted.keys() | probed
         # Within a session only changes are named, so nothing goes through all that are left out but the journal.

@@ -21,7 +21,7 @@ from protocol.fetch.batches import BatchWalk, batch_size
 
 from ..roles import Role
 from .budget_claim import give_back
-from .replica import BEHIND, IN_SYNC
+from .replica import BEHIND, FIRST_CONTACT_BYTES, IN_SYNC
 from .role_throttle import BranchTraffic
 
 if TYPE_CHECKING:
@@ -78,12 +78,12 @@ class PendingFetch:
     confirms: Set[PartitionKey] = frozenset()
     """Replicas that are behind and were requested without a grant, because no entry can be replayed for them: the
     leader's entry goes on to the follower, but without its records."""
+    brought = False
+    """True once records of what was granted have gone on."""
     brought_nothing = False
-    """True if the answer is over, and had no records of `first`."""
+    """True if the answer is over, and had no records of what was granted."""
     is_tight = False
     """True if the budget has less than what is wished for: it matters whether grants end where batches do."""
-    level: float | None = None
-    """The `Replicas.level` when the first records came; None: none have come yet."""
     has_news = False
     """True once records, or a throttled replica's error, have gone on to the follower: an equal answer would be news
     again."""
@@ -249,8 +249,6 @@ class PendingFetch:
         count = self.replicas.policy.count
         has_branches = bool(self.branches) or self.throttle.tree.has_branches
         of_branches: dict[Claim, BranchTraffic] = {}
-        if self.level is None:
-            self.level = self.replicas.level
         free = in_sync = catching_up = reserved = taken = ungranted = withheld = 0
         for replica, size, entry_at, records_at in brought:
             key = replica.key
@@ -271,7 +269,8 @@ class PendingFetch:
             if branch is not None:
                 of_branches.setdefault(branch, BranchTraffic(branch)).add(used, granted, charged)
             if granted:
-                self.replicas.serve(replica, size, self.level)
+                self.brought = self.replicas.order.has_brought = True
+                self.replicas.serve(replica, size)
                 replica.used(size, granted)
                 reserved += granted
                 taken += charged
@@ -323,14 +322,15 @@ class PendingFetch:
 
     def _end_grants(self, now: float) -> None:
         whole_session = self.translation is not None
-        self.brought_nothing = self.first in self.grants
-        for key in self.grants:
+        self.replicas.order.has_brought = self.brought
+        self.brought_nothing = not self.brought
+        for key, size in self.grants.items():
             replica = self.replicas.known.get(key)
             if replica is not None:
                 replica.unused()
-                if key == self.first or whole_session:
-                    self.replicas.serve(replica, replica.limit_bytes, self.replicas.level)
+                if size > FIRST_CONTACT_BYTES and (whole_session or key == self.first):
                     replica.stalled(needs_more=whole_session)
+                    self.replicas.order.stall(replica)
         self._give_back(now)
 
     def lost(self, now: float) -> None:

@@ -108,7 +108,7 @@ class Replicas:
         """The time at which the last answer had gone on, or its last part was looked at; inf before the first."""
         self._requests = 0
         self.level: float = 0
-        """The most that a replica counted as served for when it was served again."""
+        """The most that a replica counted as served for when it was served again; where another starts."""
         self.not_remembered = 0
         """How often a replica was asked for that the lists select and that passed untouched, because no more may be
         remembered."""
@@ -140,17 +140,17 @@ class Replicas:
             if state.is_changed:
                 self.changed[key] = None
 
-    def serve(self, replica: Replica, size: int, level: float) -> None:
-        """Note that a grant of the replica brought `size` bytes, or, if it brought none, as much as it may ask for at
-        once: then others go first. `level`: that of the time when the answer began.
+    def serve(self, replica: Replica, size: int) -> None:
+        """Note that a grant of the replica brought `size` bytes.
 
-        By start-time fair queueing, whichever was served least goes first. One that had less than others for want of
-        records counts as served for as much as they were: it cannot have all of the budget until it has made up for it.
+        Whichever was served least goes first. One that had less while it was behind, since the other end sent others
+        first, makes up for that. One that had less for want of records, or by its leader's throttle, starts level.
         """
-        start = max(replica.served, level)
-        replica.served = start + size
+        if self.order.goes_on(replica):
+            replica.served = max(replica.served, self.level)
+        self.level = max(self.level, replica.served)
+        replica.served += size
         self.order.touch(replica)
-        self.level = max(self.level, start)
 
     def counted(self, now: float) -> list[Replica]:
         """Return the replicas asked for within `COUNTED_SECONDS`, whether or not the last request listed them."""
@@ -290,7 +290,8 @@ class Replicas:
         if not self.selects(key):
             return False
         replica, since = self._omitted.pop(key, (None, now))
-        if replica is None or now - since >= ABSENCE_SECONDS:
+        returns = replica is not None and now - since < ABSENCE_SECONDS
+        if replica is None or not returns:
             if not self._remembered.admits(len(self)):
                 self.not_remembered += 1
                 return False
@@ -299,7 +300,7 @@ class Replicas:
         else:
             self.gain.add(self.policy.asked(replica, entry, returns=True), now)
         self.known[key] = replica
-        self._place(key, replica)
+        self._place(key, replica, returns=returns)
         return True
 
     def _miss(self, keys: Collection[PartitionKey]) -> None:
@@ -341,7 +342,7 @@ class Replicas:
                 self._place(key, replica)
                 self.changed[key] = None
 
-    def _place(self, key: PartitionKey, replica: Replica) -> None:
+    def _place(self, key: PartitionKey, replica: Replica, *, returns: bool = False) -> None:
         self.generation += 1
         standing = replica.standing
         if standing is not BEHIND:
@@ -349,6 +350,8 @@ class Replicas:
                 self._move(key, replica)
         elif key not in self.behind:
             self.behind[key] = replica
+            if not returns and replica.served < self.level:
+                replica.served = self.level
             self._move(key, replica)
         if standing is not NEW:
             self.new.pop(key, None)

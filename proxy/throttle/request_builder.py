@@ -19,6 +19,7 @@ from protocol.session.requests import Choice, LocalAnswer, SessionRequest, full_
 
 from .decision import Answer, Forward, error_answer
 from .pending_fetch import PendingFetch
+from .replica import FIRST_CONTACT_BYTES
 from .work_in_steps import parts
 
 if TYPE_CHECKING:
@@ -36,12 +37,6 @@ if TYPE_CHECKING:
     from .replicas import Replicas
     from .role_throttle import RoleThrottle
     from .work_in_steps import Steps
-
-
-FIRST_CONTACT_BYTES = 1
-"""The partition_max_bytes for a replica that must be asked for though the budget allows it nothing, because there is no
-high watermark to answer it with: one batch of the first such partition comes (KIP-74's at least one message), of the
-others only the high watermark. 0 would make a leader answer at once (1400 fetches a second, measured)."""
 
 
 class RequestBuilder:
@@ -140,7 +135,11 @@ class RequestBuilder:
         self._replicas.leader_is_asked((*granted, *probed), now)
         if granted and demand.partitions > len(granted) + left_out:
             self.beside = pending
-        max_wait_ms = self._max_wait_ms(demand, hurries=left_out > 0 and not granted, now=now)
+        # A granted replica has data, so its answer comes at once, or as soon as a sidecar beside the leader lets it:
+        # with what is left after a hold here, that would often have to answer before its turn, without records.
+        max_wait_ms = demand.request.max_wait_ms
+        if not granted:
+            max_wait_ms = self._max_wait_ms(demand, hurries=left_out > 0, now=now)
         self.expected_at = None if granted or probed else now + max_wait_ms / 1000
         changed: tuple[Set[PartitionKey], Collection[PartitionKey]] = frozenset(omitted), ()
         if demand.translation is not None:
@@ -190,9 +189,9 @@ class RequestBuilder:
         return [known[key].replay() for key in omitted]
 
     def _max_wait_ms(self, demand: Demand, *, hurries: bool, now: float) -> int:
-        """Return how many milliseconds the leader may wait for data: what is left of the follower's max_wait_ms. If it
-        `hurries`, because replicas were omitted and nothing is granted, no longer than until this link's turn. A
-        granted replica has data, so its answer comes at once, or as soon as a sidecar beside the leader lets it."""
+        """Return how many milliseconds the leader may wait for data where nothing is granted: what is left of the
+        follower's max_wait_ms. If it `hurries`, because replicas were omitted, no longer than until this link's
+        turn."""
         max_wait_ms = max(int((demand.deadline - now) * 1000), 0)
         if hurries:
             max_wait_ms = math.ceil(self._claim.hurry(max_wait_ms, now))

@@ -1,9 +1,13 @@
 """The order in which the replicas of one connection are served: the one that was served least comes first.
 
+Those whose grants brought nothing go last, but for one at a time, which goes first: it may bring records again, but
+a fetch that brings nothing takes as long as its leader waits.
+
 Kept in order instead of sorted for each request: of a thousand replicas that are behind a fetch grants ten, and only
 these change their places. Where many have changed at once, or there are few, all are sorted.
 
-Pure. Knows nothing of a replica but the number `served`. Invariant: `in_order` returns the members sorted by `served`.
+Pure. Knows nothing of a replica but these numbers. Invariant: `in_order` returns all members, sorted by `served` but
+for those that stall.
 """
 
 from __future__ import annotations
@@ -24,6 +28,8 @@ class Served(Protocol):
     served: float
     placed_at: float
     """The value of `served` by which it was placed last."""
+    empty_grants: int
+    """How many of its grants in a row brought nothing."""
 
     @property
     def key(self) -> PartitionKey: ...
@@ -42,7 +48,7 @@ all."""
 class ServiceOrder(Generic[S]):
     """`members`: the replicas to order, by their keys; the caller changes them, and reports each change by `touch`."""
 
-    __slots__ = ("_items", "_members", "_placed_at", "_touched")
+    __slots__ = ("_items", "_members", "_placed_at", "_stalled", "_touched", "has_brought")
 
     def __init__(self, members: Mapping[PartitionKey, S]) -> None:
         self._members = members
@@ -50,6 +56,19 @@ class ServiceOrder(Generic[S]):
         self._placed_at: list[float] | None = None
         """The `placed_at` of each item; None: the items are to be sorted anew."""
         self._touched: dict[S, None] = {}
+        self._stalled: dict[PartitionKey, S] = {}
+        """Those whose last grants brought nothing, the one asked for longest ago first."""
+        self.has_brought = True
+        """True if the last answer to grants brought something: then one that stalls is asked for beside others."""
+
+    def stall(self, item: S) -> None:
+        """Note that a grant of the replica brought nothing."""
+        self._stalled.pop(item.key, None)
+        self._stalled[item.key] = item
+
+    def goes_on(self, item: S) -> bool:
+        """Note that a grant of the replica brought something; return whether those before it did not."""
+        return self._stalled.pop(item.key, None) is not None
 
     def touch(self, item: S) -> None:
         """Note that the replica became a member, is one no more, or was served."""
@@ -57,10 +76,19 @@ class ServiceOrder(Generic[S]):
 
     def clear(self) -> None:
         """Note that no member is left."""
-        self._items, self._placed_at, self._touched = [], None, {}
+        self._items, self._placed_at, self._touched, self._stalled = [], None, {}, {}
 
     def in_order(self) -> Sequence[S]:
         """Return all members, in order; as a list that is valid until the next call."""
+        order = self._by_service()
+        if not self._stalled:
+            return order
+        members = self._members
+        self._stalled = {k: each for k, each in self._stalled.items() if each.empty_grants and members.get(k) is each}
+        stalled, first = list(self._stalled.values()), int(self.has_brought)
+        return [*stalled[:first], *(each for each in order if each.key not in self._stalled), *stalled[first:]]
+
+    def _by_service(self) -> Sequence[S]:
         touched, count = self._touched, len(self._members)
         if count <= FEW or len(touched) > MAX_MOVED_SHARE * count:
             self._items, self._placed_at = sorted(self._members.values(), key=SERVED), None

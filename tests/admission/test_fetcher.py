@@ -53,6 +53,19 @@ def test_an_answer_in_parts_counts_once() -> None:
     assert fetcher.expected_bytes == math.inf
 
 
+def test_who_wished_for_little_can_use_more_as_soon_as_it_wishes_for_more() -> None:
+    """A sidecar at the other end asks for a byte of each now and then: the connection had no part of more after it."""
+    fetcher = Fetcher()
+    fetcher.ask(0.0, 3)
+    fetcher.granted(3, 0.0, has_all=True)
+    fetcher.brought(3, 3, 0.01)
+    assert fetcher.max_credit == 3
+    fetcher.ask(1.0, 2)
+    assert fetcher.max_credit == 3
+    fetcher.ask(1.0, 1000)
+    assert fetcher.max_credit == 1000
+
+
 def test_one_rests_for_a_moment_and_is_forgotten_after_a_while() -> None:
     fetcher = Fetcher()
     fetcher.ask(1.0)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from admission.token_bucket import LOOK_AGAIN_SECONDS, MIN_GATE_BYTES, TokenBucket
+from admission.token_bucket import LOOK_AGAIN_SECONDS, MIN_BURST_BYTES, MIN_GATE_BYTES, TokenBucket
 
 MIB = 1024 * 1024
 
@@ -22,8 +22,8 @@ def bucket(rate: float = 4 * MIB, now: float = 0.0) -> TokenBucket:
     [
         (4 * MIB, 0.4 * MIB, MIB),
         (100 * MIB, 10 * MIB, 25 * MIB),
-        (256 * 1024, MIN_GATE_BYTES, 64 * 1024),  # 100 ms would be 25.6 KiB: too small to be asked for
-        (1, MIN_GATE_BYTES, MIN_GATE_BYTES),
+        (256 * 1024, MIN_GATE_BYTES, MIN_BURST_BYTES),  # 100 ms would be 25.6 KiB: too small to be asked for
+        (1, MIN_GATE_BYTES, MIN_BURST_BYTES),
     ],
 )
 def test_gate_and_burst(rate: float, gate: float, burst: float) -> None:

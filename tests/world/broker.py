@@ -35,7 +35,8 @@ TOPIC_AUTHORIZATION_FAILED, UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER = 29, 3, 6
 
 
 class Broker:
-    """`refuses`: replica ids without ClusterAction. `errors`: until when a partition is answered with which error."""
+    """`refuses`: replica ids without ClusterAction. `errors`: until when a partition is answered with which error.
+    `withholds`: the partitions of which it sends no records, as while its own throttle is over quota."""
 
     def __init__(self, network: Network, broker_id: int, ledger: Ledger, sizes: Sequence[int]) -> None:
         self.network, self.broker_id, self.ledger = network, broker_id, ledger
@@ -44,6 +45,7 @@ class Broker:
         self.cache = FetchSessionCache(itertools.count(500).__next__)
         self.refuses: set[int] = set()
         self.errors: dict[PartitionKey, tuple[float, int]] = {}
+        self.withholds: set[PartitionKey] = set()
         self.paused_until = 0.0
         self.service_seconds = 0.0
         self.connections: set[Served] = set()
@@ -182,6 +184,8 @@ class Served(FramedPeer):
                 continue
             log = self._broker.logs[key]
             size = log.readable(ask.fetch_offset, min(ask.partition_max_bytes, left), at_least_one=at_least_one)
+            if key in self._broker.withholds:
+                size = 0
             if size:
                 at_least_one, left = False, max(left - size, 0)
                 ready += size

@@ -91,8 +91,8 @@ MUTANTS = (
     Mutant(
         "a replica that was in sync makes up for it when it falls behind",
         "proxy/throttle/replicas.py",
-        "        start = max(replica.served, level)",
-        "        start = replica.served",
+        "            if not returns and replica.served < self.level:",
+        "            if False:",
         "test_hostile.py",
     ),
     Mutant(
@@ -115,6 +115,27 @@ MUTANTS = (
         "TAIL_SECONDS = 1.0",
         "TAIL_SECONDS = 1000.0",
         "test_catch_up_only.py",
+    ),
+    Mutant(
+        "both ends: who waits for a turn is answered, since it was not heard of for long",
+        "proxy/throttle/link.py",
+        "        if waits and may_hold and now < demand.deadline:",
+        "        if waits and may_hold and now < demand.deadline and not self._unheard_of(granted, now):",
+        "test_both_ends.py",
+    ),
+    Mutant(
+        "both ends: a connection that last wished for a byte has no part of more",
+        "admission/fetcher.py",
+        "        if wished > self._usable_bytes:",
+        "        if False:",
+        "test_both_ends.py",
+    ),
+    Mutant(
+        "both ends: the other one has what is left of the follower's time",
+        "proxy/throttle/request_builder.py",
+        "        if not granted:\n            max_wait_ms = self._max_wait_ms",
+        "        if True:\n            max_wait_ms = self._max_wait_ms",
+        "test_both_ends.py",
     ),
     Mutant(
         "another quota is shown, and not in force",

@@ -40,7 +40,12 @@ def fair_shares(world: World) -> dict[Flow, float]:
     """Return bytes per second by connection and topic."""
     scene = world.scene
     wants = {flow: most for fetch in scene.fetches for flow, most in _wants(fetch)}
-    trunks: list[Budget] = []
+    trunks = [
+        Budget(fetch.line_rate * WIRE_SHARE / fetch.connections, frozenset({name}))
+        for fetch in scene.fetches
+        for name in fetch.names()
+        if fetch.line_rate < math.inf
+    ]
     branches: list[Budget] = []
     for broker_id, sidecar in world.sidecars.items():
         for role in Role:
@@ -76,11 +81,9 @@ def fair_shares(world: World) -> dict[Flow, float]:
 def _wants(fetch: Fetch) -> Iterator[tuple[Flow, float]]:
     """Return what a connection could use of each topic: a fetch brings a megabyte of a partition at most."""
     round_trip = 2 * fetch.one_way_ms / 1000 + fetch.jitter_ms / 1000 + WAIT_SECONDS
-    topics = len(fetch.topics)
     for name in fetch.names():
         for topic, partitions in fetch.topics.items():
-            line = fetch.line_rate * WIRE_SHARE / fetch.connections / topics
-            yield (name, topic), min(partitions * LIMIT / round_trip, line)
+            yield (name, topic), partitions * LIMIT / round_trip
 
 
 def _bound(scene: Scene, rate: float, members: set[str]) -> Budget:

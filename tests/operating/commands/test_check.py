@@ -120,11 +120,12 @@ def test_overrides_that_the_sidecar_has_stored_here_count_and_a_torn_store_is_to
 
 
 def test_a_small_quota_shows_the_least_gate(config: Path, sidecar: Sidecar) -> None:
-    """100 ms of 1000 B/s are 100 B; the gate is at least 64 KiB, and the burst no less than the gate."""
+    """100 ms of 1000 B/s are 100 B; the gate is at least 32 KiB, and the burst four of them."""
     quotas = config.parent / "small.toml"
     quotas.write_text("[brokers.101]\nleader.replication.throttled.rate = 1000")
     report = json.loads(sidecar("check", "--config", config, "--quotas", quotas, "--json").output)
-    assert report["roles"]["leader"]["gate_bytes"] == report["roles"]["leader"]["burst_bytes"] == 65536
+    assert report["roles"]["leader"]["gate_bytes"] == 32 * 1024
+    assert report["roles"]["leader"]["burst_bytes"] == 128 * 1024
     assert report["quotas_file"] == str(quotas)
     assert "throttles nothing" in report["warnings"][0]
 

@@ -292,7 +292,9 @@ def test_at_quota_0_high_watermarks_are_asked_for_every_few_seconds_and_records_
     conversation.now = REFRESH_SECONDS - REFRESH_CHECK_SECONDS
     assert isinstance(conversation.ask(), Hold)
     conversation.now = REFRESH_SECONDS
-    decision = conversation.ask()
+    assert isinstance(conversation.ask(), Hold)  # its turn may come
+    conversation.now += 0.5
+    decision = conversation.decide()
     assert conversation.asked_for(decision) == {T0: FIRST_CONTACT_BYTES, T1: FIRST_CONTACT_BYTES}
     assert isinstance(decision, Forward)
     assert decision.pending is not None
@@ -317,15 +319,26 @@ def test_those_that_wait_for_their_turn_are_asked_for_their_high_watermarks_behi
     assert not decision.pending.must_discard(conversation.now)
 
 
+def test_after_a_hold_the_other_end_has_all_of_the_time_for_its_own() -> None:
+    """It would answer without records at the follower's deadline, however soon its turn came."""
+    conversation = behind()
+    conversation.answer(conversation.ask(), {T0: 4 * GATE})
+    assert isinstance(conversation.ask(max_wait_ms=500), Hold)
+    conversation.now += 0.49
+    assert conversation.sent_on(conversation.decide()).max_wait_ms == 500
+
+
 def test_in_a_drain_nobody_is_asked_for_the_sake_of_a_gauge() -> None:
     conversation = behind(partitions=1, bytes_per_second=0)
     conversation.now = REFRESH_SECONDS
-    frame_demand = conversation.ask()
-    assert isinstance(frame_demand, Forward)
-    conversation.answer(frame_demand)
+    conversation.ask()
+    conversation.now += 0.5
+    decision = conversation.decide()
+    assert isinstance(decision, Forward)
+    conversation.answer(decision)
     conversation.now = 2 * REFRESH_SECONDS
     conversation.ask()
-    conversation.now = 3 * REFRESH_SECONDS
+    conversation.now = 3 * REFRESH_SECONDS  # its deadline has passed
     assert isinstance(
         run_through(conversation.link.decide(conversation.demand, conversation.now, may_hold=False)), Answer
     )

@@ -21,6 +21,7 @@ class Item:
     key: PartitionKey
     served: float = 0
     placed_at: float = 0
+    empty_grants: int = 0
 
 
 class Step(NamedTuple):
@@ -108,3 +109,23 @@ def test_only_those_that_were_served_are_looked_at() -> None:
         looked_at = 0
         assert not {*first} & {*kept.order.in_order()[:3000]}
         assert looked_at <= 5 * len(first)
+
+
+def test_of_those_that_stall_one_goes_first_if_others_bring_something_and_the_rest_last() -> None:
+    every = Everything()
+    for partition in range(5):
+        every.take(Step("come", partition))
+        every.take(Step("serve", partition, partition))
+    for partition in (0, 1):
+        item = every.members["t", partition]
+        item.empty_grants = 1
+        every.order.stall(item)
+    assert [item.key[1] for item in every.order.in_order()] == [0, 2, 3, 4, 1]
+    every.order.stall(every.members["t", 0])
+    assert [item.key[1] for item in every.order.in_order()] == [1, 2, 3, 4, 0]
+    every.order.has_brought = False
+    assert [item.key[1] for item in every.order.in_order()] == [2, 3, 4, 1, 0]
+    assert every.order.goes_on(every.members["t", 1])
+    assert not every.order.goes_on(every.members["t", 2])
+    every.take(Step("leave", 0))
+    assert [item.key[1] for item in every.order.in_order()] == [1, 2, 3, 4]
