@@ -88,10 +88,10 @@ def fill(throttle: RoleThrottle, *, replicas: int, connections: int, now: float)
             for partition in range(replicas // connections)
         ]
         run_through(link.replicas.asked(entries, now))
-        for partition, (key, replica) in enumerate(link.replicas.known.items()):
+        for partition, replica in enumerate(link.replicas.known.values()):
             replica.answered(high_watermark=1000 + partition % 2 * partition, log_start_offset=0)
             replica.meter.add(1000, now)
-            link.replicas.changed[key] = None
+            link.replicas.changed[replica] = None
         link.replicas.asked_the_same(now)
 
 

@@ -13,9 +13,9 @@ quota to see it."""
 SILENT_SECONDS = 6 * SMOOTHING_SECONDS
 """The time without bytes after which the rate is 0. A quarter of a percent of it would be left, and an estimated time
 of arrival made from that would grow without end."""
-FOLD_SECONDS = 0.1
-"""The time within which amounts are added up before the rate is worked out anew, which costs an exponential
-function."""
+FOLD_SECONDS = 0.2
+"""The time within which amounts are added up before the rate is worked out anew, which costs an exponential function:
+as much as everything else that is noted of a partition of an answer."""
 
 
 GROWTH_SECONDS = 10.0
@@ -27,23 +27,28 @@ class DisplayRate:
     """Exponentially decaying rate: after `SMOOTHING_SECONDS` without events 37 % of it are left, after
     `SILENT_SECONDS` nothing."""
 
-    __slots__ = ("_added", "_per_second", "_updated")
+    __slots__ = ("_per_second", "added", "updated")
 
     def __init__(self, now: float) -> None:
         self._per_second = 0.0
-        self._added = 0.0
-        self._updated = now
+        self.added = 0.0
+        self.updated = now
 
     def add(self, amount: float, now: float) -> None:
-        if now - self._updated >= FOLD_SECONDS:
-            self._per_second, self._added, self._updated = self.per_second(now), 0.0, now
-        self._added += amount
+        """Add an amount. `Replica.delivered` does the same by itself, since a call costs more."""
+        if now - self.updated >= FOLD_SECONDS:
+            self.fold(now)
+        self.added += amount
+
+    def fold(self, now: float) -> None:
+        """Work out the rate anew, and begin to add up."""
+        self._per_second, self.added, self.updated = self.per_second(now), 0.0, now
 
     def per_second(self, now: float) -> float:
-        if now - self._updated >= SILENT_SECONDS:
+        if now - self.updated >= SILENT_SECONDS:
             return 0.0
-        at_update = self._per_second + self._added / SMOOTHING_SECONDS
-        return at_update * math.exp(-(now - self._updated) / SMOOTHING_SECONDS)
+        at_update = self._per_second + self.added / SMOOTHING_SECONDS
+        return at_update * math.exp(-(now - self.updated) / SMOOTHING_SECONDS)
 
 
 class GrowthMeter:

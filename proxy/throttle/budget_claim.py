@@ -121,22 +121,22 @@ class BudgetClaim:
         if len(replicas.behind) > work_in_steps.STEP_ITEMS:
             # That there is room for a part of them is seen without going through all.
             first = islice(replicas.behind.values(), work_in_steps.STEP_ITEMS)
-            wished = sum(map(LIMIT, map(_WISH, first)))
-            if not path.may_grant(now, wished, beside_in_sync=beside_in_sync):
+            if not path.may_grant(now, sum(map(LIMIT, map(_WISH, first))), beside_in_sync=beside_in_sync):
                 return NOBODY
         order = replicas.order.in_order()
         if self._throttle.urgency.is_any:
             return self._by_priority(order, now, beside_in_sync=beside_in_sync)
         if path.fetcher.priority:
             path.place(0)
-        return map(_KEY, order), map(_WISH, order), self._wished(order)
+        few = len(order) <= work_in_steps.STEP_ITEMS
+        return map(_KEY, order), map(_WISH, order), sum(map(LIMIT, map(_WISH, order))) if few else self._wished(order)
 
     def _wished(self, order: Sequence[Replica]) -> float:
         """Return how many bytes these wish for together; inf if that is more than the budgets ever have, since then
         ten may be granted something, and not all need to be gone through."""
-        wished, most = 0, math.inf if len(order) <= work_in_steps.STEP_ITEMS else self.path.burst_bytes
-        for replica in order:
-            wished += replica.wish.limit_bytes
+        wished, most, step = 0, self.path.burst_bytes, work_in_steps.STEP_ITEMS
+        for at in range(0, len(order), step):
+            wished += sum(map(LIMIT, map(_WISH, order[at : at + step])))
             if wished > most:
                 return math.inf
         return wished

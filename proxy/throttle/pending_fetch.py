@@ -239,44 +239,44 @@ class PendingFetch:
             replica = known.get((topic, partition))
             if replica is not None and not error_code and stable_offset != replica.last_stable_offset:
                 replica.last_stable_offset = stable_offset
-                changed[replica.key] = None
+                changed[replica] = None
 
     def _account(self, brought: list[tuple[Replica, int, int, int]], now: float) -> None:
-        """Account for records that go on. Each item: the replica, the records' bytes, the offsets where its entry
-        begins and where the records in it begin."""
-        changed, grants, observed = self.replicas.changed, self.grants, self.observed
+        """Account for records that go on. Each item: replica, bytes of records, where its entry and they begin."""
+        replicas, changed, grants, observed = self.replicas, self.replicas.changed, self.grants, self.observed
         leads, enforce, behind = self.throttle.role is _LEADER, self.throttle.enforce, BEHIND
-        count = self.replicas.policy.count
+        count = replicas.policy.count
         has_branches = bool(self.branches) or self.throttle.tree.has_branches
         of_branches: dict[Claim, BranchTraffic] = {}
         free = in_sync = catching_up = reserved = taken = ungranted = withheld = 0
         for replica, size, entry_at, records_at in brought:
             key = replica.key
-            changed[key] = None
-            replica.delivered(size, now)
-            used = size + records_at - entry_at if leads else size
-            if count is not None and replica.is_at_tail and key not in grants:
+            branch = self.branch_of(key) if has_branches else None
+            granted = grants.pop(key, 0)
+            changed[replica] = None
+            replica.delivered(size, granted, now)
+            charged = used = size + records_at - entry_at if leads else size
+            if count is not None and not granted and replica.is_at_tail:
                 free += used
                 continue
             if replica.standing is behind:
                 catching_up += used
             else:
                 in_sync += used
-            branch = self.branch_of(key) if has_branches else None
-            granted = grants.pop(key, 0)
-            # In observe mode more may come than was granted, since nothing was asked to be less.
-            charged = 0 if key in observed else used if enforce or not granted else min(used, granted)
-            if branch is not None:
-                of_branches.setdefault(branch, BranchTraffic(branch)).add(used, granted, charged)
             if granted:
-                self.brought = self.replicas.order.has_brought = True
-                self.replicas.serve(replica, size)
-                replica.used(size, granted)
+                # In observe mode more may come than was granted, since nothing was asked to be less.
+                charged = used if enforce else min(used, granted)
+                self.brought = replicas.order.has_brought = True
+                replicas.serve(replica, size)
                 reserved += granted
                 taken += charged
             else:
+                if observed and key in observed:
+                    charged = 0
+                    withheld += used
                 ungranted += charged
-                withheld += used - charged
+            if branch is not None:
+                of_branches.setdefault(branch, BranchTraffic(branch)).add(used, granted, charged)
         self.throttle.account(
             self.path, now, in_sync, catching_up,
             reserved=reserved, granted=taken, ungranted=ungranted, observed=withheld, branches=of_branches.values(),

@@ -24,7 +24,7 @@ from protocol.fetch.response import ReplayedEntry
 from protocol.fetch.tables import UNKNOWN_OFFSET
 from protocol.fetch.walker import RequestEntry
 
-from ..statistics.display_rate import DisplayRate
+from ..statistics.display_rate import FOLD_SECONDS, DisplayRate
 from .batch_sizes import BatchSizes
 
 if TYPE_CHECKING:
@@ -262,23 +262,21 @@ class Replica:
         self.log_start_offset = log_start_offset
         self.replayable = True
 
-    def delivered(self, size: int, now: float) -> None:
-        """Note that `size` > 0 record bytes are forwarded, so the next fetch_offset may move on."""
+    def delivered(self, size: int, granted: int, now: float) -> None:
+        """Note that `size` > 0 record bytes are forwarded, so the next fetch_offset may move on; `granted` are those of
+        its grant, 0 without one. Less than half of a grant was probably all there is for now."""
         self._delivered = True
         self.unconfirmed_bytes += size
+        meter = self.meter
+        if now - meter.updated >= FOLD_SECONDS:
+            meter.fold(now)
+        meter.added += size
         if self.empty_grants or self._need_bytes or self.batches.next:
             self.empty_grants = self._need_bytes = self.batches.next = 0
             self._wishes()
-        self.meter.add(size, now)
-
-    def used(self, size: int, granted: int) -> None:
-        """Note that a grant brought `size` bytes of records.
-
-        Less than half of the grant was probably all there is for now.
-        """
         if 2 * size < granted:
             likely: float = 1 << (LIKELY_GROWTH * size).bit_length()
-        elif self._likely_bytes == math.inf:
+        elif not granted or self._likely_bytes == math.inf:
             return
         else:
             likely = 1 << (LIKELY_GROWTH * granted).bit_length()

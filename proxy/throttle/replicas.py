@@ -84,7 +84,7 @@ class Replicas:
         self.new: dict[PartitionKey, Replica] = {}
         self.order = ServiceOrder(self.behind)
         """Those that are behind, the one served least first."""
-        self.changed: dict[PartitionKey, None] = {}
+        self.changed: dict[Replica, None] = {}
         """Replicas whose standing an answer may have changed; the next request classifies them anew."""
         self.moved: dict[PartitionKey, None] | None = None
         """The replicas that came into `behind` or left it since `link_session` cleared this; None: any may have."""
@@ -119,7 +119,7 @@ class Replicas:
     def state(self, now: float) -> list[ReplicaState]:
         """Return what another process is to `restore`; nothing that asks for these may be in flight."""
         changed = self.changed
-        found = [replica.state()._replace(is_changed=key in changed) for key, replica in self.known.items()]
+        found = [replica.state()._replace(is_changed=replica in changed) for replica in self.known.values()]
         missing = self._omitted.values()
         return found + [replica.state()._replace(missing_seconds=max(now - since, 0.0)) for replica, since in missing]
 
@@ -138,7 +138,7 @@ class Replicas:
             self.known[key] = replica
             self._place(key, replica)
             if state.is_changed:
-                self.changed[key] = None
+                self.changed[replica] = None
 
     def serve(self, replica: Replica, size: int) -> None:
         """Note that a grant of the replica brought `size` bytes.
@@ -171,7 +171,7 @@ class Replicas:
             self.gain.add(replica.high_watermark - high_watermark, now)
             self.growth.add(max(high_watermark - replica.high_watermark, 0) * replica.bytes_per_message, now)
         replica.high_watermark, replica.error_code = high_watermark, 0
-        self.changed[replica.key] = None
+        self.changed[replica] = None
 
     def saw_batches(self, replica: Replica, walk: BatchWalk) -> None:
         """Record that records of a replica were cut off where their grant ended. While all batches that were seen of a
@@ -203,10 +203,10 @@ class Replicas:
             if part is not entries:
                 yield
         if found != len(self.known):
-            self._miss(self.known.keys() - {(entry.topic, entry.partition) for entry in entries})
+            self._miss(self.known.keys() - {(entry.topic, entry.partition) for entry in entries}, changed)
         self._look_again(changed, now)
 
-    def _record_offsets(self, entries: Sequence[RequestEntry], changed: dict[PartitionKey, None], now: float) -> int:
+    def _record_offsets(self, entries: Sequence[RequestEntry], changed: dict[Replica, None], now: float) -> int:
         """Process entries of a request that lists everything. Return how many replicas they ask for."""
         known, free_topics, number = self.known, self._chosen.free_topics, self._requests
         asked = self.policy.asked
@@ -232,7 +232,7 @@ class Replicas:
                 stood = replica.standing
                 self.generation += 1
                 gained += asked(replica, entry)
-                changed.pop(key, None)
+                changed.pop(replica, None)
                 if replica.standing is not stood or stood is TRUNCATED:
                     self._place(key, replica)
         if gained:
@@ -252,13 +252,13 @@ class Replicas:
                     self._meet(key, entry, now)
                     continue
                 gained += asked(replica, entry)
-                changed.pop(key, None)
+                changed.pop(replica, None)
                 self._place(key, replica)
             if part is not entries:
                 yield
         if gained:
             self.gain.add(gained, now)
-        self._miss([key for key in forgotten if key in self.known])
+        self._miss(dict.fromkeys(key for key in forgotten if key in self.known), changed)
         self._look_again(changed, now)
 
     def asked_the_same(self, now: float) -> None:
@@ -303,28 +303,30 @@ class Replicas:
         self._place(key, replica, returns=returns)
         return True
 
-    def _miss(self, keys: Collection[PartitionKey]) -> None:
+    def _miss(self, keys: Collection[PartitionKey], changed: dict[Replica, None]) -> None:
+        """Remember these replicas, which are asked for no more, as they are: they are not classified again."""
         for key in keys:
-            self._omitted[key] = (self.known[key], self._asked_at)
+            replica = self.known[key]
+            self._omitted[key] = (replica, self._asked_at)
+            changed.pop(replica, None)
         self._let_go(keys)
 
     def _let_go(self, keys: Collection[PartitionKey]) -> None:
         self.generation += 1
         for key in keys:
-            if (replica := self.behind.pop(key, None)) is not None:
+            replica = self.known.pop(key)
+            if self.behind.pop(key, None) is not None:
                 self._move(key, replica)
-            for each in (self.known, self.new):
-                each.pop(key, None)
-            self.changed.pop(key, None)
+            self.new.pop(key, None)
+            self.changed.pop(replica, None)
 
-    def _look_again(self, changed: Collection[PartitionKey], now: float) -> None:
+    def _look_again(self, changed: Collection[Replica], now: float) -> None:
         """Classify replicas again that answers have changed and that are asked for as before; forget those that have
         been left out for too long."""
         asked_again = self.policy.asked_again
-        for key in changed:
-            replica = self.known.get(key)
-            if replica is not None and asked_again(replica):
-                self._place(key, replica)
+        for replica in changed:
+            if asked_again(replica):
+                self._place(replica.key, replica)
         if self._omitted:
             old = [key for key, (_, since) in self._omitted.items() if now - since >= ABSENCE_SECONDS]
             for key in old:
@@ -340,7 +342,7 @@ class Replicas:
             if replica.is_at_tail:
                 replica.standing = NEW
                 self._place(key, replica)
-                self.changed[key] = None
+                self.changed[replica] = None
 
     def _place(self, key: PartitionKey, replica: Replica, *, returns: bool = False) -> None:
         self.generation += 1
@@ -359,7 +361,7 @@ class Replicas:
             self.new[key] = replica
         if standing is TRUNCATED:
             # Its high watermark is unknown: unless the answer tells it, the replica is new at the next request.
-            self.changed[key] = None
+            self.changed[replica] = None
 
     def _move(self, key: PartitionKey, replica: Replica) -> None:
         """Note that a replica came into `behind` or left it."""

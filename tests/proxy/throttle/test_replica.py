@@ -39,7 +39,7 @@ def known(*, high_watermark: int, offset: int = 100) -> Replica:
 def test_standing(high_watermark: int, *, delivered: bool, next_offset: int, standing: Standing) -> None:
     replica = known(high_watermark=high_watermark)
     if delivered:
-        replica.delivered(1000, 0.0)
+        replica.delivered(1000, 0, 0.0)
     replica.asked(entry(next_offset), returns=False)
     assert replica.standing is standing
 
@@ -98,11 +98,11 @@ def test_need_follows_the_largest_batch_seen() -> None:
 def test_where_grants_are_scarce_one_that_brings_little_is_granted_little() -> None:
     replica = known(high_watermark=150)
     limit = replica.wish.limit_bytes
-    replica.used(limit // 2, limit)
+    replica.delivered(limit // 2, limit, 0.0)
     assert replica.wish.likely_bytes == math.inf  # the next batch may just not have fitted
-    replica.used(10_000, limit)
+    replica.delivered(10_000, limit, 0.0)
     assert replica.wish.likely_bytes == 32 * 1024
-    replica.used(10_000, 32 * 1024)
+    replica.delivered(10_000, 32 * 1024, 0.0)
     assert replica.wish == Wish(limit, MIN_NEED_BYTES, 32 * 1024)
     replica.saw_batch(50_000)
     assert replica.wish.likely_bytes == 50_000 + BATCH_HEADER_BYTES  # less would bring nothing
@@ -110,17 +110,17 @@ def test_where_grants_are_scarce_one_that_brings_little_is_granted_little() -> N
 
 def test_one_that_brings_more_again_is_granted_more() -> None:
     replica = known(high_watermark=150)
-    replica.used(1000, 64 * 1024)
+    replica.delivered(1000, 64 * 1024, 0.0)
     grants = []
     while replica.wish.likely_bytes < math.inf:
         grants.append(int(replica.wish.likely_bytes))
-        replica.used(grants[-1], grants[-1])
+        replica.delivered(grants[-1], grants[-1], 0.0)
     assert grants == [4096, 16 * 1024, 64 * 1024, 256 * 1024]
 
 
 def test_a_grant_that_brought_nothing_was_perhaps_too_small() -> None:
     replica = known(high_watermark=150)
-    replica.used(1000, 64 * 1024)
+    replica.delivered(1000, 64 * 1024, 0.0)
     replica.unused()
     assert replica.wish.likely_bytes == math.inf
 
