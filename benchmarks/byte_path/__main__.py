@@ -30,6 +30,7 @@ QUICK_ROUNDS, QUICK_SECONDS, QUICK_WARM_UP_SECONDS = 3, 0.5, 0.15
 @click.option("--loads", default="", help=f"Names, by commas; default all: {', '.join(LOADS)}.")
 @click.option("--connections", default=1, type=click.IntRange(1, 500), help="Followers that fetch at once.")
 @click.option("--kafka-buffers", is_flag=True, help="Socket buffers as brokers set them: 64 KiB and 100 KiB.")
+@click.option("--copies", is_flag=True, help="A follower that copies what it receives, instead of discarding it.")
 @click.option(
     "--fetch-version",
     default=REFERENCE_VERSION,
@@ -41,8 +42,8 @@ QUICK_ROUNDS, QUICK_SECONDS, QUICK_WARM_UP_SECONDS = 3, 0.5, 0.15
 @click.option("--json", "file", type=click.Path(path_type=Path, dir_okay=False), help="Append every run to FILE.")
 @click.option("--quick", is_flag=True, help="The sidecar beside HAProxy's defaults and its splicing, in a minute.")
 def main(
-    peers: str, loads: str, connections: int, kafka_buffers: bool, fetch_version: int, rounds: int, seconds: float,
-    file: Path | None, quick: bool,
+    peers: str, loads: str, connections: int, kafka_buffers: bool, copies: bool, fetch_version: int, rounds: int,
+    seconds: float, file: Path | None, quick: bool,
 ) -> None:  # fmt: skip
     """Send the loads through the peers, in turns, and print medians beside each other.
 
@@ -60,7 +61,9 @@ def main(
         chosen = [peer for peer in chosen if peer.quick or peers]
         rounds, seconds = QUICK_ROUNDS, QUICK_SECONDS
     wanted = [
-        dataclasses.replace(LOADS[name], connections=connections, kafka_buffers=kafka_buffers, version=fetch_version)
+        dataclasses.replace(
+            LOADS[name], connections=connections, kafka_buffers=kafka_buffers, version=fetch_version, copies=copies
+        )
         for name in _names(loads, LOADS, "--loads")
     ]
     began = time.monotonic()

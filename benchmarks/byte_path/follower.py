@@ -3,7 +3,8 @@
     python -m benchmarks.byte_path.follower
 
 A process of its own: one JSON object per line on its standard input says what to do, one per line on its standard
-output what came of it. Bytes are discarded inside the kernel (MSG_TRUNC), a whole frame in one call.
+output what came of it. Bytes are discarded inside the kernel (MSG_TRUNC), a whole frame in one call; or, if the load
+says so, copied into one buffer, as a broker does.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ RECEIVE_BUFFER_BYTES = 64 * 1024
 """The default of replica.socket.receive.buffer.bytes."""
 DISCARD_BYTES = 16 * 1024 * 1024
 """The size of the buffer to discard into: address space that is never touched."""
+COPIED_BYTES = 1024 * 1024
+"""The most bytes that are copied in one call, over those of the call before."""
 HEAD_BYTES = PREFIX_BYTES + 4
 READ_BYTES = 4096
 """How much is read first: in one call all of a small response."""
@@ -62,6 +65,8 @@ class Fetcher:
         self._request = bytearray(load.request(replica=REPLICA_ID + number))
         self._correlation_id = 0
         self._discarded = mmap.mmap(-1, DISCARD_BYTES)
+        self._most = COPIED_BYTES if load.copies else DISCARD_BYTES
+        self._flags = socket.MSG_WAITALL | (0 if load.copies else socket.MSG_TRUNC)
         self._head = bytearray(READ_BYTES)
 
     def ask(self) -> None:
@@ -84,8 +89,7 @@ class Fetcher:
         size = PREFIX_BYTES + int(_INT32.unpack_from(self._head)[0])
         left = size - got
         while left:
-            flags = socket.MSG_TRUNC | socket.MSG_WAITALL
-            discarded = self.sock.recv_into(self._discarded, min(left, DISCARD_BYTES), flags)
+            discarded = self.sock.recv_into(self._discarded, min(left, self._most), self._flags)
             if not discarded:
                 raise ConnectionError(f"closed {left} bytes before the end of a response")
             left -= discarded

@@ -51,6 +51,7 @@ class Load:
         kafka_buffers: whether both ends set the socket buffers that brokers set by default.
         connections: followers that fetch at once.
         in_sync: whether they are at the high watermark, as most are most of the time.
+        copies: whether they copy what they receive out of the kernel, as brokers do.
         fetches_per_second: of each follower, who are different brokers then; 0: as many as there can be.
     """
 
@@ -62,6 +63,7 @@ class Load:
     connections: int = 1
     in_sync: bool = False
     fetches_per_second: float = 0.0
+    copies: bool = False
 
     @property
     def title(self) -> str:
@@ -72,6 +74,7 @@ class Load:
             "in sync" if self.in_sync else "",
             "" if self.connections == 1 else f"{self.connections} connections",
             "socket buffers as brokers set them" if self.kafka_buffers else "",
+            "a follower that copies" if self.copies else "",
         ]
         return ", ".join(part for part in parts if part)
 

@@ -52,6 +52,7 @@ class SidecarSpec(NamedTuple):
     ingress: bool = True
     egress: bool = True
     policy: str = "strict"
+    journal: bool = True
 
 
 class WorldSidecar:
@@ -119,7 +120,7 @@ class WorldSidecar:
             quotas=self.quotas,
             statistics=self.statistics.of(role),
             now=now,
-            ledger=self.journal,
+            ledger=self.journal if self.spec.journal else None,
             names=self._names,
             remembered=ReplicaCountLimit(),
             urgency=self.urgency,

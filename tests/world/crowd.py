@@ -1,0 +1,168 @@
+"""Many connections of many partitions, in virtual time in which the relay takes the CPU time that it really takes.
+
+python -m tests.world.crowd --connections 64 --partitions 1000 --rate 8 --markdown
+
+One leader throttles; four followers fetch from it over the same network, 10 KB batches, all behind. Beside them one
+follower in sync is written to every 20 ms. While the relay works for one connection, the world's clock goes on by as
+much CPU time as that took on this machine, so all others wait; brokers and followers cost nothing. Told are the share
+of the quota, the least share of a connection in an equal one, how late records in sync came with and without the
+others, and how busy the relay was.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import time
+from typing import TYPE_CHECKING, NamedTuple
+
+from proxy.relay import connection as relayed
+from proxy.relay.poller import TURN_SECONDS
+
+from ..proxy.conversation import MIB
+from .drawn import Rates
+from .scene import Fetch, Scene, World
+from .sidecar import SidecarSpec
+
+if TYPE_CHECKING:
+    from protocol.session.requests import PartitionKey
+    from proxy.relay.direction import Direction
+
+    from .clock import VirtualClock
+    from .scene import Outcome
+
+FOLLOWERS, LEADER, WATCHER = (2, 3, 4, 5), 1, 9
+BATCH_BYTES = 10_000
+WRITE_SECONDS = 0.02
+SETTLED = 5.0
+"""Full requests, first contact and the first guesses are over. A grant is a gate, a tenth of a second of the quota: 64
+connections have one each in 6 seconds, and what each had is told apart only over several such rounds."""
+
+
+class Crowd(NamedTuple):
+    connections: int
+    partitions: int
+    mib_per_second: float
+    version: int = 12
+    seconds: float = 40.0
+
+    def scene(self, *, alone: bool = False) -> Scene:
+        """Return the scene; `alone`: only the follower in sync is there."""
+        quotas = Rates(leader=self.mib_per_second * MIB).toml
+        watched = Fetch(WATCHER, LEADER, {}, live={"live": 1}, written=1000 / WRITE_SECONDS, version=self.version)
+        each = self.connections // len(FOLLOWERS)
+        crowd = tuple(
+            Fetch(follower, LEADER, {f"t{follower}": self.partitions}, connections=each, sizes=(BATCH_BYTES,),
+                  version=self.version)
+            for follower in FOLLOWERS
+        )  # fmt: skip
+        return Scene({LEADER: SidecarSpec(quotas, egress=False, journal=False)}, (watched, *(() if alone else crowd)))
+
+
+class Measured(NamedTuple):
+    """`used`: of the quota. `least`: the least of a connection, of an equal share. `late`: the 99th percentile of the
+    seconds from a record's writing to its arrival in sync. `busy`: CPU seconds a second. `fetches`: a second."""
+
+    used: float
+    least: float
+    late: float
+    busy: float
+    fetches: float
+
+
+class RelayCpu:
+    """Lets the world's clock go on by the CPU time of each turn of the relay, inside the block."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self.written: list[float] = []
+        """When each record was written to the partition in sync."""
+        self._clock: VirtualClock
+
+    def __enter__(self) -> RelayCpu:
+        advance = self._advance = relayed.Connection.advance
+        self._turn_clock, self._build = World._turn_clock, World.build
+
+        def build(world: World) -> None:
+            self._clock = world.network.clock
+            self._build(world)
+            broker = world.broker(LEADER)
+            append = broker.append
+
+            def write(key: PartitionKey, batches: int = 1) -> None:
+                self.written += [world.network.now] * batches
+                append(key, batches)
+
+            broker.append = write
+
+        def timed(connection: relayed.Connection, direction: Direction, ends: float) -> None:
+            del ends
+            began = time.thread_time()
+            advance(connection, direction, began + TURN_SECONDS)
+            took = time.thread_time() - began
+            self.seconds += took
+            self._clock.now += took
+
+        relayed.Connection.advance, World.build = timed, build
+        World._turn_clock = lambda _: time.thread_time()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        relayed.Connection.advance, World.build = self._advance, self._build
+        World._turn_clock = self._turn_clock
+
+
+def measured(crowd: Crowd) -> tuple[Measured, float]:
+    """Run a crowd; return what came of it, and how late records in sync came without it."""
+    with RelayCpu() as cpu:
+        alone = lateness(crowd.scene(alone=True).run(crowd.seconds), cpu.written)
+    with RelayCpu() as cpu:
+        outcome = crowd.scene().run(crowd.seconds)
+    assert outcome.wrong == []
+    rates = outcome.rates(SETTLED)
+    shares = [rates.get(name, 0.0) for name in outcome.fetchers if not name.startswith(f"{WATCHER}<")]
+    quota = crowd.mib_per_second * MIB
+    fetches = sum(fetcher.fetches for fetcher in outcome.fetchers.values()) / crowd.seconds
+    late, busy = lateness(outcome, cpu.written), cpu.seconds / crowd.seconds
+    return Measured(sum(shares) / quota, min(shares) * len(shares) / quota, late, busy, fetches), alone
+
+
+def lateness(outcome: Outcome, written: list[float]) -> float:
+    """Return the 99th percentile of the seconds from a record's writing to its arrival in sync."""
+    came = [each.at for each in outcome.ledger.arrivals if each.follower == WATCHER for _ in range(each.size // 1000)]
+    late = sorted(at - wrote for at, wrote in zip(came, written, strict=False) if wrote >= SETTLED)
+    return late[int(0.99 * (len(late) - 1))]
+
+
+COLUMNS = (
+    "Fetch", "connections x partitions", "quota, MiB/s", "used", "least share", "in sync p99, ms: alone, beside",
+    "relay, cores", "fetches/s",
+)  # fmt: skip
+
+
+def row(crowd: Crowd) -> str:
+    found, alone = measured(crowd)
+    cells = (
+        f"v{crowd.version}", f"{crowd.connections} x {crowd.partitions}", f"{crowd.mib_per_second:g}",
+        f"{found.used:.2f}", f"{found.least:.2f}", f"{1000 * alone:.1f}, {1000 * found.late:.1f}", f"{found.busy:.2f}",
+        f"{found.fetches:.0f}",
+    )  # fmt: skip
+    return "| " + " | ".join(cells) + " |"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m tests.world.crowd", description=__doc__)
+    parser.add_argument("--connections", type=int, nargs="+", default=[64])
+    parser.add_argument("--partitions", type=int, nargs="+", default=[1000], help="of each connection")
+    parser.add_argument("--rate", type=float, nargs="+", default=[1.0, 8.0, 64.0], help="MiB/s")
+    parser.add_argument("--version", type=int, nargs="+", default=[12], help="of Fetch")
+    parser.add_argument("--seconds", type=float, default=40.0)
+    options = parser.parse_args()
+    print("| " + " | ".join(COLUMNS) + " |\n" + "|---" * len(COLUMNS) + "|")
+    drawn = itertools.product(options.version, options.connections, options.partitions, options.rate)
+    for version, connections, partitions, rate in drawn:
+        print(row(Crowd(connections, partitions, rate, version, options.seconds)), flush=True)
+
+
+if __name__ == "__main__":
+    main()
