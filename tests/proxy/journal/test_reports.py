@@ -105,6 +105,7 @@ async def test_clients_are_told_what_they_carried_since_the_last_time(tmp_path: 
         entity = connection.entity(client_id, traffic, 0.0)
         assert entity is not None
         connection.charge(entity, size, 0.0)
+        connection.count_answer(entity, size)
         clients.count_mutes(9.0)
 
     def told() -> list[tuple[object, ...]]:
