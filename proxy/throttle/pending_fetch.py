@@ -245,7 +245,7 @@ class PendingFetch:
         """Account for records that go on. Each item: replica, bytes of records, where its entry and they begin."""
         replicas, changed, grants, observed = self.replicas, self.replicas.changed, self.grants, self.observed
         leads, enforce, behind = self.throttle.role is _LEADER, self.throttle.enforce, BEHIND
-        count = replicas.policy.count
+        order, count = replicas.order, replicas.policy.count
         has_branches = bool(self.branches) or self.throttle.tree.has_branches
         of_branches: dict[Claim, BranchTraffic] = {}
         free = in_sync = catching_up = reserved = taken = ungranted = withheld = 0
@@ -266,8 +266,8 @@ class PendingFetch:
             if granted:
                 # In observe mode more may come than was granted, since nothing was asked to be less.
                 charged = used if enforce else min(used, granted)
-                self.brought = replicas.order.has_brought = True
-                replicas.serve(replica, size)
+                self.brought = order.has_brought = True
+                order.serve(replica, size)
                 reserved += granted
                 taken += charged
             else:

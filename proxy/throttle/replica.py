@@ -115,7 +115,7 @@ class Replica:
         """The error that the leader has answered with since it told a high watermark last; 0: none."""
         self.batches = BatchSizes()
         self.served: float = 0
-        """The bytes that it counts as served for (`Replicas.serve`)."""
+        """The bytes that it counts as served for (`ServiceOrder.serve`)."""
         self.placed_at: float = 0
         self.empty_grants = 0
         """How many of its grants in a row brought no records."""

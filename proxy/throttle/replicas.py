@@ -71,7 +71,7 @@ class Replicas:
 
     __slots__ = (
         "_asked_at", "_batch_bytes", "_chosen", "_omitted", "_remembered", "_requests", "answered_at", "behind",
-        "changed", "fetch_version", "gain", "generation", "growth", "known", "level", "moved", "new", "not_remembered",
+        "changed", "fetch_version", "gain", "generation", "growth", "known", "moved", "new", "not_remembered",
         "order", "policy", "timings",
     )  # fmt: skip
 
@@ -107,8 +107,6 @@ class Replicas:
         self.answered_at = math.inf
         """The time at which the last answer had gone on, or its last part was looked at; inf before the first."""
         self._requests = 0
-        self.level: float = 0
-        """The most that a replica counted as served for when it was served again; where another starts."""
         self.not_remembered = 0
         """How often a replica was asked for that the lists select and that passed untouched, because no more may be
         remembered."""
@@ -139,18 +137,6 @@ class Replicas:
             self._place(key, replica)
             if state.is_changed:
                 self.changed[replica] = None
-
-    def serve(self, replica: Replica, size: int) -> None:
-        """Note that a grant of the replica brought `size` bytes.
-
-        Whichever was served least goes first. One that had less while it was behind, since the other end sent others
-        first, makes up for that. One that had less for want of records, or by its leader's throttle, starts level.
-        """
-        if self.order.goes_on(replica):
-            replica.served = max(replica.served, self.level)
-        self.level = max(self.level, replica.served)
-        replica.served += size
-        self.order.touch(replica)
 
     def counted(self, now: float) -> list[Replica]:
         """Return the replicas asked for within `COUNTED_SECONDS`, whether or not the last request listed them."""
@@ -352,8 +338,8 @@ class Replicas:
                 self._move(key, replica)
         elif key not in self.behind:
             self.behind[key] = replica
-            if not returns and replica.served < self.level:
-                replica.served = self.level
+            if not returns:
+                self.order.level_up(replica)
             self._move(key, replica)
         if standing is not NEW:
             self.new.pop(key, None)

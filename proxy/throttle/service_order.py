@@ -48,7 +48,7 @@ all."""
 class ServiceOrder(Generic[S]):
     """`members`: the replicas to order, by their keys; the caller changes them, and reports each change by `touch`."""
 
-    __slots__ = ("_items", "_members", "_placed_at", "_stalled", "_touched", "has_brought")
+    __slots__ = ("_items", "_level", "_members", "_placed_at", "_stalled", "_touched", "has_brought")
 
     def __init__(self, members: Mapping[PartitionKey, S]) -> None:
         self._members = members
@@ -56,6 +56,8 @@ class ServiceOrder(Generic[S]):
         self._placed_at: list[float] | None = None
         """The `placed_at` of each item; None: the items are to be sorted anew."""
         self._touched: dict[S, None] = {}
+        self._level: float = 0
+        """The most that a replica counted as served for when it was served again."""
         self._stalled: dict[PartitionKey, S] = {}
         """Those whose last grants brought nothing, the one asked for longest ago first."""
         self.has_brought = True
@@ -66,9 +68,22 @@ class ServiceOrder(Generic[S]):
         self._stalled.pop(item.key, None)
         self._stalled[item.key] = item
 
-    def goes_on(self, item: S) -> bool:
-        """Note that a grant of the replica brought something; return whether those before it did not."""
-        return self._stalled.pop(item.key, None) is not None
+    def serve(self, item: S, size: int) -> None:
+        """Note that a grant of the replica brought `size` bytes.
+
+        Whichever was served least goes first. One that had less while it was behind, since the other end sent others
+        first, makes up for that. One that had less for want of records, or by its leader's throttle, starts level.
+        """
+        if self._stalled and self._stalled.pop(item.key, None) is not None:
+            self.level_up(item)
+        if item.served > self._level:
+            self._level = item.served
+        item.served += size
+        self._touched[item] = None
+
+    def level_up(self, item: S) -> None:
+        """Let the replica make up for nothing that it had less than others."""
+        item.served = max(item.served, self._level)
 
     def touch(self, item: S) -> None:
         """Note that the replica became a member, is one no more, or was served."""

@@ -125,7 +125,22 @@ def test_of_those_that_stall_one_goes_first_if_others_bring_something_and_the_re
     assert [item.key[1] for item in every.order.in_order()] == [1, 2, 3, 4, 0]
     every.order.has_brought = False
     assert [item.key[1] for item in every.order.in_order()] == [2, 3, 4, 1, 0]
-    assert every.order.goes_on(every.members["t", 1])
-    assert not every.order.goes_on(every.members["t", 2])
+    every.order.serve(every.members["t", 1], 0)
+    assert [item.key[1] for item in every.order.in_order()] == [1, 2, 3, 4, 0]
     every.take(Step("leave", 0))
     assert [item.key[1] for item in every.order.in_order()] == [1, 2, 3, 4]
+
+
+def test_one_makes_up_for_what_others_had_before_it_unless_it_stalled() -> None:
+    every = Everything()
+    for partition in range(3):
+        every.take(Step("come", partition))
+        every.take(Step("serve", partition, 100 * partition))
+    late, stalled, most = every.members.values()
+    every.order.serve(most, 50)
+    every.order.stall(stalled)
+    every.order.serve(stalled, 10)
+    every.order.serve(late, 10)
+    assert (late.served, stalled.served, most.served) == (10, 210, 250)
+    every.order.level_up(late)
+    assert late.served == 200
