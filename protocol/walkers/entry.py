@@ -1,9 +1,8 @@
 """Plans how one entry is read at a stroke: one format for all its fields, and when the result is right.
 
-Must not know how walkers are written. A varint is taken for its first byte, an array for empty, a tag
-section for none: `holds` says of what was unpacked whether that was right. Where it was not, the entry is
-read again, one field at a time. Invariant: `unpack` covers all bytes of an entry that holds, up to its
-records.
+Must not know how walkers are written. A varint is taken for its first byte, an array for empty, a nullable string for
+null, a tag section for none: `holds` says of what was unpacked whether that was right. Where it was not, the entry is
+read again, one field at a time. Invariant: `unpack` covers all bytes of an entry that holds, up to its records.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from construct import Construct, FormatField, Struct
 
 from ..wire.layout import bare
-from ..wire.primitives import UVARINT, KArray, KRecords, TaggedFields
+from ..wire.primitives import UVARINT, KArray, KRecords, KString, TaggedFields
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -90,6 +89,8 @@ def _unpack(fields: Sequence[Construct], wanted: Sequence[str]) -> Unpack | None
             continue
         if isinstance(codec, TaggedFields):
             doubts.append(f"not {name}")
+        elif isinstance(codec, KString) and codec.nullable:
+            doubts.append(f"not {name}" if codec.prefix is UVARINT else f"{name} == -1")
         elif isinstance(codec, KArray):
             doubts.append(_is_empty(codec, name))
         elif not isinstance(codec, KRecords):
@@ -97,7 +98,7 @@ def _unpack(fields: Sequence[Construct], wanted: Sequence[str]) -> Unpack | None
         if field.name in wanted and not isinstance(codec, KRecords):
             return None
         varint = isinstance(codec, TaggedFields) or codec.prefix is UVARINT
-        formats += "B" if varint else "i"
+        formats += "B" if varint else "h" if isinstance(codec, KString) else "i"
         names.append(name)
     unpack = struct.Struct(">" + formats)
     if names and names[-1] == "length" and varint:

@@ -13,6 +13,7 @@ from protocol.errors import ProtocolError
 from protocol.produce import SUPPORTED_PRODUCE_VERSIONS, peek_produce_answer, response_layout
 from protocol.wire.apis import API_PRODUCE
 from protocol.wire.headers import response_header_version
+from protocol.wire.layout import TAGS
 from tests.proxy.clients.frames import produce_response
 
 from .frames import golden_lines
@@ -59,6 +60,44 @@ def test_what_a_broker_appended_nothing_of_is_refused(
 ) -> None:
     frame = produce_response(version=version, error_codes=codes)
     assert peek_produce_answer(version, frame, body_at(version), len(frame)).is_refused is is_refused
+
+
+partitions = st.lists(
+    st.tuples(
+        st.sampled_from((0, 3, 7, 29)),
+        st.sampled_from((None, "", "why", "w" * 200)),
+        st.lists(st.tuples(st.integers(0, 9), st.sampled_from((None, "", "bad"))), max_size=2),
+    ),
+    max_size=4,
+)
+
+
+@given(st.sampled_from(SUPPORTED_PRODUCE_VERSIONS), st.lists(partitions, max_size=3))
+def test_an_answer_of_any_shape_says_what_it_was_built_of(version: int, topics: list[list[Any]]) -> None:
+    """Nearly all answers have neither messages nor errors of records, and are read at a stroke."""
+    rest = {"base_offset": 1, "log_append_time_ms": -1, "log_start_offset": 0, TAGS: []}
+    built = [
+        {
+            "name": f"topic-{number}", "topic_id": bytes([number] * 16), TAGS: [],
+            "partition_responses": [
+                {
+                    **rest, "index": index, "error_code": code, "error_message": message,
+                    "record_errors": [
+                        {"batch_index": at, "batch_index_error_message": text, TAGS: []} for at, text in errors
+                    ],
+                }
+                for index, (code, message, errors) in enumerate(partitions)
+            ],
+        }
+        for number, partitions in enumerate(topics)
+    ]  # fmt: skip
+    body = response_layout(version).build({"responses": built, "throttle_time_ms": THROTTLED_MS, TAGS: []})
+    found = peek_produce_answer(version, body, 0, len(body))
+    codes = [code for partitions in topics for code, _, _ in partitions]
+    assert found.is_refused is (bool(codes) and not {0, 7} & {*codes})
+    if version:
+        assert found.throttle_time_at is not None
+        assert body[found.throttle_time_at :][:4] == THROTTLED_MS.to_bytes(4)
 
 
 def test_a_later_version_is_refused() -> None:
