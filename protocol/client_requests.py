@@ -2,6 +2,7 @@
 
     ApiVersions (api key 18, KIP-35)                  which versions of a request a broker knows
     SaslHandshake (17), SaslAuthenticate (36)         how the sidecar logs in (KIP-152)
+    DescribeConfigs (32, KIP-133, KIP-226)            which throttle a broker has of its own
     ListPartitionReassignments (46, KIP-455)          which replicas are being added to partitions
 
 A broker that is sent a version it does not know closes the connection and logs an error with a stack trace. Every
@@ -14,11 +15,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from construct import Int16sb, Int32sb, Struct
+from construct import Int8sb, Int16sb, Int32sb, Struct
 
 from .errors import ProtocolError
+from .metadata import BOOL
 from .sasl import AUTHENTICATE, AUTHENTICATE_RESPONSE, HANDSHAKE
 from .wire.apis import (
+    API_DESCRIBE_CONFIGS,
     API_LIST_PARTITION_REASSIGNMENTS,
     API_SASL_AUTHENTICATE,
     API_SASL_HANDSHAKE,
@@ -31,6 +34,8 @@ from .wire.layout import NULLABLE_STRING, STRING, TAGS, ArrayOf, Field, layout, 
 from .wire.primitives import KArray, built
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from .wire.framing import Bytes
 
 
@@ -60,6 +65,47 @@ REASSIGNMENTS_RESPONSE = (
     Field(0, "error_code", Int16sb),
     Field(0, "error_message", NULLABLE_STRING),
     Field(0, "topics", ArrayOf((Field(0, "name", STRING), Field(0, "partitions", ArrayOf(_PARTITION))))),
+)
+
+DESCRIBE_CONFIGS_VERSIONS = range(1, 2)
+"""The one that every broker since Kafka 1.1 knows; 4.0 has left out v0."""
+_BROKER_RESOURCE, _STATIC = 4, 4
+_RESOURCE = (Field(0, "resource_type", Int8sb), Field(0, "resource_name", STRING))
+DESCRIBE_CONFIGS_REQUEST = (
+    Field(
+        0,
+        "resources",
+        ArrayOf((*_RESOURCE, Field(0, "configuration_keys", ArrayOf(STRING.plain, nullable=True)))),  # null: all
+    ),
+    Field(1, "include_synonyms", BOOL, default=False),
+    Field(3, "include_documentation", BOOL, default=False),
+)
+_SYNONYM = (Field(1, "name", STRING), Field(1, "value", NULLABLE_STRING), Field(1, "source", Int8sb))
+_CONFIG = (
+    Field(0, "name", STRING),
+    Field(0, "value", NULLABLE_STRING),
+    Field(0, "read_only", BOOL),
+    Field(0, "is_default", BOOL, last=0),
+    Field(1, "config_source", Int8sb, default=-1),
+    Field(0, "is_sensitive", BOOL),
+    Field(1, "synonyms", ArrayOf(_SYNONYM)),
+    Field(3, "config_type", Int8sb, default=0),
+    Field(3, "documentation", NULLABLE_STRING),
+)
+DESCRIBE_CONFIGS_RESPONSE = (
+    Field(0, "throttle_time_ms", Int32sb),
+    Field(
+        0,
+        "results",
+        ArrayOf(
+            (
+                Field(0, "error_code", Int16sb),
+                Field(0, "error_message", NULLABLE_STRING),
+                *_RESOURCE,
+                Field(0, "configs", ArrayOf(_CONFIG)),
+            )
+        ),
+    ),
 )
 
 
@@ -142,3 +188,29 @@ def added_replicas(frame: Bytes, *, version: int) -> dict[str, dict[int, int]]:
         topic.name: {each.partition_index: len(each.adding_replicas) for each in topic.partitions}
         for topic in answer.topics
     }
+
+
+def broker_configs_request(
+    correlation_id: int, broker: int, keys: Collection[str], *, client_id: str, version: int
+) -> bytes:
+    """Return the frame, its length prefix not included, that asks for these configs of a broker. It must go to that
+    broker: others refuse."""
+    resource = {"resource_type": _BROKER_RESOURCE, "resource_name": str(broker), "configuration_keys": list(keys)}
+    fields = layout(DESCRIBE_CONFIGS_REQUEST, version)
+    body = built(fields, {"resources": [resource], "include_synonyms": False})
+    return request_bytes(API_DESCRIBE_CONFIGS, version, correlation_id, client_id, body)
+
+
+def dynamic_configs(frame: Bytes, *, version: int) -> dict[str, str]:
+    """Return the values in the response `frame` that were set while brokers ran, by key: Kafka takes a throttle from
+    nowhere else.
+
+    Raises ProtocolError for an error code, and for whatever is no such response, to the last byte.
+    """
+    fields = layout(DESCRIBE_CONFIGS_RESPONSE, version)
+    answer = parse_whole(fields, response_body(frame, API_DESCRIBE_CONFIGS, version))
+    for result in answer.results:
+        if result.error_code:
+            raise ProtocolError(f"describing configs: {result.error_message or f'error {result.error_code}'}")
+    configs = (config for result in answer.results for config in result.configs)
+    return {each.name: each.value for each in configs if each.value is not None and each.config_source != _STATIC}

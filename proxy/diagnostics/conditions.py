@@ -146,6 +146,11 @@ class Kind(enum.Enum):
         Severity.NOTE,
         "raise the rate to go on",
     )
+    KAFKA_THROTTLE_LOWER = (
+        "kafka_throttle_lower",
+        Severity.NOTE,
+        "if nobody needs it any more, remove it with the `kafka-configs` that it says",
+    )
     OVERRIDE_FORGOTTEN = (
         "override_forgotten",
         Severity.NOTE,

@@ -12,9 +12,11 @@ import trio
 
 from protocol.fetch.tables import NOT_AUTHORIZED
 
+from ..cluster.kafka_throttle import KEYS
 from ..diagnostics.conditions import Condition, Conditions, Found, GoingOn, Kind
 from ..diagnostics.quota_diagnostics import Reason
 from ..quota_files.effective_quotas import Source
+from ..quotas import format_rate
 from ..roles import Role
 from ..statistics.labels import Undecoded
 
@@ -177,6 +179,14 @@ class ConditionChecks:
             yield Found(kind, warning.text, role, subject=warning.reason.value)
         for text in self._parts.watch.without_effect[role]:
             yield Found(Kind.QUOTA_WARNING, text, role, subject=text)
+        if (own := self._parts.quota_checks.lower_kafka_rate(role)) is not None:
+            key, rate = KEYS[role], format_rate(throttle.quota.bytes_per_second)
+            remove = f"--entity-type brokers --entity-name {self._parts.settings.broker.id} --delete-config {key}"
+            text = (
+                f"Kafka's own {key} of this broker is {format_rate(own)}, lower than the quota of {rate}: "
+                f"kafka-configs --bootstrap-server … --alter {remove}"
+            )
+            yield Found(Kind.KAFKA_THROTTLE_LOWER, text, role)
         choice = self._parts.chosen(role)
         if choice is not None and choice.late and throttle.enforce:
             yield Found(Kind.DEADLINE_LATE, choice.words, role)

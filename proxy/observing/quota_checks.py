@@ -18,6 +18,7 @@ import trio
 
 from protocol.metadata import Links
 
+from ..cluster.kafka_throttle import KafkaThrottleQuestion
 from ..cluster.questions import LinkQuestion, ListedTopicsQuestion
 from ..diagnostics.partition_rates import partition_rates
 from ..diagnostics.quota_diagnostics import QuotaDiagnostics, QuotaWarning, is_in_force, unknown_replicas
@@ -55,6 +56,8 @@ class QuotaChecks:
         """The time since when there has been a quota in force; infinite if there is none."""
         self._links: Links | None = Links()
         """The links of the broker beside us; None: no broker tells. Empty before it was asked for."""
+        self._kafka_rates: Mapping[Role, int] = {}
+        """The broker's own throttle, in bytes per second, as far as it is set and known."""
         self._diagnostics = {role: QuotaDiagnostics(role) for role in throttles}
         self._passing = {role: RoleRateMeter() for role in throttles}
 
@@ -90,6 +93,18 @@ class QuotaChecks:
     def links_question(self, broker_id: int) -> LinkQuestion:
         """Return the question whether there should be connections in a role that has none."""
         return LinkQuestion(broker_id, self._are_due, self.learn_links)
+
+    def kafka_throttle_question(self, broker_id: int) -> KafkaThrottleQuestion:
+        """Return the question whether the broker throttles by itself as well."""
+        return KafkaThrottleQuestion(broker_id, self._are_due, self.learn_kafka_rates)
+
+    def learn_kafka_rates(self, rates: Mapping[Role, int]) -> None:
+        self._kafka_rates = rates
+
+    def lower_kafka_rate(self, role: Role) -> int | None:
+        """Return the broker's own rate in bytes per second, if it is known and lower than the quota in force."""
+        rate, quota = self._kafka_rates.get(role), self._throttles[role].quota
+        return rate if rate is not None and is_in_force(quota) and rate < quota.bytes_per_second else None
 
     def _are_due(self, now: float) -> bool:
         """Return True once a quota has been in force for as long as brokers need to connect."""

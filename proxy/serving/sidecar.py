@@ -341,7 +341,10 @@ class Sidecar:
             ),
         ]
         if Role.LEADER in self._served:
-            questions.append(BrokerAddressQuestion(self._needs_broker_addresses, self._learn_broker_addresses))
+            questions += [
+                BrokerAddressQuestion(self._needs_broker_addresses, self._learn_broker_addresses),
+                self.quota_checks.kafka_throttle_question(self._settings.broker.id),
+            ]
         await follow_cluster(questions, self._brokers, self._log)
 
     def _needs_broker_addresses(self) -> bool:

@@ -17,7 +17,13 @@ from lab.brokers.jars import kafka_jars
 from protocol import client_requests, metadata, produce
 from protocol.fetch import tables as fetch
 from protocol.wire import headers
-from protocol.wire.apis import API_FETCH, API_LIST_PARTITION_REASSIGNMENTS, API_METADATA, is_flexible
+from protocol.wire.apis import (
+    API_DESCRIBE_CONFIGS,
+    API_FETCH,
+    API_LIST_PARTITION_REASSIGNMENTS,
+    API_METADATA,
+    is_flexible,
+)
 from protocol.wire.layout import NOTHING_SAID, ArrayOf, Encodings, Field, StructOf
 from protocol.wire.primitives import UUID, KRecords, KString
 
@@ -128,6 +134,8 @@ MESSAGES = {
         client_requests.REASSIGNMENTS_RESPONSE,
         client_requests.REASSIGNMENT_VERSIONS,
     ),
+    "DescribeConfigsRequest": (client_requests.DESCRIBE_CONFIGS_REQUEST, range(5)),
+    "DescribeConfigsResponse": (client_requests.DESCRIBE_CONFIGS_RESPONSE, range(5)),
     "ProduceResponse": (produce.RESPONSE, produce.SUPPORTED_PRODUCE_VERSIONS),
     "RequestHeader": (headers.REQUEST_HEADER, range(3)),
     "ResponseHeader": (headers.RESPONSE_HEADER, range(2)),
@@ -155,6 +163,7 @@ def test_fields_are_those_of_the_spec(kafka: str, message: str) -> None:
     [
         ("Fetch", API_FETCH),
         ("Metadata", API_METADATA),
+        ("DescribeConfigs", API_DESCRIBE_CONFIGS),
         ("ListPartitionReassignments", API_LIST_PARTITION_REASSIGNMENTS),
     ],
 )

@@ -259,3 +259,15 @@ async def test_a_look_is_taken_when_it_is_wanted_and_kept_for_a_second(autojump_
 @pytest.mark.parametrize(("took", "pause"), [(0.0, 1.0), (0.1, 1.0), (0.5, 4.5), (60.0, MAX_PAUSE_SECONDS)])
 def test_looks_take_a_tenth_of_the_loop_at_most(took: float, pause: float) -> None:
     assert pause_seconds(took) == pytest.approx(pause)
+
+
+@pytest.mark.parametrize(
+    ("quota", "own", "lower"),
+    [(MIB, MIB - 1, MIB - 1), (MIB, 0, 0), (MIB, MIB, None), (0, 0, None), (math.inf, 1, None), (MIB, None, None)],
+)
+def test_kafkas_own_rate_is_told_only_where_it_is_below_a_quota_in_force(
+    quota: float, own: int | None, lower: int | None
+) -> None:
+    quota_checks = QuotaChecks({Role.LEADER: throttle(quota)})
+    quota_checks.learn_kafka_rates({Role.FOLLOWER: 1} if own is None else {Role.LEADER: own})
+    assert quota_checks.lower_kafka_rate(Role.LEADER) == lower

@@ -12,9 +12,10 @@ import trio
 from lab.brokers.authority import Authority
 from protocol.metadata import Links
 from protocol.wire.framing import with_length
-from proxy.cluster import questions
+from proxy.cluster import kafka_throttle, questions
 from proxy.diagnostics import quota_diagnostics
 from proxy.observing import quota_checks
+from proxy.roles import Role
 from proxy.tls import leg
 from tests.proxy.conversation import fetch_frame
 
@@ -95,3 +96,32 @@ async def test_one_follower_of_two_that_goes_around_is_named_until_it_comes_thro
         async with await sidecar.dial() as second:
             await second.send_all(with_length(fetch_frame(TWO, replica_id=103)))
             await until_named(sidecar)
+
+
+async def test_a_throttle_of_kafkas_own_is_named_where_it_is_the_lower_one_until_it_is_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that was left behind held the move at its rate, beside a quota that said another."""
+    configs = {kafka_throttle.KEYS[Role.LEADER]: "524288", kafka_throttle.KEYS[Role.FOLLOWER]: "9999999"}
+
+    async def describe(*_: object) -> object:
+        await trio.lowlevel.checkpoint()
+        return dict(configs)
+
+    monkeypatch.setattr(kafka_throttle, "ask_broker", describe)
+    monkeypatch.setattr(kafka_throttle.KafkaThrottleQuestion, "least_pause_seconds", 0.05)
+    monkeypatch.setattr(quota_checks, "CONNECT_SECONDS", 0.0)
+    write_quotas(tmp_path, '"1MiB/s"')
+    async with listener() as leader, running(settings(tmp_path, upstream=port(leader))) as sidecar:
+        await until_named(sidecar, "kafka_throttle_lower")
+        (line,) = [each for each in sidecar.log.lines if each["event"] == "condition_raised"]
+        key = "leader.replication.throttled.rate"
+        rates = "is 512.00 KiB/s (524288 B/s), lower than the quota of 1.00 MiB/s (1048576 B/s)"
+        remove = f"--alter --entity-type brokers --entity-name 101 --delete-config {key}"
+        assert line["text"] == f"Kafka's own {key} of this broker {rates}: kafka-configs --bootstrap-server … {remove}"
+        configs[key] = str(1 << 20)
+        await until_named(sidecar)
+        configs[key] = "0"
+        await until_named(sidecar, "kafka_throttle_lower")
+        configs.clear()
+        await until_named(sidecar)
