@@ -19,7 +19,7 @@ from ..wire.headers import response_header, response_header_version
 from ..wire.layout import TAGS, item_struct, offset_bytes
 from ..wire.primitives import built
 from .tables import FIRST_VERSION_WITH_SESSIONS, FIRST_VERSION_WITH_TOPIC_IDS, response_layout
-from .topic_blocks import NO_TAGS, count_bytes, end_of_block, topic_bytes
+from .topic_blocks import NO_TAGS, TopicBlocks, count_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -181,13 +181,30 @@ def replayed_topics(version: int, entries: Sequence[ReplayedEntry]) -> tuple[int
     Consecutive entries of one topic share a block. Raises ProtocolError for a version not in
     SUPPORTED_FETCH_VERSIONS.
     """
-    pack, (first, last), offsets = _template(version)
-    blocks, pieces = 0, list[bytes]()
-    for topic, grouped in itertools.groupby(entries, key=itemgetter(0)):
-        encoded = [pack(at, first, *(high, stable, start)[:offsets], last) for _, at, high, start, stable in grouped]
-        pieces += (topic_bytes(version, topic), count_bytes(version, len(encoded)), *encoded, end_of_block(version))
-        blocks += 1
-    return blocks, b"".join(pieces)
+    topics = ReplayedTopics(version)
+    topics.add(entries)
+    return topics.end()
+
+
+class ReplayedTopics:
+    """Encodes the entries of `replayed_topics` part by part."""
+
+    __slots__ = ("_blocks", "_template")
+
+    def __init__(self, version: int) -> None:
+        self._template, self._blocks = _template(version), TopicBlocks(version)
+
+    def add(self, entries: Sequence[ReplayedEntry]) -> None:
+        pack, (first, last), offsets = self._template
+        for topic, group in itertools.groupby(entries, key=itemgetter(0)):
+            self._blocks.extend(
+                topic,
+                [pack(at, first, *(high, stable, start)[:offsets], last) for _, at, high, start, stable in group],
+            )
+
+    def end(self) -> tuple[int, bytes]:
+        blocks, pieces = self._blocks.end()
+        return blocks, b"".join(pieces)
 
 
 def empty_fetch_response(
@@ -198,8 +215,12 @@ def empty_fetch_response(
     In a session that may be none: nothing has changed. Raises ProtocolError for a version not in
     SUPPORTED_FETCH_VERSIONS.
     """
-    blocks, topics = replayed_topics(version, entries)
-    return _frame(version, correlation_id, error_code=0, session_id=session_id, topics=(blocks, topics))
+    return response_of_topics(version, correlation_id, replayed_topics(version, entries), session_id=session_id)
+
+
+def response_of_topics(version: int, correlation_id: int, topics: tuple[int, bytes], *, session_id: int = 0) -> bytes:
+    """Return the same of entries that are encoded already, as `replayed_topics` returns them."""
+    return _frame(version, correlation_id, error_code=0, session_id=session_id, topics=topics)
 
 
 def error_fetch_response(version: int, correlation_id: int, error_code: int, *, session_id: int = 0) -> bytes:

@@ -14,7 +14,7 @@ from ..wire.apis import API_FETCH, is_flexible
 from ..wire.framing import write_uvarint
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
     from ..wire.framing import Bytes
     from ..wire.topics import Topic
@@ -64,16 +64,6 @@ def count_bytes(version: int, count: int) -> bytes:
     return _writers(version).number(count)
 
 
-def topic_bytes(version: int, topic: Topic) -> bytes:
-    """Return a topic's name (a str, below v13) or id (16 bytes)."""
-    return _writers(version).topic(topic)
-
-
-def end_of_block(version: int) -> bytes:
-    """Return what follows a block's entries: no tagged fields, where there may be any."""
-    return _writers(version).end
-
-
 class TopicBlocks:
     """The blocks of an array of topics, to which entries are added group by group.
 
@@ -94,19 +84,29 @@ class TopicBlocks:
         """``encode`` gives the pieces of one entry."""
         for key, grouped in itertools.groupby(entries, key=topic):
             if key != self._topic:
-                self._end_block()
-                self._topic = key
-                self._blocks += 1
-                self._pieces += (self._write.topic(key), b"")
-                self._count_at = len(self._pieces) - 1
+                self._begin_block(key)
             encoded = [encode(entry) for entry in grouped]
             self._count += len(encoded)
             self._pieces.append(b"".join(itertools.chain.from_iterable(encoded)))
+
+    def extend(self, topic: Topic, encoded: Collection[bytes]) -> None:
+        """Add entries of one topic that are encoded already."""
+        if topic != self._topic:
+            self._begin_block(topic)
+        self._count += len(encoded)
+        self._pieces.append(b"".join(encoded))
 
     def end(self) -> tuple[int, list[Bytes]]:
         """Return the number of blocks, and their bytes in pieces."""
         self._end_block()
         return self._blocks, self._pieces
+
+    def _begin_block(self, topic: Topic) -> None:
+        self._end_block()
+        self._topic = topic
+        self._blocks += 1
+        self._pieces += (self._write.topic(topic), b"")
+        self._count_at = len(self._pieces) - 1
 
     def _end_block(self) -> None:
         if self._topic is None:

@@ -28,7 +28,7 @@ from protocol.wire.headers import REQUEST_CORRELATION_ID_AT
 from ..statistics.labels import Undecoded
 from ..throttle import work_in_steps
 from ..throttle.decision import Answer, Forward, Hold
-from ..throttle.work_in_steps import run_through
+from ..throttle.work_in_steps import freed, run_through
 from .direction import Replace
 from .in_flight import DECIDED, HELD_REQUEST, LONG_FRAME_BYTES, NO_REQUEST, OPEN, SLICED, WAITING
 from .poller import SLICE_SECONDS
@@ -95,6 +95,10 @@ class FetchHandler:
 
     def parse_in_steps(self, frame: bytes) -> Steps[FetchRequest]:
         """Do the same for one of any length. Raises ProtocolError."""
+        last, self._last = self._last, None
+        if last is not None:
+            self._in_flight.buffers.keep(0, instead_of=last[0])
+            yield from freed(last[3].entries)
         parser = FetchRequestParser(frame)
         while (request := parser.step()) is None:
             yield

@@ -133,7 +133,8 @@ class Additions:
         self.owed = bool(entries)
         encoded = self._encoded
         if encoded[1] is not entries and encoded != (version, entries):
-            self.replays = encode(version, entries)
+            ready = pending.encoded_replays
+            self.replays = encode(version, entries) if ready is None else Replays(*ready)
             self._encoded = version, entries
 
     def edit_head(self, window: Window) -> Edit:

@@ -28,7 +28,7 @@ from .link_session import LinkSession
 from .replica import FOLLOWER
 from .replicas import Replicas
 from .request_builder import RequestBuilder
-from .work_in_steps import parts
+from .work_in_steps import collected, parts
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Hashable, Sequence
@@ -192,7 +192,7 @@ class Link:
             if self.replicas.reselect():
                 self._took_one = False  # partitions that an equal request names may be listed now
             if is_same and self._took_one:
-                self.replicas.asked_the_same(now)
+                yield from self.replicas.asked_the_same(now)
             else:
                 self._took_one = False
                 yield from self.replicas.asked(request.entries, now)
@@ -286,23 +286,31 @@ class Link:
             return Hold(self.claim.looks_again(now, demand.deadline))
         unheard: frozenset[PartitionKey] = frozenset()
         if may_hold and shapes and now - self._refresh_checked_at >= REFRESH_CHECK_SECONDS:
-            unheard = self._unheard_of(granted, now)
-        if waits and not unheard and (not demand.is_full or all(behind[key].replayable for key in behind)):
+            unheard = yield from self._unheard_of(granted, now)
+        probed: Collection[PartitionKey] = unheard
+        omitted: Sequence[PartitionKey] = ()
+        if demand.is_full:
+            omitted = yield from collected(
+                list(behind),
+                lambda part: [k for k in part if behind[k].replayable and k not in granted and k not in unheard],
+            )
+            probed = ()
+            if len(omitted) + len(granted) < len(behind):
+                left = frozenset(omitted)
+                probed = yield from collected(
+                    list(behind), lambda part: [k for k in part if k not in left and k not in granted]
+                )
+        if waits and not probed:
             yield from self._tell_withheld(list(behind), now)
-            return self._builder.answer(demand)
-        probed = self._ungranted(demand, granted, unheard)
+            return (yield from self._builder.answer(demand))
         asked = granted.keys() | probed
         # Within a session only changes are named, so nothing goes through all that are left out but the journal.
-        omitted = [key for key in behind if key not in asked] if demand.is_full or self._traffic is not None else ()
-        if len(behind) > work_in_steps.STEP_ITEMS:
-            yield
+        if self._traffic is not None and not demand.is_full:
+            omitted = yield from collected(list(behind), lambda part: [k for k in part if k not in asked])
         yield from self._tell_withheld(omitted, now)
         left_out = len(behind) - len(asked & behind.keys())
-        chosen = self._builder.choose(demand, granted, probed, unheard, omitted, left_out, now, shapes=shapes)
-        if len(behind) > work_in_steps.STEP_ITEMS:
-            yield
-        decision = self._builder.send_on(demand, *chosen)
-        return (yield from self._built(decision, now))
+        ask_for = self._builder.ask_for(demand, granted, probed, unheard, omitted, left_out, now, shapes=shapes)
+        return (yield from self._built((yield from ask_for), now))
 
     @staticmethod
     def _built(decision: Forward | Answer, now: float) -> Steps[Forward | Answer]:
@@ -317,15 +325,6 @@ class Link:
             decision.building = None
         return decision
 
-    def _ungranted(
-        self, demand: Demand, granted: dict[PartitionKey, int], unheard: frozenset[PartitionKey]
-    ) -> Collection[PartitionKey]:
-        """Return the replicas that are behind, were granted nothing and have to be asked for all the same."""
-        if not demand.is_full:
-            return unheard
-        behind = self.replicas.behind.items()
-        return [key for key, each in behind if not (each.replayable and key not in unheard) and key not in granted]
-
     def _tell_withheld(self, keys: Sequence[PartitionKey], now: float) -> Steps[None]:
         if self._traffic is not None:
             for part in parts(keys):
@@ -333,11 +332,18 @@ class Link:
                 if part is not keys:
                     yield
 
-    def _unheard_of(self, granted: dict[PartitionKey, int], now: float) -> frozenset[PartitionKey]:
+    def _unheard_of(self, granted: dict[PartitionKey, int], now: float) -> Steps[frozenset[PartitionKey]]:
         """Return the replicas that are granted nothing but are asked for all the same, to learn their high
         watermark."""
         behind = self.replicas.behind
         if behind.keys() <= granted.keys():
             return frozenset()
         self._refresh_checked_at, since = now, now - REFRESH_SECONDS
-        return frozenset(k for k, each in behind.items() if each.leader_asked_at <= since and k not in granted)
+        return frozenset(
+            (
+                yield from collected(
+                    list(behind),
+                    lambda part: [k for k in part if behind[k].leader_asked_at <= since and k not in granted],
+                )
+            )
+        )

@@ -75,6 +75,8 @@ class PendingFetch:
     first: PartitionKey | None = None
     """The first one asked for that is behind: the leader sends at least one batch, however small its limit (KIP-74)."""
     replays: Sequence[ReplayedEntry] = ()
+    encoded_replays: tuple[int, bytes] | None = None
+    """The same as `replayed_topics` encodes them, if they are many: that is done in steps, as the request is."""
     confirms: Set[PartitionKey] = frozenset()
     """Replicas that are behind and were requested without a grant, because no entry can be replayed for them: the
     leader's entry goes on to the follower, but without its records."""

@@ -18,7 +18,7 @@ from .peer_latencies import LinkTimings
 from .replica import BEHIND, FOLLOWER, NEW, TRUNCATED, LinkPolicy, Replica
 from .service_order import ServiceOrder
 from .throttled_lists import ListedReplicasCache
-from .work_in_steps import parts
+from .work_in_steps import collected, parts
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
@@ -189,8 +189,10 @@ class Replicas:
             if part is not entries:
                 yield
         if found != len(self.known):
-            self._miss(self.known.keys() - {(entry.topic, entry.partition) for entry in entries}, changed)
-        self._look_again(changed, now)
+            known, number = self.known, self._requests
+            missing = yield from collected(list(known), lambda part: [k for k in part if known[k].asked_in != number])
+            yield from self._miss(missing, changed)
+        yield from self._look_again(changed, now)
 
     def _record_offsets(self, entries: Sequence[RequestEntry], changed: dict[Replica, None], now: float) -> int:
         """Process entries of a request that lists everything. Return how many replicas they ask for."""
@@ -244,13 +246,14 @@ class Replicas:
                 yield
         if gained:
             self.gain.add(gained, now)
-        self._miss(dict.fromkeys(key for key in forgotten if key in self.known), changed)
-        self._look_again(changed, now)
+        if forgotten:
+            yield from self._miss(list(dict.fromkeys(key for key in forgotten if key in self.known)), changed)
+        yield from self._look_again(changed, now)
 
-    def asked_the_same(self, now: float) -> None:
+    def asked_the_same(self, now: float) -> Steps[None]:
         """Process a request that asks for exactly what the one before asked for."""
         changed, self.changed = self.changed, {}
-        self._look_again(changed, now)
+        return self._look_again(changed, now)
 
     def refused(self, key: PartitionKey, error_code: int) -> None:
         """Forget the values forwarded before: the leader answered with an error."""
@@ -289,13 +292,15 @@ class Replicas:
         self._place(key, replica, returns=returns)
         return True
 
-    def _miss(self, keys: Collection[PartitionKey], changed: dict[Replica, None]) -> None:
+    def _miss(self, keys: Sequence[PartitionKey], changed: dict[Replica, None]) -> Steps[None]:
         """Remember these replicas, which are asked for no more, as they are: they are not classified again."""
-        for key in keys:
-            replica = self.known[key]
-            self._omitted[key] = (replica, self._asked_at)
-            changed.pop(replica, None)
-        self._let_go(keys)
+        for part in parts(keys):
+            for key in part:
+                self._omitted[key] = (self.known[key], self._asked_at)
+                changed.pop(self.known[key], None)
+            self._let_go(part)
+            if part is not keys:
+                yield
 
     def _let_go(self, keys: Collection[PartitionKey]) -> None:
         self.generation += 1
@@ -306,29 +311,36 @@ class Replicas:
             self.new.pop(key, None)
             self.changed.pop(replica, None)
 
-    def _look_again(self, changed: Collection[Replica], now: float) -> None:
+    def _look_again(self, changed: Collection[Replica], now: float) -> Steps[None]:
         """Classify replicas again that answers have changed and that are asked for as before; forget those that have
         been left out for too long."""
         asked_again = self.policy.asked_again
-        for replica in changed:
-            if asked_again(replica):
-                self._place(replica.key, replica)
+        replicas = list(changed)
+        for part in parts(replicas):
+            for replica in part:
+                if asked_again(replica):
+                    self._place(replica.key, replica)
+            if part is not replicas:
+                yield
         if self._omitted:
             old = [key for key, (_, since) in self._omitted.items() if now - since >= ABSENCE_SECONDS]
             for key in old:
                 del self._omitted[key]
         self._asked_at = now
         if now - self.answered_at > self.policy.tail_seconds:
-            self._doubt_tail()
+            yield from self._doubt_tail()
 
-    def _doubt_tail(self) -> None:
-        """Take those at the tail for new ones until the next request: much may have been written while the peer was
-        away."""
-        for key, replica in self.known.items():
-            if replica.is_at_tail:
-                replica.standing = NEW
-                self._place(key, replica)
-                self.changed[replica] = None
+    def _doubt_tail(self) -> Steps[None]:
+        """Take those at the tail for new: much may have been written while the peer was away."""
+        replicas = list(self.known.values())
+        for part in parts(replicas):
+            for replica in part:
+                if replica.is_at_tail:
+                    replica.standing = NEW
+                    self._place(replica.key, replica)
+                    self.changed[replica] = None
+            if part is not replicas:
+                yield
 
     def _place(self, key: PartitionKey, replica: Replica, *, returns: bool = False) -> None:
         self.generation += 1

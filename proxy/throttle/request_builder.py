@@ -12,23 +12,25 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from protocol.fetch.request import MAX_INT32, FetchRequestBuilder
-from protocol.fetch.response import empty_fetch_response
+from protocol.fetch.request import MAX_INT32, Asked, FetchRequestBuilder
+from protocol.fetch.response import ReplayedTopics, replayed_topics, response_of_topics
 from protocol.fetch.tables import NO_SESSION_ID
-from protocol.session.requests import Choice, LocalAnswer, SessionRequest, full_upstream
+from protocol.session.requests import Choice, LocalAnswer
 
+from . import work_in_steps
 from .decision import Answer, Forward, error_answer
 from .pending_fetch import PendingFetch
 from .replica import FIRST_CONTACT_BYTES
-from .work_in_steps import parts
+from .work_in_steps import LIGHT, collected, freed, parts
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence, Set
+    from collections.abc import Collection, Mapping, Sequence, Set
 
-    from protocol.fetch.request import Asked, FetchRequest
+    from protocol.fetch.request import FetchRequest
     from protocol.fetch.response import ReplayedEntry
     from protocol.fetch.walker import RequestEntry
     from protocol.session.requests import PartitionKey, Upstream
+    from protocol.session.translator import Translation
 
     from ..ledger.link_journal import LinkJournal
     from .budget_claim import BudgetClaim
@@ -42,7 +44,7 @@ if TYPE_CHECKING:
 class RequestBuilder:
     """Turns one link's decisions into requests to its leader, or into answers."""
 
-    __slots__ = ("_claim", "_replicas", "_session", "_throttle", "_traffic", "beside", "expected_at")
+    __slots__ = ("_claim", "_replayed", "_replicas", "_session", "_throttle", "_traffic", "beside", "expected_at")
 
     def __init__(
         self,
@@ -57,6 +59,9 @@ class RequestBuilder:
         self._claim = claim
         self._session = session
         self._traffic = traffic
+        self._replayed: tuple[int, Sequence[ReplayedEntry], tuple[int, bytes]] | None = None
+        """The version, the entries and what they are encoded as, if the last request left out many: from one fetch to
+        the next they are mostly the same, and are not encoded again."""
         self.expected_at: float | None = None
         """The time at which the leader answers the request forwarded last if it has nothing new; None if partitions
         that are known to have data were requested."""
@@ -77,9 +82,10 @@ class RequestBuilder:
         if demand.is_full:
             path.fetcher.rest(now)
 
-    def answer(self, demand: Demand) -> Answer:
+    def answer(self, demand: Demand) -> Steps[Answer]:
         """Answer the follower here, since every partition that it asked for is behind and over quota."""
-        waiting = self._replicas.behind
+        waiting, version = list(self._replicas.behind), demand.request.head.api_version
+        entries, encoded = (yield from self._replays(version, waiting)) if demand.is_full else ((), None)
         self._throttle.statistics.omitted_partitions += len(waiting)
         self._throttle.statistics.local_answers += 1
         session_id = NO_SESSION_ID
@@ -88,21 +94,22 @@ class RequestBuilder:
             if answer.error_code:
                 return error_answer(demand.frame, demand.request, answer)
             session_id = answer.session_id
-        return without_records(demand, self._replays(waiting) if demand.is_full else [], session_id)
+        topics = replayed_topics(version, entries) if encoded is None else encoded
+        return Answer(response_of_topics(version, demand.correlation_id, topics, session_id=session_id))
 
     def as_it_is(self, demand: Demand, now: float) -> Forward | Answer:
         """Forward a request of which every partition is in sync or not throttled."""
         return self._unshaped(demand, self._pending(demand, {}, now))
 
     def _unshaped(self, demand: Demand, pending: PendingFetch) -> Forward | Answer:
-        self.expected_at = demand.deadline
+        self.expected_at, self._replayed = demand.deadline, None
         if demand.translation is None:
             wanted = self._replicas.known or self._traffic is not None or self._throttle.timings.are_wanted
             return Forward(None, pending if wanted else None)
         choice = Choice(restored=self._session.restore_all(demand.translation))
-        return self.send_on(demand, choice, pending, demand.request.max_wait_ms)
+        return self.send_on(demand, demand.translation, choice, pending, demand.request.max_wait_ms)
 
-    def choose(
+    def ask_for(
         self,
         demand: Demand,
         granted: dict[PartitionKey, int],
@@ -113,8 +120,8 @@ class RequestBuilder:
         now: float,
         *,
         shapes: bool,
-    ) -> tuple[Choice, PendingFetch, int]:
-        """Return what to `send_on`: the granted replicas first, since the first partition with data brings at least one
+    ) -> Steps[Forward | Answer]:
+        """Ask for what was chosen: the granted replicas first, since the first partition with data brings at least one
         batch (KIP-74), then all others that are not left out. `probed`: replicas that are behind, were granted nothing
         and have to be asked for. `omitted`: those that a full request leaves out, `left_out` how many any does."""
         behind, new = self._replicas.behind, self._replicas.new
@@ -124,15 +131,20 @@ class RequestBuilder:
         if granted and unheard:
             confirms -= unheard
         asked = granted.keys() | probed
-        probed = [*probed, *(key for key in new if key not in granted)]
+        probed = [*probed, *(yield from collected(list(new), lambda part: [k for k in part if k not in granted]))]
         self._throttle.statistics.omitted_partitions += left_out
         pending = self._pending(demand, granted, now)
         pending.catches_up = len(behind) > left_out
         pending.is_tight = shapes and not self._claim.has_all
         pending.first = next((key for key in granted if key in behind), None)
-        pending.replays = self._replays(omitted) if demand.is_full else []
+        if demand.is_full:
+            pending.replays, pending.encoded_replays = yield from self._replays(pending.version, omitted)
         pending.confirms = confirms
-        self._replicas.leader_is_asked((*granted, *probed), now)
+        keys = (*granted, *probed)
+        for some in parts(keys):
+            self._replicas.leader_is_asked(some, now)
+            if some is not keys:
+                yield
         if granted and demand.partitions > len(granted) + left_out:
             self.beside = pending
         # A granted replica has data, so its answer comes at once, or as soon as a sidecar beside the leader lets it:
@@ -141,14 +153,17 @@ class RequestBuilder:
         if not granted:
             max_wait_ms = self._max_wait_ms(demand, hurries=left_out > 0, now=now)
         self.expected_at = None if granted or probed else now + max_wait_ms / 1000
-        changed: tuple[Set[PartitionKey], Collection[PartitionKey]] = frozenset(omitted), ()
-        if demand.translation is not None:
-            changed = self._session.leave_out(demand.translation, asked)
         if shapes:
             limits = granted, dict.fromkeys(probed, FIRST_CONTACT_BYTES)
         else:
             limits = dict.fromkeys(granted, MAX_INT32), {}
-        return Choice(changed[0], *limits, changed[1]), pending, max_wait_ms
+        if demand.translation is None:
+            left: Set[PartitionKey] = behind.keys() if left_out else frozenset()
+            return (yield from without_session(demand, (left, asked), limits, pending, max_wait_ms))
+        left, restored = self._session.leave_out(demand.translation, asked)
+        if len(behind) > work_in_steps.STEP_ITEMS:
+            yield
+        return self.send_on(demand, demand.translation, Choice(left, *limits, restored), pending, max_wait_ms)
 
     def forward_all(self, demand: Demand, granted: dict[PartitionKey, int], now: float) -> Forward:
         """Forward the request as it came, since all of it is granted in full; the follower's own order lets each
@@ -160,11 +175,10 @@ class RequestBuilder:
         self.expected_at = None
         return Forward(None, pending)
 
-    def send_on(self, demand: Demand, choice: Choice, pending: PendingFetch, max_wait_ms: int) -> Forward | Answer:
-        """Forward what was chosen, in the request's fetch session if it has one."""
-        translation = demand.translation
-        if translation is None:
-            return without_session(demand, choice, pending, max_wait_ms)
+    def send_on(
+        self, demand: Demand, translation: Translation[Asked], choice: Choice, pending: PendingFetch, max_wait_ms: int
+    ) -> Forward | Answer:
+        """Forward what was chosen in the request's fetch session."""
         asks = translation.decide(choice)
         if isinstance(asks, LocalAnswer):
             self._replicas.moved = None
@@ -184,9 +198,23 @@ class RequestBuilder:
         version = demand.request.head.api_version
         return PendingFetch(self._throttle, self._claim, self._replicas, granted, version, now, self._traffic)
 
-    def _replays(self, omitted: Collection[PartitionKey]) -> list[ReplayedEntry]:
-        known = self._replicas.known
-        return [known[key].replay() for key in omitted]
+    def _replays(
+        self, version: int, omitted: Sequence[PartitionKey]
+    ) -> Steps[tuple[Sequence[ReplayedEntry], tuple[int, bytes] | None]]:
+        """Return the entries that repeat what was forwarded of these; if they are many, encoded too."""
+        known, last = self._replicas.known, self._replayed
+        entries = yield from collected(omitted, lambda part: [known[key].replay() for key in part])
+        if len(entries) <= work_in_steps.STEP_ITEMS:
+            self._replayed = None
+            return entries, None
+        if last is None or last[0] != version or last[1] != entries:
+            topics = ReplayedTopics(version)
+            for part in parts(entries, LIGHT):
+                topics.add(part)
+                yield
+            last = self._replayed = version, entries, topics.end()
+            yield
+        return last[1:]
 
     def _max_wait_ms(self, demand: Demand, *, hurries: bool, now: float) -> int:
         """Return how many milliseconds the leader may wait for data where nothing is granted: what is left of the
@@ -199,21 +227,43 @@ class RequestBuilder:
         return min(max_wait_ms, demand.request.max_wait_ms)
 
 
-def without_records(demand: Demand, replays: Sequence[ReplayedEntry], session_id: int) -> Answer:
-    """Answer that there is nothing new of any partition."""
-    version = demand.request.head.api_version
-    return Answer(empty_fetch_response(version, demand.correlation_id, replays, session_id=session_id))
-
-
-def without_session(demand: Demand, choice: Choice, pending: PendingFetch, max_wait_ms: int) -> Forward:
-    """Forward a request outside of fetch sessions, without what is omitted and with the limits that were chosen."""
-    request, left_out = demand.request, choice.omitted
-    kept = {key: e for e in request.entries if (key := (e.topic, e.partition)) not in left_out}
-    asks = full_upstream(SessionRequest(request.head.api_version, kept), choice, NO_SESSION_ID)
-    if asks.as_it_came and not left_out:
-        return Forward(None, pending)
-    limited = [(entry, limit_bytes) for _, entry, limit_bytes in asks.listed]
-    return Forward(None, pending, _rebuilt(demand, pending, max_wait_ms, entries=limited))
+def without_session(
+    demand: Demand,
+    left_out: tuple[Collection[PartitionKey], Collection[PartitionKey]],
+    limits: tuple[Mapping[PartitionKey, int], Mapping[PartitionKey, int]],
+    pending: PendingFetch,
+    max_wait_ms: int,
+) -> Steps[Forward]:
+    """Forward a request outside of fetch sessions without what is in the first of `left_out` and not in the second.
+    `limits`: the most bytes of what is asked for first, and of what is asked for last; never raised."""
+    (left, but_for), (first, last) = left_out, limits
+    entries = demand.request.entries
+    kept: dict[PartitionKey, RequestEntry] = {}
+    for part in parts(entries, LIGHT):  # of a partition that is listed twice the last entry counts
+        kept.update({key: e for e in part if (key := (e.topic, e.partition)) not in left or key in but_for})
+        if part is not entries:
+            yield
+    wanted = list(kept)
+    heads = yield from collected(list(first), lambda part: [key for key in part if key in kept])
+    tails = yield from collected(list(last), lambda part: [key for key in part if key in kept and key not in first])
+    ends = (heads, first), (tails, last)
+    as_it_came = not (left or wanted[: len(heads)] != heads or wanted[len(wanted) - len(tails) :] != tails) and all(
+        most[key] >= kept[key].partition_max_bytes for keys, most in ends for key in keys
+    )
+    limited: list[tuple[RequestEntry, int]] = []
+    if not as_it_came:
+        if heads or tails:
+            wanted = yield from collected(wanted, lambda part: [k for k in part if k not in first and k not in last])
+        limited = yield from collected(
+            heads, lambda part: [(e := kept[k], min(first[k], e.partition_max_bytes)) for k in part]
+        )
+        limited += yield from collected(wanted, lambda part: [(e := kept[k], e.partition_max_bytes) for k in part])
+        limited += yield from collected(
+            tails, lambda part: [(e := kept[k], min(last[k], e.partition_max_bytes)) for k in part]
+        )
+    kept.clear()
+    yield from freed(wanted)
+    return Forward(None, pending, None if as_it_came else _rebuilt(demand, pending, max_wait_ms, entries=limited))
 
 
 def in_session(demand: Demand, asks: Upstream[Asked], pending: PendingFetch, max_wait_ms: int) -> Forward:
@@ -221,9 +271,8 @@ def in_session(demand: Demand, asks: Upstream[Asked], pending: PendingFetch, max
     request = demand.request
     if asks.as_it_came and max_wait_ms >= request.max_wait_ms and _min_bytes(request, pending) == request.min_bytes:
         return Forward(None, pending)
-    asked = [entry._replace(partition_max_bytes=limit_bytes) for _, entry, limit_bytes in asks.listed]
     session = asks.session_id, asks.session_epoch
-    building = _rebuilt(demand, pending, max_wait_ms, asked=asked, session=session, forgotten=asks.forgotten)
+    building = _rebuilt(demand, pending, max_wait_ms, asked=asks.listed, session=session, forgotten=asks.forgotten)
     return Forward(None, pending, building)
 
 
@@ -238,19 +287,19 @@ def _rebuilt(
     max_wait_ms: int,
     *,
     entries: Sequence[tuple[RequestEntry, int]] = (),
-    asked: Sequence[Asked] = (),
+    asked: Sequence[tuple[PartitionKey, Asked, int]] = (),
     session: tuple[int, int] | None = None,
     forgotten: Sequence[PartitionKey] = (),
 ) -> Steps[bytes]:
     """Build a frame that asks for other things than the follower's does: `entries` of that with the limit to write into
-    each; or, in a fetch session, `asked`, with the session's id and epoch."""
+    each; or, in a fetch session, `asked` with their limits, and the session's id and epoch."""
     builder = FetchRequestBuilder(demand.frame, demand.request)
     for limited in parts(entries):
         builder.add_entries(limited)
         if limited is not entries:
             yield
     for listed in parts(asked):
-        builder.add_asked(listed)
+        builder.add_asked([Asked(entry.topic, entry.entry, limit_bytes) for _, entry, limit_bytes in listed])
         if listed is not asked:
             yield
     min_bytes = _min_bytes(demand.request, pending)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from protocol.errors import ProtocolError
 from protocol.fetch.response import (
     ReplayedEntry,
+    ReplayedTopics,
     TopicCount,
     empty_fetch_response,
     error_fetch_response,
@@ -108,6 +109,15 @@ def test_what_is_replayed_is_what_is_read(made_up: tuple[int, list[ReplayedEntry
         entry.log_start_offset if version >= 5 else -1 for entry in entries
     ]
     assert all(value == 0 for name, value in head.items() if not name.endswith("_end"))
+
+
+@given(replays, st.integers(0, 8))
+def test_part_by_part_it_is_encoded_as_all_at_once(made_up: tuple[int, list[ReplayedEntry]], cut: int) -> None:
+    version, entries = made_up
+    topics = ReplayedTopics(version)
+    for part in (entries[:cut], entries[cut:]):
+        topics.add(part)
+    assert topics.end() == replayed_topics(version, entries)
 
 
 def body_at(version: int, frame: bytes) -> int:

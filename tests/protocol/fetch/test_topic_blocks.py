@@ -7,7 +7,7 @@ import itertools
 import pytest
 
 from protocol.fetch.tables import SUPPORTED_FETCH_VERSIONS, request_layout
-from protocol.fetch.topic_blocks import TopicBlocks, count_bytes, topic_blocks, topic_bytes
+from protocol.fetch.topic_blocks import TopicBlocks, count_bytes, topic_blocks
 from protocol.wire.layout import TAGS, member
 
 
@@ -31,7 +31,6 @@ def test_tagged_fields_of_a_topic_come_with_each_of_its_blocks() -> None:
     keys = ["a", "b", "a"]
     blocks, pieces = topic_blocks(12, keys, topic=str, encode=lambda _: [b"!"], tags={"a": b"\1\7\0"})
     assert (blocks, b"".join(pieces)) == (3, b"\2a\2!\1\7\0" + b"\2b\2!\0" + b"\2a\2!\1\7\0")
-    assert topic_bytes(12, "a") == b"\2a"
 
 
 def test_entries_of_one_topic_that_are_added_one_after_the_other_share_its_block() -> None:

@@ -100,7 +100,7 @@ def test_edits_in_pieces_are_the_edits_at_once(
 
 
 def pending(*replays: ReplayedEntry) -> PendingFetch:
-    return cast("PendingFetch", SimpleNamespace(version=3, replays=replays))
+    return cast("PendingFetch", SimpleNamespace(version=3, replays=replays, encoded_replays=None))
 
 
 def test_nothing_is_left_of_the_answer_before() -> None:

@@ -1,4 +1,5 @@
-"""In a fetch session a fetch costs what has changed and what is granted, however much is known.
+"""In a fetch session a fetch costs what has changed and what is granted, however much is known; and no step of one that
+goes through all takes longer than another.
 
 Counted are the interpreter's instructions in the sidecar's own code and its looks at replicas, for a request and its
 answer: these counts are the same on every machine. What is looked through once a second or less often is not in them.
@@ -8,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import pytest
 
@@ -19,11 +20,16 @@ from tests.proxy.conversation import MIB, throttle
 from tests.proxy.session_conversation import LEADER, SessionConversation, SessionLeader, topic_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import FrameType
+
+    from proxy.throttle.work_in_steps import Steps
+
+T = TypeVar("T")
 
 ROOT = Path(__file__).resolve().parents[3]
 OURS = tuple(f"{ROOT / folder}/" for folder in ("admission", "protocol", "proxy"))
-CHANGED = 5
+CHANGED, AT_EDGE = 5, 3
 looks = 0
 
 
@@ -86,3 +92,45 @@ def test_two_thousand_known_cost_what_a_hundred_do(
     monkeypatch.setattr(replicas, "Replica", WatchedReplica)
     few, many = (cost(version, known, in_sync=in_sync) for known in (100, 2000))
     assert many <= 1.1 * few
+
+
+def longest_steps(version: int, known: int, *, in_sync: bool) -> list[int]:
+    """Return the most that one step takes of each fetch; the first one meets all partitions."""
+    keys = [(topic_of(version, f"t{number % 8}"), number) for number in range(known)]
+    leader = SessionLeader(dict.fromkeys(keys, 1000))
+    talk = SessionConversation(throttle(8 * MIB), dict.fromkeys(keys, 1000 if in_sync else 0), leader, version)
+    longest, found = 0, []
+
+    def counted(of: Callable[..., Steps[T]]) -> Callable[..., Steps[T]]:
+        def steps(*args: object) -> Steps[T]:
+            nonlocal longest
+            work = of(*args)
+            while True:
+                try:
+                    with Instructions() as ran:
+                        next(work)
+                except StopIteration as done:
+                    result: T = done.value
+                    return result
+                finally:
+                    longest = max(longest, ran.count)
+                yield
+
+        return steps
+
+    talk.link.begin = counted(talk.link.begin)
+    talk.link.decide = counted(talk.link.decide)
+    for _ in range(4):
+        talk.now += 0.1
+        for key in keys[AT_EDGE : AT_EDGE + CHANGED] if in_sync else ():
+            leader.ends[key] += 1
+        longest = 0
+        talk.fetch()
+        found.append(longest)
+    return found
+
+
+@pytest.mark.parametrize("in_sync", [False, True])
+def test_a_step_takes_as_long_where_much_is_known(in_sync: bool) -> None:
+    some, many = (longest_steps(3, known, in_sync=in_sync) for known in (200, 1200))
+    assert all(one <= 1.2 * least for one, least in zip(many, some, strict=True))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from proxy.throttle.work_in_steps import STEP_ITEMS, parts, run_through
+from proxy.throttle.work_in_steps import LIGHT, STEP_ITEMS, collected, freed, parts, run_through
 
 if TYPE_CHECKING:
     from proxy.throttle.work_in_steps import Steps
@@ -44,7 +44,23 @@ def test_an_error_of_a_step_is_raised() -> None:
 
 @pytest.mark.parametrize("count", [0, 1, STEP_ITEMS, STEP_ITEMS + 1, 5 * STEP_ITEMS + 3])
 def test_parts_are_the_items_in_their_order(count: int) -> None:
-    found = parts(range(count))
+    found = list(parts(range(count)))
     assert [each for part in found for each in part] == list(range(count))
     assert all(len(part) <= STEP_ITEMS for part in found)
     assert (len(found) > 1) is (count > STEP_ITEMS)
+
+
+@pytest.mark.parametrize("count", [0, 1, STEP_ITEMS, STEP_ITEMS + 1, 5 * STEP_ITEMS + 3])
+def test_what_is_collected_is_of_all_items(count: int) -> None:
+    assert run_through(collected(range(count), lambda part: [2 * each for each in part])) == list(
+        range(0, 2 * count, 2)
+    )
+
+
+def test_much_is_freed_in_steps() -> None:
+    items = list(range(5 * STEP_ITEMS * LIGHT))
+    work = freed(items)
+    for left in (4, 3, 2, 1):
+        next(work)
+        assert items == list(range(left * STEP_ITEMS * LIGHT))
+    run_through(work)
