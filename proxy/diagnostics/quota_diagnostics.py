@@ -28,14 +28,15 @@ ALONE_SECONDS = 60.0
 (replica.fetch.backoff.ms, reconnect.backoff.max.ms)."""
 MISSING_SECONDS = 30.0
 """How long a broker that should be seen through the sidecar may not be before a warning."""
+# Metadata tells who replicates by assignment: nothing here tells one that goes around from one that is cut off.
 _WHO_GOES_AROUND = {
     Role.LEADER: (
-        "fetch from this broker: they go around the sidecar. Does the broker advertise ingress.listen on its "
-        "replication listener?"
+        "fetch from this broker: they go around the sidecar, if they are not cut off. Does the broker advertise "
+        "ingress.listen on its replication listener?"
     ),
     Role.FOLLOWER: (
-        "are fetched from by this broker: it goes around the sidecar. Does what it dials lead to the egress (hosts "
-        "entries, or redirect.sh show), and did it open its connections after that?"
+        "are fetched from by this broker: it goes around the sidecar, if it is not cut off. Does what it dials lead to "
+        "the egress (hosts entries, or redirect.sh show), and did it open its connections after that?"
     ),
 }
 
