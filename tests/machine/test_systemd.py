@@ -154,8 +154,9 @@ def as_the_unit_says(booted: Booted) -> None:
     assert {status[capabilities] for capabilities in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")} == {"0" * 16}
     assert (status["NoNewPrivs"], status["Seccomp"]) == ("1", "2")
     assert status["Uid"].split() == [booted.run("id -u kafka-throttle")] * 4
-    # The last good quotas are kept where the unit may write.
-    assert booted.run("ls -A /var/lib/kafka-throttle-sidecar") == "quotas.toml.last-good"
+    # The last good quotas and the history are kept where the unit may write.
+    kept = booted.run("ls -A /var/lib/kafka-throttle-sidecar").split()
+    assert kept == [f"conditions-{FOLLOWER}.jsonl", f"history-{FOLLOWER}.jsonl", "quotas.toml.last-good"]
     assert "quotas_save_failed" not in booted.run(f"journalctl --no-pager --unit={UNIT}")
     print(f"{booted.image}: {booted.run('systemctl --version | head -n 1')}: exposed {found[1]}")  # noqa: T201
 
