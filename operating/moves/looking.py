@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from reassignment import Document
 
-    from ..fleet.members import Member
+    from ..fleet.members import Member, Reply
     from .cluster import Cluster
     from .planning import Ground
     from .verification import Progress
@@ -98,7 +98,7 @@ def look(cluster: Cluster, move: Document, places: Places) -> Verification:
 
 def _with_overrides(found: Verification, places: Places) -> Verification:
     """Add what sidecars have under the label of the move."""
-    replies = at_all(places.members, partial(get, page=PATH))
+    replies = _ask_overrides(places.members)
     left = tuple(
         MoveOverride(whom([reply]), each["id"], places.label)
         for reply in replies
@@ -154,15 +154,20 @@ def look_until(cluster: Cluster, move: Document, places: Places, ready: Callable
 
 def ask_held(members: Sequence[Member]) -> Held:
     """Ask sidecars for their overrides."""
-    replies = [
-        reply._replace(error=f"{reply.member.url}{PATH}: the answer is not a sidecar's")
-        if reply.error is None and not are_overrides(reply.answer)
-        else reply
-        for reply in at_all(members, partial(get, page=PATH))
-    ]
+    replies = _ask_overrides(members)
     answers = {reply.broker: reply for reply in replies if reply.error is None and reply.broker is not None}
     return Held(
         {broker: reply.member for broker, reply in answers.items()},
         {broker: (reply.answer or {})["overrides"] for broker, reply in answers.items()},
         tuple(reply for reply in replies if reply.error is not None),
     )
+
+
+def _ask_overrides(members: Sequence[Member]) -> list[Reply]:
+    """Ask sidecars for their overrides; whoever answers something else has not answered."""
+    return [
+        reply._replace(error=f"{reply.member.url}{PATH}: the answer is not a sidecar's")
+        if reply.error is None and not are_overrides(reply.answer)
+        else reply
+        for reply in at_all(members, partial(get, page=PATH))
+    ]
