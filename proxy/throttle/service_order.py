@@ -48,7 +48,7 @@ all."""
 class ServiceOrder(Generic[S]):
     """`members`: the replicas to order, by their keys; the caller changes them, and reports each change by `touch`."""
 
-    __slots__ = ("_items", "_level", "_members", "_placed_at", "_stalled", "_touched", "has_brought")
+    __slots__ = ("_items", "_level", "_members", "_moves", "_placed_at", "_stalled", "_touched", "has_brought")
 
     def __init__(self, members: Mapping[PartitionKey, S]) -> None:
         self._members = members
@@ -56,6 +56,9 @@ class ServiceOrder(Generic[S]):
         self._placed_at: list[float] | None = None
         """The `placed_at` of each item; None: the items are to be sorted anew."""
         self._touched: dict[S, None] = {}
+        """Those that are to be placed anew, while others have places: a small share of all."""
+        self._moves = 0
+        """How often one was touched since the items were put in order."""
         self._level: float = 0
         """The most that a replica counted as served for when it was served again."""
         self._stalled: dict[PartitionKey, S] = {}
@@ -79,7 +82,7 @@ class ServiceOrder(Generic[S]):
         if item.served > self._level:
             self._level = item.served
         item.served += size
-        self._touched[item] = None
+        self.touch(item)
 
     def level_up(self, item: S) -> None:
         """Let the replica make up for nothing that it had less than others."""
@@ -87,7 +90,11 @@ class ServiceOrder(Generic[S]):
 
     def touch(self, item: S) -> None:
         """Note that the replica became a member, is one no more, or was served."""
-        self._touched[item] = None
+        self._moves += 1
+        if self._placed_at is not None:
+            self._touched[item] = None
+            if len(self._touched) > MAX_MOVED_SHARE * len(self._placed_at):
+                self._placed_at, self._touched = None, {}
 
     def clear(self) -> None:
         """Note that no member is left."""
@@ -104,21 +111,20 @@ class ServiceOrder(Generic[S]):
         return [*stalled[:first], *(each for each in order if each.key not in self._stalled), *stalled[first:]]
 
     def _by_service(self) -> Sequence[S]:
-        touched, count = self._touched, len(self._members)
-        if count <= FEW or len(touched) > MAX_MOVED_SHARE * count:
+        count, moves, self._moves = len(self._members), self._moves, 0
+        if self._placed_at is None or count <= FEW:
             self._items, self._placed_at = sorted(self._members.values(), key=SERVED), None
-        elif self._placed_at is None:
-            self._items = sorted(self._members.values(), key=SERVED)
-            self._placed_at = list(map(SERVED, self._items))
-            for item in self._items:
-                item.placed_at = item.served
+            if count > FEW and moves <= MAX_MOVED_SHARE * count:
+                self._placed_at = list(map(SERVED, self._items))
+                for item in self._items:
+                    item.placed_at = item.served
         else:
-            for item in touched:
+            for item in self._touched:
                 self._take_out(item, self._placed_at)
-            for item in touched:
+            for item in self._touched:
                 if self._members.get(item.key) is item:
                     self._put_in(item, self._placed_at)
-        if touched:
+        if self._touched:
             self._touched = {}
         return self._items
 

@@ -144,3 +144,17 @@ def test_one_makes_up_for_what_others_had_before_it_unless_it_stalled() -> None:
     assert (late.served, stalled.served, most.served) == (10, 210, 250)
     every.order.level_up(late)
     assert late.served == 200
+
+
+def test_members_that_come_and_go_while_nobody_asks_are_not_remembered() -> None:
+    """A budget of rate 0 asks for no order: 10 000 replicas that a follower had named and dropped stayed in memory."""
+    every = Everything()
+    for partition in range(200):
+        every.take(Step("come", partition))
+    every.order.in_order()
+    every.order.in_order()
+    for partition in range(1000, 11_000):
+        every.take(Step("come", partition))
+        every.take(Step("leave", partition))
+    assert len(every.order._touched) <= 200
+    assert len(every.order.in_order()) == 200
