@@ -15,8 +15,9 @@ ROOT = Path(__file__).parents[2]
 TOOLS = ("bash", "cat", "dirname", "grep", "sed")
 APT = """#!/bin/sh
 echo "$0 $*" >> {noted}
-[ "$1" != show ] || case " {packages} " in *" $3 "*) echo "Package: $3";; esac
+[ "$1" != show ] || case " {packages} " in *" $3 "*) printf 'Package: %s\nDescription: %0100000d\n' "$3" 0;; esac
 """
+"""An answer of apt-cache is longer than a pipe holds: who stops reading at its first line ends it by SIGPIPE."""
 
 
 class Machine(NamedTuple):
