@@ -22,7 +22,7 @@ from protocol.wire.headers import peek_response, response_header_version
 
 from ..relay.direction import Cause, Replace
 from ..relay.transfer import Need
-from ..statistics.labels import Undecoded
+from ..statistics.counters import Undecoded
 from .throttle import Uncharged
 
 if TYPE_CHECKING:

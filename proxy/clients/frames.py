@@ -29,7 +29,7 @@ from ..quotas.keys import ClientTraffic
 from ..relay.transfer import Need
 from ..relay.transport import HELD
 from ..roles import Role
-from ..statistics.labels import Undecoded
+from ..statistics.counters import Undecoded
 from ..throttle.decision import Answer
 from .answers import FIRST_FETCH_VERSION_WITH_THROTTLE_TIME, INT32, ClientAnswers
 from .authentication import SASL_APIS, Authentication

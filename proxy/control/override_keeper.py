@@ -20,7 +20,7 @@ from ..changes import Changes
 from ..errors import ConfigurationError
 from ..quota_files.override_store import Loaded, damaged_path, load, set_aside, stamp, want_of_room, write
 from ..quotas.advice import about_itself
-from ..quotas.effects import effects_of
+from ..quotas.layer_values import effects_of
 from ..quotas.override import active, added, layer_of, undone, validated
 from ..threads import NoThreadError, in_thread
 
@@ -31,8 +31,7 @@ if TYPE_CHECKING:
 
     from ..logs.log import Log
     from ..quota_files.reload import QuotaWatch
-    from ..quotas.effects import Effect, Key
-    from ..quotas.layer_values import LayerIndex
+    from ..quotas.layer_values import Effect, Key, LayerIndex
     from ..quotas.override import Override, Overrides, Selector
     from ..quotas.sections import Layer
 

@@ -1,16 +1,26 @@
-"""Measures the bytes per second that pass in a role, in three parts: catching up, in sync, everything else.
+"""Measures the bytes per second that pass in a role: in three parts (catching up, in sync, everything else), and of
+each throttled partition.
 
 Worked out from counters that the data path keeps anyway, once a second. Pure: time is an argument, in seconds.
-Invariant: the three rates together are what is relayed to followers.
+Invariants: the three rates together are what is relayed to followers. A partition that two connections ask for, an old
+one and its successor, has one rate, the sum of both.
 """
 
 from __future__ import annotations
 
-from collections import deque
+from collections import defaultdict, deque
+from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
+from ..throttle.work_in_steps import STEP_ITEMS, parts
+
 if TYPE_CHECKING:
+    from collections.abc import Generator
+
+    from protocol.session.requests import PartitionKey
+
     from ..statistics.counters import RoleStatistics
+    from ..throttle.role_throttle import RoleThrottle
 
 WINDOW_SECONDS = 11.0
 """The window of these rates: KIP-73's default, so that they and the role's measured rate cover the same time."""
@@ -69,3 +79,30 @@ class RoleRateMeter:
         # Responses are counted as they leave, their entries as they are read: for a moment the latter may be more.
         other = max(last.relayed - first.relayed - catching_up - in_sync, 0)
         return RoleRates(catching_up / seconds, in_sync / seconds, other / seconds)
+
+
+class PartitionRate(NamedTuple):
+    """One series of `[http] partition_rates`, as KIP-73's PartitionBytesInRate."""
+
+    topic: str
+    """The topic's name, or its id as Kafka's tools write one until a broker has told the name."""
+    partition: int
+    bytes_per_second: float
+
+
+def partition_rates(throttle: RoleThrottle, now: float) -> Generator[None, None, list[PartitionRate]]:
+    """Yield every 0.1 ms or so, since there may be 200 000, and return a rate for each throttled replica that was
+    asked for lately, in no order."""
+    rates: defaultdict[PartitionKey, float] = defaultdict(float)
+    for link in tuple(throttle.links):
+        for step in parts(link.replicas.counted(now)):
+            for replica in step:
+                rates[replica.key] += replica.meter.per_second(now)
+            yield
+    name = throttle.selection.topic_name
+    found: list[PartitionRate] = []
+    items = iter(rates.items())
+    while part := tuple(islice(items, STEP_ITEMS)):
+        found += [PartitionRate(name(topic), partition, rate) for (topic, partition), rate in part]
+        yield
+    return found

@@ -10,17 +10,20 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from protocol.fetch.request import Asked
+from protocol.session.state import SessionState
 from protocol.wire.correlation import State
 
 from ..relay.in_flight import HANDING
 from ..relay.tls_socket import TlsSocket
 from ..relay.transport import END, READ
-from ..statistics.labels import Undecoded
-from .link_state import link_message, restore_link
-from .messages import ClientMessage, ConnectionState
+from ..statistics.counters import Undecoded
+from ..throttle.link import LinkState
+from .messages import ClientMessage, ConnectionState, LinkMessage, SessionMessage
 
 if TYPE_CHECKING:
     from ..relay.connection import Connection
+    from ..throttle.link import Link
 
 MAX_REQUEST_BYTES = 16 * 2**20
 """The most bytes that are passed on of a request that has come in part. If more of it has come, the connection ends in
@@ -97,3 +100,56 @@ def restore(connection: Connection, state: ConnectionState, now: float) -> None:
         window.end += len(state.request_bytes)
         connection.request_direction.data_available()
     connection.request_direction.wants = connection.response_direction.wants = READ
+
+
+def link_message(link: Link, now: float) -> LinkMessage:
+    """Return the link's state; no request of it may be in flight: what its answer would teach is not part of that."""
+    state = link.state(now)
+    return LinkMessage(
+        peer=state.peer,
+        replica_id=state.replica_id,
+        fetch_version=state.fetch_version,
+        has_begun=state.has_begun,
+        is_live=state.is_live,
+        replicas=list(state.replicas),
+        session=None if state.session is None else _session_message(state.session),
+        passes=state.passes,
+        proven_seconds=state.proven_seconds,
+    )
+
+
+def restore_link(link: Link, message: LinkMessage, now: float) -> None:
+    """Give a new `link` the state of the link in the other process."""
+    session = None if message.session is None else _session_state(message.session)
+    passes = message.has_begun and session is None if message.passes is None else message.passes
+    state = LinkState(
+        message.peer, message.replica_id, message.fetch_version, message.has_begun, passes, message.is_live,
+        message.replicas, session, message.proven_seconds,
+    )  # fmt: skip
+    link.restore(state, now)
+
+
+def _session_message(state: SessionState[Asked]) -> SessionMessage:
+    return SessionMessage(
+        state.session_id,
+        state.version,
+        state.follower_epoch,
+        state.leader_epoch,
+        [(*key, bytes(asked.entry), asked.partition_max_bytes) for key, asked in state.partitions.items()],
+        sorted(state.absent, key=str),
+        [(*key, limit) for key, limit in state.lowered.items()],
+        list(state.unsent),
+        list(state.unforgotten),
+    )
+
+
+def _session_state(message: SessionMessage) -> SessionState[Asked]:
+    listed = {
+        (topic, partition): Asked(topic, entry, limit_bytes)
+        for topic, partition, entry, limit_bytes in message.partitions
+    }
+    lowered = {(topic, partition): limit for topic, partition, limit in message.lowered}
+    return SessionState(
+        message.session_id, message.version, message.follower_epoch, message.leader_epoch, listed, message.absent,
+        lowered, message.unsent, message.unforgotten,
+    )  # fmt: skip

@@ -146,8 +146,7 @@ class ConnectionState(msgspec.Struct, frozen=True, tag="connection"):
     clients: ClientMessage | None = None
     """The client quotas' part; None: the connection is of the egress, or the other process is older."""
     opaque_reason: str = "framing"
-    """The reason why frames cannot be told apart, if they cannot: `proxy.statistics.labels.Undecoded`. An older process
-    does not send it."""
+    """The reason why frames cannot be told apart, if they cannot (`Undecoded`). An older process does not send it."""
 
 
 Message = Hello | HandOverRefusal | Offer | Ready | Alive | Begin | ConnectionState | Confirmed

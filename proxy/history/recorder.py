@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from ..diagnostics.conditions import Condition
     from ..logs.log import Log
     from ..quota_files.reload import ReloadOutcome
-    from ..quotas.effects import Effect
+    from ..quotas.layer_values import Effect
     from ..quotas.override import Override
     from .files import HistoryFile
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from ..diagnostics.conditions import Condition
     from ..quota_files.reload import ReloadOutcome
-    from ..quotas.effects import Effect
+    from ..quotas.layer_values import Effect
     from ..quotas.override import Override
 
 KEPT = timedelta(days=30)
@@ -45,7 +45,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     since: datetime | None = None
     """The time at which a condition that is cleared was raised."""
     effects: Sequence[Any] = ()
-    """The first effects on single keys (`proxy.quotas.effects.Effect`)."""
+    """The first effects on single keys (`proxy.quotas.layer_values.Effect`)."""
     more: int = 0
     """The number of effects beyond those."""
 

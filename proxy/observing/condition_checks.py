@@ -18,7 +18,7 @@ from ..diagnostics.quota_diagnostics import Reason
 from ..quota_files.effective_quotas import Source
 from ..quotas import format_rate
 from ..roles import Role
-from ..statistics.labels import Undecoded
+from ..statistics.counters import Undecoded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
     from ..clients.throttle import ClientThrottle
     from ..diagnostics.conditions import Condition
-    from ..diagnostics.partition_rates import PartitionRate
     from ..diagnostics.replica_stats import ReplicaStats
+    from ..diagnostics.role_rates import PartitionRate
     from ..journal.writer import JournalStatistics
     from ..network.accept_limiter import AcceptLimiter
     from ..process.supervision import Task

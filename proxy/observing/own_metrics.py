@@ -15,7 +15,7 @@ from ..logs.queue import told
 from ..network.accept_limiter import Pause
 from ..process.supervision import Task
 from ..relay.direction import Cause
-from ..statistics.labels import Full
+from ..statistics.counters import Full
 from ..tls.handshakes import Reason
 from .metric_row import counted_of_each, counter, gauge, info, one
 

@@ -20,17 +20,16 @@ from protocol.metadata import Links
 
 from ..cluster.kafka_throttle import KafkaThrottleQuestion
 from ..cluster.questions import LinkQuestion, ListedTopicsQuestion
-from ..diagnostics.partition_rates import partition_rates
 from ..diagnostics.quota_diagnostics import QuotaDiagnostics, QuotaWarning, is_in_force, unknown_replicas
 from ..diagnostics.replica_stats import ReplicaStats, replica_stats
-from ..diagnostics.role_rates import RoleRateMeter, RoleRates
+from ..diagnostics.role_rates import RoleRateMeter, RoleRates, partition_rates
 from ..http.loop_share import Shared
 from ..roles import Role
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
-    from ..diagnostics.partition_rates import PartitionRate
+    from ..diagnostics.role_rates import PartitionRate
     from ..http.loop_share import LoopShare
     from ..quota_files.reload import QuotaWatch
     from ..throttle.role_throttle import RoleThrottle

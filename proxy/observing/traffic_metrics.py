@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from ..network.redirected import Refusal
 from ..roles import Role
-from ..statistics.labels import Undecoded
+from ..statistics.counters import Undecoded
 from .metric_row import counted, counted_by, counter, gauge, histogram, one, per_role, per_role_and
 
 if TYPE_CHECKING:

@@ -15,9 +15,8 @@ from ..errors import ConfigurationError
 from ..files.reading import answers, no_answer, refuse_silent
 from ..quotas import Change, Layer, QuotaFile, Quotas, changes_ahead, effective, parse_quotas
 from ..quotas.advice import without_effect
-from ..quotas.effects import Effect, differing, effects_of, ended, with_file
 from ..quotas.keys import OF_CLIENTS
-from ..quotas.layer_values import LayerIndex
+from ..quotas.layer_values import Effect, LayerIndex, differing, effects_of, ended, with_file
 from ..roles import Role
 from .quota_file import Kept, kept, load_last_good, read_quotas_file
 

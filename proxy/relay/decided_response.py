@@ -18,7 +18,7 @@ from protocol.errors import ProtocolError
 from protocol.fetch.walker import ResponseEntry, walk_whole
 from protocol.wire.framing import LENGTH_PREFIX_BYTES
 
-from ..statistics.labels import Undecoded
+from ..statistics.counters import Undecoded
 from . import response_edits
 from .direction import Replace
 from .in_flight import LONG_FRAME_BYTES

@@ -25,7 +25,7 @@ from protocol.fetch.tables import FIRST_VERSION_WITH_SESSIONS
 from protocol.wire.framing import LENGTH_PREFIX_BYTES, with_length
 from protocol.wire.headers import REQUEST_CORRELATION_ID_AT
 
-from ..statistics.labels import Undecoded
+from ..statistics.counters import Undecoded
 from ..throttle import work_in_steps
 from ..throttle.decision import Answer, Forward, Hold
 from ..throttle.work_in_steps import freed, run_through

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 from protocol.wire.correlation import Correlator
 
 from ..changes import Changes
-from ..statistics.labels import Full, Undecoded
+from ..statistics.counters import Full, Undecoded
 
 if TYPE_CHECKING:
     from collections.abc import Callable

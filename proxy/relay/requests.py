@@ -31,7 +31,7 @@ from protocol.wire.correlation import MAX_PLAUSIBLE_VERSION, State, expects_resp
 from protocol.wire.framing import LENGTH_PREFIX_BYTES, frame_size, whole_request
 from protocol.wire.headers import RequestHead, peek_request, plain_head
 
-from ..statistics.labels import Undecoded
+from ..statistics.counters import Undecoded
 from ..throttle.decision import Answer
 from ..throttle.work_in_steps import run_through
 from .direction import MAX_FRAMES, rest

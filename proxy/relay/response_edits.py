@@ -25,7 +25,7 @@ from protocol.fetch.response import (
 from protocol.fetch.topic_blocks import count_bytes
 from protocol.wire.framing import LENGTH_PREFIX, LENGTH_PREFIX_BYTES, MAX_UVARINT_BYTES
 
-from ..statistics.labels import Undecoded
+from ..statistics.counters import Undecoded
 from .direction import Replace
 from .in_flight import MAX_FRAME_BYTES
 

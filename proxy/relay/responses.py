@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from protocol.errors import ProtocolError
 from protocol.wire.framing import LENGTH_PREFIX_BYTES, frame_size, whole_response
 
-from ..statistics.labels import Undecoded
+from ..statistics.counters import Undecoded
 from .decided_response import DecidedResponseReader
 from .direction import MAX_FRAMES, rest
 from .in_flight import DECIDED, MAX_FRAME_BYTES, SLICED

@@ -46,7 +46,7 @@ from ..relay.connection import Draining
 from ..relay.in_flight import Buffers
 from ..relay.reaper import Reaper
 from ..roles import Role
-from ..statistics.labels import Undecoded
+from ..statistics.counters import Undecoded
 from ..throttle.replicas import ReplicaCountLimit
 from ..throttle.role_throttle import RoleThrottle
 from ..tls.legs import open_legs
@@ -66,7 +66,7 @@ if TYPE_CHECKING:
     from ..process.systemd import ServiceManager
     from ..process.watchdog import Watchdog
     from ..quota_files.reload import QuotaWatch, ReloadOutcome
-    from ..quotas.effects import Effect
+    from ..quotas.layer_values import Effect
     from ..quotas.override import Override
     from ..statistics.counters import Statistics
 

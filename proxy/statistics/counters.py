@@ -6,6 +6,7 @@ Invariant: every ``_total`` only grows.
 
 from __future__ import annotations
 
+import enum
 from bisect import bisect_left
 from collections import Counter
 from dataclasses import dataclass, field
@@ -23,6 +24,34 @@ HOLD_BUCKETS_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0)
 MAX_UNREACHABLE = 100
 UNREACHABLE_SECONDS = 20.0
 """How long after an attempt that failed an address counts as unreachable. Brokers dial again every second or so."""
+
+
+class Full(enum.Enum):
+    """The limit that a connection has reached in flight; the value is the metric's label."""
+
+    REQUESTS = "requests"
+    FETCHES = "fetches"
+    """The connection has too many fetches in flight whose answers are to be learnt from or edited."""
+
+
+class Undecoded(enum.Enum):
+    """The reason why traffic passed without being understood; the value is the metric's label."""
+
+    TLS = "tls"
+    FRAMING = "framing"
+    UNSUPPORTED_VERSION = "unsupported_version"
+    MALFORMED_REQUEST = "malformed_request"
+    MALFORMED_RESPONSE = "malformed_response"
+    TOO_MANY_REPLICAS = "too_many_replicas"
+    """No more replicas may be remembered, of this connection or of all, so some partitions of a Fetch pass unthrottled.
+    A fetch session of too many partitions passes as a whole."""
+    MEMORY = "memory"
+    """A frame would have to be held until all of it has come, but all connections together already hold as much as they
+    may."""
+    REQUEST_TOO_LARGE = "request_too_large"
+    RESPONSE_TOO_LARGE = "response_too_large"
+    UNKNOWN_TOPIC_ID = "unknown_topic_id"
+    """The lists name topics, and no broker says which topic an id of a Fetch (v13 and later) belongs to."""
 
 
 @dataclass(slots=True)

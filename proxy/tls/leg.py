@@ -18,8 +18,7 @@ from ..quotas.names import glob_of
 from ..quotas.units import shown
 from .contexts import AcceptedSocket
 from .handshakes import ADVICE, HandshakeError, Reason, reason_of, words_of
-from .identity import names_of
-from .subject import subject_of
+from .identity import names_of, subject_of
 
 if TYPE_CHECKING:
     import socket

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from proxy.diagnostics.partition_rates import PartitionRate, partition_rates
+from proxy.diagnostics.role_rates import PartitionRate, partition_rates
 from tests.proxy.conversation import Conversation, throttle
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from collections import Counter
 import msgspec
 import pytest
 
-from proxy.handover.link_state import link_message, restore_link
+from proxy.handover.connection_state import link_message, restore_link
 from proxy.handover.messages import LinkMessage
 from proxy.ledger.ledger import Ledger
 from proxy.throttle.decision import Answer, Forward

@@ -20,7 +20,7 @@ from proxy.history.recorder import MAX_WAITING, HistoryRecorder
 from proxy.http.routing import Request
 from proxy.quota_files.effective_quotas import FileEffects
 from proxy.quota_files.reload import ReloadOutcome, ReloadResult
-from proxy.quotas.effects import Effect
+from proxy.quotas.layer_values import Effect
 from proxy.quotas.override import Override, PlacedValue
 from tests.proxy.recorded_log import RecordedLog
 

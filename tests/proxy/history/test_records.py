@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.history.records import MAX_CHARACTERS, Record, encode, of_override, read_back, shortened
-from proxy.quotas.effects import Effect
+from proxy.quotas.layer_values import Effect
 from proxy.quotas.override import Override, PlacedValue
 
 NOW = datetime(2026, 12, 1, tzinfo=UTC)

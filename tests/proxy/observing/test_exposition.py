@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from prometheus_client import ProcessCollector
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
-from proxy.diagnostics.partition_rates import PartitionRate
+from proxy.diagnostics.role_rates import PartitionRate
 from proxy.observing.exposition import METRICS, Exposition
 
 from .test_metrics import exposed, scrape, sources

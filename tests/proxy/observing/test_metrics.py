@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from prometheus_client import Metric as Family
 
-    from proxy.diagnostics.partition_rates import PartitionRate
+    from proxy.diagnostics.role_rates import PartitionRate
 
 RATES = {Role.LEADER: 11.5, Role.FOLLOWER: 22.5}
 SOON = datetime(2026, 11, 1, tzinfo=UTC)

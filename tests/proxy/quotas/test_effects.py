@@ -8,8 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from proxy.quotas import parse_quotas
-from proxy.quotas.effects import Effect, differing, effects_of, ended, with_file
-from proxy.quotas.layer_values import LayerIndex
+from proxy.quotas.layer_values import Effect, LayerIndex, differing, effects_of, ended, with_file
 from proxy.quotas.override import Override, PlacedValue, layer_of
 
 RATE, LIST = "leader.replication.throttled.rate", "leader.replication.throttled.replicas"

@@ -15,7 +15,7 @@ from cryptography.x509.oid import NameOID as Oid
 
 from proxy.config.tls_settings import ClientAuth
 from proxy.quotas.client_entity import ANONYMOUS
-from proxy.tls.subject import subject_of
+from proxy.tls.identity import subject_of
 
 from .stage import NAME, Keys, connected, made
 
