@@ -159,7 +159,7 @@ class StrictBudget(BudgetNode):
         return bucket.holds(bucket.gate_bytes + bucket.spared_bytes, now)
 
     def settle(self, claim: Claim, *, reserved: int, used: int, now: float) -> None:
-        """Repay what was granted to the last byte.
+        """Charge the bytes that came, and give the rest of the grant back.
 
         In-sync traffic is charged too, but a burst of it is forgotten after KIP-73's window, as it is by the broker: it
         must not freeze catch-up for minutes.

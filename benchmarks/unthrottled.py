@@ -74,7 +74,7 @@ class Comparison:
 
     @property
     def through(self) -> list[Run]:
-        """Those through sidecars."""
+        """The runs through sidecars."""
         return self.runs["sidecars"]
 
     def ratio(self, way: Way) -> float:

@@ -1,5 +1,4 @@
-"""What is kept twice, below deploy/ and in docs/, because its readers cannot reach the first place. `python -m deploy`
-writes it.
+"""Writes the copies below deploy/ and in docs/ of what their readers cannot reach elsewhere: `python -m deploy`.
 
 Invariant: nobody edits the second place; tests/deploy/test_derived.py holds both equal.
 """

@@ -66,7 +66,7 @@ class Breach:
 
     @property
     def signature(self) -> str:
-        """What two breaches of one cause have in common: the way and the innermost frame of the traceback."""
+        """The way and the innermost frame of the traceback, equal for breaches with the same cause."""
         frames = re.findall(r'File "([^"]+)", line (\d+), in (\w+)', self.detail)
         errors = re.findall(
             r"^[ |+-]*(?:\w+\.)*(\w+(?:Error|Exception|Group|Interrupt)\b)[:\s]", self.detail, re.MULTILINE

@@ -27,7 +27,7 @@ _LOOPBACK = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 
 
 def load_configuration(path: Path, overrides: Sequence[str] = ()) -> Settings:
-    """Load proxy.toml. Blocking. Raises ConfigurationError with every problem found."""
+    """Load and validate proxy.toml. Blocking. Raises ConfigurationError with every problem found."""
     # Commands that only name the default file load this module for their options. `run --take-over` is one: what it
     # loads before it gives way, it loads while producers wait for the same cores (0.15 of 0.25 s of CPU).
     from proxy.config.settings import ControlSettings, load_settings

@@ -22,7 +22,7 @@ def printable(text: str, *, keep: str = LAYOUT) -> str:
 
 
 def tell(text: str) -> None:
-    """Print progress."""
+    """Print progress to standard error."""
     click.echo(printable(text), err=True)
 
 

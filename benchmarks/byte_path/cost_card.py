@@ -1,4 +1,4 @@
-"""What a sidecar costs at the rates that clusters have: its share of a core, what a fetch waits more, its memory.
+"""Measures the cost of a sidecar at the rates of real clusters: its share of a core, added latency, memory.
 
     python -m benchmarks.byte_path.cost_card --rate 50    measure, two minutes for each rate
     python -m benchmarks.byte_path.cost_card --rate 0 --write docs/benchmarks.md    write the last of each
@@ -31,7 +31,7 @@ FOLLOWERS = 10
 RATES = (50, 500, 5000)
 PARTITIONS = (1, 100, 1000)
 VERSION = 12
-"""Of Fetch: the last one whose requests have topics' names."""
+"""The last Fetch version whose requests have topics' names."""
 RECORD_BYTES = 64
 DIRECT, SIDECAR = "direct", "decoded"
 WARM_UP_SECONDS = 1.0

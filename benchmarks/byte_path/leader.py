@@ -84,8 +84,8 @@ class Answers:
 
 
 def answer_to(request: FetchRequest) -> Answer:
-    """Where no batch fits into a limit, the first partition that has one is answered with all of it, and the others
-    with nothing (KIP-74): a replica that is asked for one byte, to learn its high watermark, rarely brings records."""
+    """Answer a request as a broker does: where no batch fits into a limit, the first partition that has one brings all
+    of it and the others nothing (KIP-74). So a replica that is asked for one byte rarely brings records."""
     left, entries, empty = request.max_bytes, [], True
     for entry in request.entries:
         there = records_of(entry.topic)

@@ -142,7 +142,7 @@ class Conversation:
         self._longest = 0
 
     def move_on(self, progress: int) -> None:
-        """Have later fetches ask for what comes after this many records."""
+        """Move the offsets of later fetches on by this many records."""
         self._request = bytearray(self._case.load.request(progress=progress))
 
     def fetch(self) -> Took:

@@ -1,4 +1,5 @@
-"""
+"""Runs each way of choosing a rate on a bounded link.
+
     python -m benchmarks.chosen_rates --rounds 1                   run each way once, and add to the results
     python -m benchmarks.chosen_rates --write docs/benchmarks.md   put the table of all results between its marks
 

@@ -56,7 +56,7 @@ class Clock:
 
     @property
     def seconds(self) -> float:
-        """Since the beginning."""
+        """Seconds since the scene began."""
         return max(trio.current_time() - self._began, 0.0)
 
 

@@ -1,8 +1,7 @@
-"""
-    python -m benchmarks.chosen_rates.simulated             every load on every link
-    python -m benchmarks.chosen_rates.simulated --trace     the rates that were chosen as well
+"""Simulates `auto` on a link: how much of what the load leaves is used, and how long producers wait.
 
-What `auto` makes of a link, in simulation: how much of what the load leaves is used, and what producers wait.
+python -m benchmarks.chosen_rates.simulated             every load on every link
+python -m benchmarks.chosen_rates.simulated --trace     the rates that were chosen as well
 """
 
 from __future__ import annotations

@@ -18,7 +18,8 @@ _HEAD = "| rate | runs | done after, s | p50, ms | p95, ms | p99, ms (each run) 
 
 
 def table(rows: Sequence[Row]) -> str:
-    """Return Markdown. Ratios are to the best run without a move, and are left out where there is none."""
+    """Return the results as a Markdown table. Ratios are to the best run without a move, and are left out where there
+    is none."""
     by_way = {way: [row for row in rows if row["way"] == way] for way in WAYS}
     alone = min((row["p99_ms"] for row in by_way["none"]), default=None)
     lines = [_HEAD, "|" + "---|" * (_HEAD.count("|") - 1)]

@@ -99,8 +99,8 @@ async def _watch(stage: Stage, role: str, clock: Clock) -> None:
 
 @asynccontextmanager
 async def _autothrottled(stage: Stage, topic: str, clock: Clock) -> AsyncGenerator[None]:
-    """Autothrottle knows the link, and what it carries before the move begins: its first rates come from the producers'
-    traffic alone."""
+    """Throttle by Autothrottle, which knows the link and its load before the move: its first rates come from the
+    producers' traffic alone."""
     throttles = {role: Autothrottle(stage.link, LEAST) for role in _LISTS}
     found = await _carried(stage)
     rates = {role: throttle.next(found[role]) or LEAST for role, throttle in throttles.items()}

@@ -79,7 +79,7 @@ class Month(NamedTuple):
 
     @property
     def replaced(self) -> tuple[int, int]:
-        """Which broker goes, and which comes in its place."""
+        """The broker that leaves, and the one in its place."""
         return self.ids[self.brokers // 3], self.ids[-1] + 1
 
     @property

@@ -1,4 +1,4 @@
-"""The commands.
+"""Records the moves of README's pictures, and draws them.
 
 python -m benchmarks.pictures record    three moves on two real brokers; replaces docs/plots/pictures.json
 python -m benchmarks.pictures draw      docs/plots/move.svg and docs/plots/status.svg of what was recorded

@@ -22,7 +22,7 @@ BURST_BYTES = 256 * 1024
 
 @functools.cache
 def loads() -> dict[str, bytes]:
-    """The requests that are sent again and again, by their kind."""
+    """Return the requests that are repeated, by kind."""
     small = fetch(3, [("t", 1)])
     return {
         "fetches of 25 000 partitions": many_partitions(3, 25_000),

@@ -26,7 +26,7 @@ _SIGNS = x509.KeyUsage(
     key_cert_sign=True, crl_sign=True, digital_signature=False, content_commitment=False, key_encipherment=False,
     data_encipherment=False, key_agreement=False, encipher_only=False, decipher_only=False,
 )  # fmt: skip
-"""What an authority's key is for, which strict peers read (RFC 5280, 4.2.1.3)."""
+"""The usage of an authority's key, which strict peers read (RFC 5280, 4.2.1.3)."""
 
 
 class Authority:

@@ -46,7 +46,7 @@ class Release:
 
     @property
     def name(self) -> str:
-        """As people call it: 0.10.1 for 0.10.1-IV2."""
+        """The protocol's common name: 0.10.1 for 0.10.1-IV2."""
         return self.protocol.partition("-")[0]
 
     @property

@@ -61,7 +61,7 @@ class ZooKeeper:
 
     @property
     def connect(self) -> str:
-        """For `zookeeper.connect`."""
+        """The value of `zookeeper.connect`."""
         return f"{self._address}:{ZOOKEEPER_PORT}"
 
     def start(self) -> None:

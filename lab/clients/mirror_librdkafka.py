@@ -1,4 +1,4 @@
-"""This program does what Mirror.java does, by librdkafka: see there.
+"""The mirror of Mirror.java by librdkafka: see there.
 
 The partitions that are behind are assigned when they are resumed, and "behind" tells what came in 10 ms, since each
 poll brings one record.
@@ -43,7 +43,7 @@ def write_tail(servers: str, topic: str) -> None:
 
 
 def reader(servers: str, topic: str, who: str) -> Consumer:
-    """A consumer that reads partition 0 from its end on."""
+    """Return a consumer that reads partition 0 from its end on."""
     consumer = Consumer({"bootstrap.servers": servers, "client.id": who, "group.id": who, "enable.auto.commit": False})
     consumer.incremental_assign([TopicPartition(topic, 0, OFFSET_END)])
     return consumer

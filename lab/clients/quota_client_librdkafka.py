@@ -1,4 +1,4 @@
-"""This program does what QuotaClient.java does, by librdkafka: see there.
+"""The client of QuotaClient.java by librdkafka: see there.
 
 Times of requests are its `rtt`, throttle times what `throttle_cb` is told, and a connection that was closed is what
 `error_cb` is told; of each request that it sends again (`txretries`) it does not say why.

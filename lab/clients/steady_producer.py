@@ -23,7 +23,7 @@ VALUE = bytes(500)
 
 
 class Outcome:
-    """What became of the records."""
+    """The counts of records by their fate."""
 
     def __init__(self) -> None:
         self.acknowledged = self.failed = 0

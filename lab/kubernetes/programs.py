@@ -55,7 +55,7 @@ KYVERNO = Programs(
     "make kubernetes",
     {"kyverno": (KYVERNO_SOURCE, "github.com/kyverno/kyverno/cmd/cli/kubectl-kyverno")},
 )
-"""Its command line, which applies its policies without a cluster."""
+"""Kyverno's command line, which applies its policies without a cluster."""
 NODE = Programs(
     "node",
     "make kubelet",

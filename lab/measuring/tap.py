@@ -53,7 +53,7 @@ class Link:
 
     @classmethod
     def parse(cls, text: str) -> Link:
-        """Parse `101=127.0.0.1:9092@127.0.0.2:9092`. Raises ValueError."""
+        """Parse a link such as `101=127.0.0.1:9092@127.0.0.2:9092`. Raises ValueError."""
         leader, _, addresses = text.partition("=")
         listen, _, upstream = addresses.partition("@")
         return cls(int(leader), _address(listen), _address(upstream))

@@ -75,7 +75,7 @@ class Move:
 
     @property
     def measured_brokers(self) -> tuple[int, ...]:
-        """Whose bytes are held against the quota."""
+        """The brokers whose bytes are held against the quota."""
         return self.followers if self.side == "follower" else self.leaders
 
     def assignment(self) -> dict[int, list[int]]:

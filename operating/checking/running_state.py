@@ -1,4 +1,4 @@
-"""What the running sidecar of a proxy.toml goes by, asked at its control.sock: no path is guessed where it answers."""
+"""Asks the running sidecar of a proxy.toml for its state at control.sock: no path is guessed where it answers."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ _OVERRIDES = msgspec.json.Decoder(_Overrides)
 
 
 class RunningState(NamedTuple):
-    """What a running sidecar says of itself."""
+    """The state that a running sidecar reports."""
 
     url: str
     state: Path

@@ -53,9 +53,9 @@ if TYPE_CHECKING:
     from .options import Where
 
 _HEADROOM = 2
-"""With --within and no --rate, the rates may become this many times what would do if nothing came in between."""
+"""The factor by which --within without --rate may exceed the rates that would do if nothing came in between."""
 _LINE_SECONDS = 30.0
-"""Where there is no terminal, progress is a line so often."""
+"""The interval between lines of progress where there is no terminal."""
 _HELP = """Plan, throttle, start, watch and clean up a reassignment, after asking once.
 
 All that it knows is in the cluster and in the overrides with its label: stopped by Ctrl-C or killed, it goes on by

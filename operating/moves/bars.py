@@ -34,7 +34,7 @@ _MAX_BARS = 20
 
 
 class Bar(NamedTuple):
-    """What one broker has sent or fetched.
+    """The progress of one broker in one role.
 
     total_bytes: None while a size is not known. role: None if the broker's sidecar does not answer.
     """
@@ -47,7 +47,7 @@ class Bar(NamedTuple):
 
     @property
     def eta_seconds(self) -> float | None:
-        """What is left at the rate of the last seconds; None if nothing comes, or it is not known."""
+        """Seconds left at the rate of the last seconds; None if nothing comes, or the size is not known."""
         passing = None if self.role is None else self.role.passing_bytes_per_second
         if self.total_bytes is None or passing is None or passing.catching_up <= 0:
             return None

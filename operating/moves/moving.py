@@ -74,10 +74,10 @@ class Chosen(NamedTuple):
 
 
 class Report(Protocol):
-    """Where a move tells what it does."""
+    """Prints the progress of a move."""
 
     def say(self, *lines: str) -> None:
-        """Print lines."""
+        """Print lines of text."""
 
     def plan(self, plan: MovePlan) -> None:
         """Print a plan."""
@@ -87,7 +87,7 @@ class Report(Protocol):
 
 
 class Outcome(NamedTuple):
-    """How it ended.
+    """The result of a command on a move.
 
     name: finished, in_place, going_on, stopped, cancelled, not_cancelled or not_begun.
     found: by the last look; None if the operator did not wait for one.
@@ -101,7 +101,7 @@ class Outcome(NamedTuple):
 
 
 class Proposal(NamedTuple):
-    """What is about to be done. question: for the operator; empty if nothing is that has not been agreed to."""
+    """An action that awaits consent. question: for the operator; empty if all of it has been agreed to."""
 
     question: str
     act: Callable[[Wait], Outcome]
@@ -119,7 +119,7 @@ class Mover:
     measure_seconds: float | None = None
 
     def begin(self, held: Held, choose: Callable[[Ground], Chosen], ask_again: Callable[[], Held]) -> Proposal:
-        """Propose the whole move. Raises ConfigurationError, ClusterError."""
+        """Return a proposal of the whole move. Raises ConfigurationError, ClusterError."""
         view, found = self._refuse_second(held)
         if all(each.stage is Stage.DONE for each in found):
             return Proposal("", lambda _: self._in_place())
@@ -136,8 +136,8 @@ class Mover:
         return Proposal(f"Throttle and start this move, as {self.places.label}?", act)
 
     def resume(self, held: Held, choose: Callable[[Ground], Chosen] | None) -> Proposal:
-        """Propose to go on from wherever it is, at another rate if one is chosen. Raises ConfigurationError,
-        ClusterError."""
+        """Return a proposal to go on from the step reached, at another rate if one is chosen. Raises
+        ConfigurationError, ClusterError."""
         view, found = self._look()
         if problems := obstacles(found):
             raise ConfigurationError(problems)
@@ -162,7 +162,7 @@ class Mover:
         return Proposal(_question(todo), lambda wait: self._go(chosen, wait))
 
     def cancel(self, held: Held) -> Proposal:
-        """Propose to take back what can be. Raises ClusterError."""
+        """Return a proposal to take back all that can be. Raises ClusterError."""
         _, found = self._look()
         under_way = [each.partition for each in found if each.stage is Stage.MOVING]
         at = held.of(self.places.label)

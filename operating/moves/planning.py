@@ -105,7 +105,7 @@ class MovePlan:
 
     @property
     def total_bytes(self) -> float:
-        """Over the network, each copy counted."""
+        """The bytes sent over the network, each copy counted."""
         return sum(load.move_bytes for load in self.loads if load.role == "follower")
 
 

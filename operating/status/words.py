@@ -168,7 +168,7 @@ def _share(state: ClientState) -> str:
 
 
 def waiting(state: ClientState) -> str:
-    """Say how many connections of a client are held by its quota, since when and how long at most; empty if none is."""
+    """Describe how many connections of a client its quota holds, since when and how long at most; empty: none."""
     if state.muted_for_seconds is None:
         return ""
     since, left = format_duration(state.muted_for_seconds), format_duration(state.muted_seconds)

@@ -109,8 +109,8 @@ class Pace(NamedTuple):
 
 
 class End(NamedTuple):
-    """When a link has caught up: seconds from now, and the ends of the 80 % interval; None: never. by_quotas: they are
-    told by the quotas alone, without an interval. is_bounded: a quota says at least what it may bring."""
+    """The time when a link has caught up: seconds from now, and the ends of the 80 % interval; None: never. by_quotas:
+    they are told by the quotas alone, without an interval. is_bounded: a quota says at least what it may bring."""
 
     seconds: float | None
     low: float | None

@@ -1,4 +1,5 @@
-"""Was the bound kept: in every second and in every eleven, of every broker and role, and if not, by whom and why."""
+"""Judges whether the bound was kept in every second and every eleven, by broker and role, and if not, by whom and
+why."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What happened at a moment, in the minutes around it: first what calls for something to be done, then what changed."""
+"""Lists the events of the minutes around a moment: first those that call for action, then changes."""
 
 from __future__ import annotations
 

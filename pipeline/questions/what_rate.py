@@ -1,4 +1,4 @@
-"""What rate to set next time, and why: the least that would have brought what was recorded in the wanted time."""
+"""Finds the rate to set next time: the least that would have brought the recorded bytes in the wanted time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Which move hurt producers: moves beside quotas that gave way (`pressed`) and pauses of followers that were in sync.
+"""Finds the move that hurt producers: moves beside quotas that gave way (`pressed`) and pauses of followers that were
+in sync.
 
 A follower in sync that gets nothing for some seconds, while it got something before and after, holds up producers that
 wait for all replicas. Pauses happen without moves as well, where nothing is written. So a broker's share of paused

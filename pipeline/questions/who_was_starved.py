@@ -1,4 +1,4 @@
-"""Who was starved: which replica stood still while others moved through the same budget.
+"""Finds replicas that were starved: they stood still while others moved through the same budget.
 
 A budget's turns go round. So within a minute every replica that is behind gets some bytes, unless there are more
 replicas than turns. Facts are by the minute. A replica is starved if it was behind and left out all through a minute

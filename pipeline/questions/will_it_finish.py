@@ -1,4 +1,4 @@
-"""Will it finish, and when: what replicas have still to bring, at the pace that they have; if never, what keeps it."""
+"""Predicts when replicas catch up, by the bytes they lack and their pace; if never, names what keeps them."""
 
 from __future__ import annotations
 
@@ -33,9 +33,10 @@ QUESTION = "will-it-finish"
 MAX_LISTED = 5
 IN_SYNC_SECONDS = 10
 AHEAD_SECONDS = 120
-"""By how much one clock may be ahead of all others; a sidecar that is the only one for longer is the last that runs."""
+"""Seconds that one clock may be ahead of all others; a sidecar that is the only one for longer is the last that
+runs."""
 FASTER = 2.0
-"""By how much the quota is raised that halves the time."""
+"""The factor for the quota that halves the time."""
 
 
 class Left(NamedTuple):
@@ -86,7 +87,7 @@ class Finish(NamedTuple):
 
 
 class RoleEnd(NamedTuple):
-    """What a broker has still to send, or to fetch: the replicas behind and those `lost`, the bytes that both lack,
+    """A broker's rest to send, or to fetch: the replicas behind and those `lost`, the bytes that both lack,
     those by which it comes nearer in a second (None: not known yet), and when it ends (None: never or, without a
     `pace`, not known)."""
 

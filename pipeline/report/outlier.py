@@ -47,7 +47,7 @@ class Point(NamedTuple):
 
 
 class LagEnd(NamedTuple):
-    """What is left at the last second, and how it goes on from there."""
+    """The lag at the last second, and when it ends."""
 
     time: int
     lag_bytes: float | None

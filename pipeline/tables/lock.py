@@ -57,7 +57,7 @@ def _sign(file: TextIO) -> None:
 
 @contextmanager
 def _speaking(path: Path, of: Path) -> Iterator[None]:
-    """Say again and again who holds the lock, until the block ends."""
+    """Print who holds the lock, at growing intervals, until the block ends."""
     over, began = threading.Event(), time.monotonic()
 
     def speak() -> None:

@@ -66,7 +66,7 @@ class Scope(NamedTuple):
 
 
 def moment_text(seconds: float) -> str:
-    """Return ``2026-11-21T03:10:12Z``."""
+    """Return a moment as ``2026-11-21T03:10:12Z``."""
     return f"{dt.datetime.fromtimestamp(seconds, dt.UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 

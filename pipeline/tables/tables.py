@@ -92,7 +92,7 @@ class Tables:
         return max((dt.date.fromisoformat(name.removeprefix(KEPT)) for name in names), default=None)
 
     def mark_kept(self, since: dt.date) -> None:
-        """Say so, by a file's name: it is there or not."""
+        """Record the first day that is kept, by the name of a file."""
         self.storage.write_text(self.storage.under(f"{KEPT}{since}"), "")
         for name in self.storage.names(self.storage.root):
             if name.startswith(KEPT) and name != f"{KEPT}{since}":

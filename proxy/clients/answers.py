@@ -49,7 +49,7 @@ class _Awaited(NamedTuple):
     version: int
     entity: Entity
     sending: Sending | None = None
-    """What a Produce was charged; None: a Fetch."""
+    """The charge of a Produce; None: a Fetch."""
 
 
 class ClientAnswers:

@@ -38,7 +38,7 @@ MIN_THROTTLE_SECONDS = 0.001
 
 
 def _nothing() -> None:
-    """Do nothing."""
+    pass
 
 
 class ClientConnection:

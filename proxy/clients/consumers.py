@@ -72,7 +72,7 @@ def asked(end: End, replica: Replica, entry: RequestEntry, *, returns: bool = Fa
 
 
 def asked_again(end: End, replica: Replica) -> bool:
-    """Classify a partition of which the consumer wants the same as before; return True if its standing has changed."""
+    """Return True if the standing of a partition, asked for as before, has changed; it is classified anew."""
     stood = replica.standing
     replica.standing = _standing(end, replica, replica.is_at_tail and end(replica) != UNKNOWN_OFFSET)
     return replica.standing is not stood

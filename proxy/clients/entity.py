@@ -32,7 +32,7 @@ MAX_NAME_CHARACTERS = 249
 """The characters that count in a user or client id: longer ones share a quota where they begin alike. A client id may
 have 32 KiB, and 128 as text, of which each connection remembers the last one."""
 MAX_NAME_BYTES = 4 * MAX_NAME_CHARACTERS
-"""Their bytes at most, in UTF-8."""
+"""The most bytes of a name in UTF-8."""
 MAX_AT_ONCE = 64
 """The most Produces on their way that are charged whenever somebody asks."""
 CHARGE_SECONDS = 20e-6

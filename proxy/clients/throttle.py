@@ -38,7 +38,7 @@ _SWEEP_SECONDS = 1.0
 
 
 class Client(Protocol):
-    """What client quotas know of one connection (`connection.ClientConnection`)."""
+    """A connection as the throttle sees it (`connection.ClientConnection`)."""
 
     muted_since: float
 

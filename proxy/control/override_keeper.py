@@ -52,8 +52,8 @@ _WORK = trio.CapacityLimiter(1)
 """The thread that validates and describes overrides: ten thousand changes take a core some time, and no disk."""
 _Result = TypeVar("_Result")
 Record = Callable[["Override", str, str | None, "Sequence[Effect] | None"], None]
-"""Is told of an override, what was done to it (``set``, ``undone``, ``ended``), by whom, and the effects of its first
-changes; None: the process before this one has done it, and knows them."""
+"""A callback with an override, what was done to it (``set``, ``undone``, ``ended``), by whom, and the effects of its
+first changes; None: the process before this one has done it, and knows them."""
 
 
 class Applied(NamedTuple):

@@ -1,4 +1,4 @@
-"""Why a hand-over is refused, whichever way it was asked for, in words that name what to do.
+"""Words for refused hand-overs, whichever way they were asked for, that name what to do.
 
 The ways: `run --take-over` asks the old process (`new_process`), which judges its question (`old_process`); SIGUSR2,
 which a package's upgrade sends as well, has the old process start the new one (`next_process`). Values only.

@@ -311,7 +311,7 @@ async def go_on(
     relayed: Callable[..., Awaitable[None]] = relay,
     draining: Draining,
 ) -> None:
-    """Relay a connection that another process relayed before.
+    """Continue a connection that another process relayed before.
 
     `meet`: called with the leader of a follower's connection, which no setting may name. `relayed`: `relay`, with all
     that every connection is given. `draining`: tells when it is to end.

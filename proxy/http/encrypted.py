@@ -47,7 +47,7 @@ class EncryptedStream:
         self._openssl = context.wrap_bio(self._came, self._goes, server_side=True)
 
     async def shake_hands(self) -> None:
-        """Shake hands. Raises trio.BrokenResourceError: it did not succeed."""
+        """Complete the TLS handshake. Raises trio.BrokenResourceError."""
         while True:
             try:
                 async with self._turn:

@@ -29,7 +29,7 @@ class Request(NamedTuple):
     """Names in lower case; bytes beyond ASCII as Latin-1."""
     body: bytes = b""
     query: str = ""
-    """What follows the question mark."""
+    """The text after the question mark."""
     peer: str = ""
     """The address it came from."""
     host: str = ""

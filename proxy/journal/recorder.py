@@ -153,7 +153,7 @@ class Journal:
 
 
 def _nothing() -> None:
-    """Report nothing."""
+    pass
 
 
 def prepare(settings: JournalSettings, *, broker: int) -> None:

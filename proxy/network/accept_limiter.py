@@ -64,7 +64,7 @@ class AcceptLimiter:
         memory_is_short: Callable[[], bool] = lambda: False,
         of_brokers: Callable[[], int] = lambda: 0,
     ) -> None:
-        """`of_brokers` returns how many of the open connections are known to be brokers'."""
+        """Create a limiter. `of_brokers` returns the number of open connections that are known to be brokers'."""
         self._limits = limits
         self._of_brokers = of_brokers
         self.broker_addresses: frozenset[str] = frozenset()

@@ -51,7 +51,7 @@ LARGEST_BATCH_BYTES = 2**20
 
 
 class Parts(NamedTuple):
-    """What is asked."""
+    """The parts of a sidecar that the checks ask."""
 
     settings: Settings
     watch: QuotaWatch
@@ -89,7 +89,7 @@ class ConditionChecks:
             await trio.sleep(LOOK_SECONDS)
 
     def look(self, now: float) -> None:
-        """Look once. `now`: by the monotonic clock."""
+        """Check every condition once. `now`: by the monotonic clock."""
         of_roles = (check(role, now) for role in self._parts.throttles for check in (self._of_traffic, self._of_quota))
         checks = (self._of_files(), self._of_overrides(), self._of_connections(), self._of_process(now), *of_roles)
         self._conditions.look((found for check in checks for found in check), self._parts.watch.now())

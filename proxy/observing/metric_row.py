@@ -68,7 +68,7 @@ class Sources:
     """The number of writes of the last good quotas, by outcome."""
     http: HttpStatistics = field(default_factory=HttpStatistics)
     conditions: Callable[[], Iterable[Condition]] = lambda: ()
-    """What is wrong, as found once a second."""
+    """The conditions found in the last second."""
     loop_lag_seconds: Callable[[], float] = lambda: 0.0
     """The worst lag of the loop in the last 15 to 30 seconds."""
     accept_limiter: AcceptLimiter | None = None

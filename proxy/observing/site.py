@@ -73,8 +73,8 @@ class Site:
         token: BearerToken | None = None,
         tls: Leg | None = None,
     ) -> None:
-        """`overriding` makes the routes of overrides, for those whom its argument admits. `tls`: the leg whose keys
-        encrypt the pages; None: they are in plaintext."""
+        """Create the site. `overriding` makes the routes of overrides, for those whom its argument admits. `tls`: the
+        leg whose keys encrypt the pages; None: they are in plaintext."""
         self._tls = tls
         self._settings = settings
         self._watch = watch

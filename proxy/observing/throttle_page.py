@@ -216,4 +216,4 @@ class Page(msgspec.Struct, frozen=True):
     listener_bytes_per_second: float | None = None
     """The rate of clients and followers together; None: unlimited, or an older sidecar."""
     conditions: tuple[Condition, ...] | None = None
-    """What is wrong, the worst first; None: an older sidecar, which does not say."""
+    """The conditions that hold, the worst first; None: an older sidecar, which does not say."""

@@ -47,7 +47,7 @@ class Loaded(NamedTuple):
     overrides: tuple[Override, ...] = ()
     """The overrides in the order in which they were made."""
     layers: Mapping[str, Layer] = {}
-    """Their layers, by id."""
+    """The layer of each override, by id."""
     problem: str | None = None
     """The problem of the file, ready to print; `overrides` are then those of the copy, or none."""
     found: bool = False

@@ -77,10 +77,10 @@ def load_last_good(path: Path) -> LastGood | None:
 
 
 class Kept(NamedTuple):
-    """What was kept beside a quotas.toml that is good."""
+    """The file of last good quotas, beside its quotas.toml."""
 
     starts: Mapping[str, float] = {}
-    """Since when the file gives each value that counts from a start."""
+    """The time since which the file gives each value that counts from a start."""
     content: bytes | None = None
     """The text of the last good quotas; None: there are none."""
 
@@ -179,7 +179,7 @@ class WrittenQuotas(NamedTuple):
 
 
 def read_quotas_file(path: Path) -> WrittenQuotas:
-    """Read quotas.toml. Raises ConfigurationError if the file is missing, unreadable or wrong."""
+    """Read and parse quotas.toml. Raises ConfigurationError if the file is missing, unreadable or wrong."""
     content = read_bytes(path, most_bytes=MAX_BYTES)
     if not content.strip():
         # An editor has truncated the file and not written it yet. Read as quotas, it would lift every quota.

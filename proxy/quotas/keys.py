@@ -149,7 +149,7 @@ def _about_tiny_client_rate(bytes_per_second: float) -> str | None:
 
 
 def parse_until(value: object) -> datetime:
-    """Parse `until`. Raises InvalidValueError."""
+    """Parse the value of `until`. Raises InvalidValueError."""
     if isinstance(value, datetime) and value.tzinfo is not None and value.year in YEARS:
         return value
     raise InvalidValueError(f"expected a date and time with an offset, like 2026-12-01T06:00:00Z, found {shown(value)}")

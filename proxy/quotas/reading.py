@@ -58,7 +58,8 @@ def hash_of(content: bytes) -> str:
 
 
 def parse_quotas(content: bytes, *, source: str = "quotas.toml") -> QuotaFile:
-    """Parse quotas.toml. Raises ConfigurationError with every problem found, each led by `source` and the key path."""
+    """Parse the text of quotas.toml. Raises ConfigurationError with every problem, each led by `source` and key
+    path."""
     document = parse_toml(content, source=source)
     return _Reader(source, content).read(document, content)
 

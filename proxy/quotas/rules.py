@@ -360,7 +360,7 @@ def _of_role(layer: Layer, role: Role, broker_id: int, now: datetime) -> _OfRole
 
 
 def _laid(layers: Iterable[_OfRole]) -> _OfRole:
-    """Lay them one above the other, the oldest first."""
+    """Combine layers, the oldest lowest."""
     found = _OfRole()
     for layer in layers:
         found.lay(layer)

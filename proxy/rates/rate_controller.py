@@ -91,9 +91,9 @@ class RateController:
         *,
         served: Collection[Role] = tuple(Role),
     ) -> None:
-        """`changed` is called for each role whose quota has changed, with the reason: ``change`` (of the file, or by
-        the clock), ``rate`` (another rate was chosen) or ``pressed`` (the same, before a second was over). `served`:
-        the roles that have traffic; for another no rate is chosen."""
+        """Create a controller. `changed` is called for each role whose quota has changed, with the reason: ``change``
+        (of the file, or by the clock), ``rate`` (another rate was chosen) or ``pressed`` (the same, before a second was
+        over). `served`: the roles that have traffic; for another no rate is chosen."""
         self._watch = watch
         self._applied = dict.fromkeys(Role, watch.current)
         self._looked_at = -math.inf

@@ -103,7 +103,7 @@ async def relay(
     clients: Callable[[InFlightRequests, float], Callable[[float], None]] | None = None,
     turn_clock: Callable[[], float] = perf_counter,
 ) -> None:
-    """Relay `follower` to `upstream` until either ends or a drain closes it. Never raises but Cancelled.
+    """Connect `follower` with `upstream` until either ends or a drain closes it. Never raises but Cancelled.
 
     `poller` wakes the two directions; None: Trio does, wherever there is no epoll. `ended` is called when the
     connection has ended, with the seconds that it lasted. `reaper` ends the connection if it stalls or is idle for
@@ -198,7 +198,7 @@ class Connection:
         return self.request_reader.decision.held is not None
 
     async def run(self, draining: Draining, reaper: Reaper | None = None) -> None:
-        """Relay until the connection ends; `in_flight.cause` says why it did."""
+        """Run both directions until the connection ends; `in_flight.cause` says why it did."""
         asks, tells = self.request_direction, self.response_direction
         windows, end = (asks.transfer.window, tells.transfer.window), self._scope.cancel
         tended = (

@@ -269,7 +269,7 @@ class InFlightRequests:
             self._fetches.append(request)
 
     def decide_by(self, link: Link) -> None:
-        """Have another link decide; what is in flight is settled with the one that decided it."""
+        """Let another link decide; fetches in flight are settled with the link that decided them."""
         if self.decider is not self.link:
             self.decider.close()
         self.decider = link

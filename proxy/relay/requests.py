@@ -134,7 +134,7 @@ class RequestReader:
         return self._frame(window, LENGTH_PREFIX_BYTES + _size(window, in_flight.correlator))
 
     def _begins(self, window: Window) -> bool:
-        """Inspect the first bytes of the connection; False if there are too few to tell TLS from Kafka."""
+        """Return False while there are too few bytes to tell TLS from Kafka."""
         self.has_begun = window.size >= len(TLS_HANDSHAKE) or window.ended
         if self.has_begun and window.view(len(TLS_HANDSHAKE)) == TLS_HANDSHAKE:
             self._in_flight.turn_opaque(Undecoded.TLS)
@@ -295,7 +295,7 @@ class RequestReader:
         return Need(total, total - window.size)
 
     def _unheld(self, window: Window, total: int, need: Need) -> Step | Answer | None:
-        """Have a client's frame dealt with by what the window has of it, if all of it may not be held."""
+        """Let client quotas decide by the part of a frame in the window, if all of it may not be held."""
         clients = self._in_flight.clients
         if clients is None or (not self._is_too_large(total) and self._may_hold(total)):
             return need

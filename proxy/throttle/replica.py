@@ -350,7 +350,7 @@ class Replica:
 
 @dataclass(frozen=True, slots=True)
 class LinkPolicy:
-    """What a link does because of whose it is. The default is a follower's."""
+    """The rules of a link that differ by its owner. The default is a follower's."""
 
     of_consumers: bool = False
     """True if its Fetches are a consumer's, which is shown no lag, and goes on with no fetch session over another

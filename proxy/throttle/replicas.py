@@ -83,7 +83,7 @@ class Replicas:
         self.behind: dict[PartitionKey, Replica] = {}
         self.new: dict[PartitionKey, Replica] = {}
         self.order = ServiceOrder(self.behind)
-        """Those that are behind, the one served least first."""
+        """The replicas that are behind, the one served least first."""
         self.changed: dict[Replica, None] = {}
         """Replicas whose standing an answer may have changed; the next request classifies them anew."""
         self.moved: dict[PartitionKey, None] | None = None

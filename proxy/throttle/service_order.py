@@ -39,7 +39,7 @@ S = TypeVar("S", bound=Served)
 SERVED = attrgetter("served")
 """The key by which replicas are ordered."""
 FEW = 64
-"""So many are sorted in a few microseconds."""
+"""The number of items that are sorted in a few microseconds."""
 MAX_MOVED_SHARE = 1 / 16
 """The greatest share of all replicas that are placed one by one: 2.5 µs each, where sorting takes 0.1 µs for each of
 all."""
@@ -56,13 +56,13 @@ class ServiceOrder(Generic[S]):
         self._placed_at: list[float] | None = None
         """The `placed_at` of each item; None: the items are to be sorted anew."""
         self._touched: dict[S, None] = {}
-        """Those that are to be placed anew, while others have places: a small share of all."""
+        """The items to be placed anew, while others have places: a small share of all."""
         self._moves = 0
         """How often one was touched since the items were put in order."""
         self._level: float = 0
         """The most that a replica counted as served for when it was served again."""
         self._stalled: dict[PartitionKey, S] = {}
-        """Those whose last grants brought nothing, the one asked for longest ago first."""
+        """The replicas whose last grants brought nothing, the one asked for longest ago first."""
         self.has_brought = True
         """True if the last answer to grants brought something: then one that stalls is asked for beside others."""
 
