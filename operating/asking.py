@@ -40,7 +40,7 @@ _MAX_REFUSAL_BYTES = 64 * 1024
 
 
 class RefusedError(UnreachableError):
-    """A peer answered, but not with what was asked for.
+    """A peer answered with something other than the page asked for.
 
     status: that of its answer.
     """
@@ -84,7 +84,7 @@ def _context_with(certificate: str | None, key: str | None, trusted: str | None,
         reason = getattr(error, "reason", None) or error.strerror or error
         expected = f"{AUTHORITIES_FILE}: {trusted}: expected certificates of authorities as PEM"
         raise ConfigurationError(f"{expected}: {reason}") from error
-    # Python is strict about them from 3.13 on. What a company's clients take is taken, whichever Python this is.
+    # Python is strict about them from 3.13 on. Under every Python those that a company's clients accept are accepted.
     context.verify_flags = context.verify_flags & ~ssl.VERIFY_X509_STRICT | ssl.VERIFY_X509_PARTIAL_CHAIN
     if certificate is not None:
         # Without a callback OpenSSL asks the terminal for the password of a key that has one.
@@ -93,7 +93,7 @@ def _context_with(certificate: str | None, key: str | None, trusted: str | None,
 
 
 def token_in(content: bytes, *, whose: str) -> str:
-    """Return the one token that a file holds. Raises ConfigurationError, which never shows what is in it: with more
+    """Return the one token that a file holds. Raises ConfigurationError, which never shows the content: with more
     than one line of it `http.client` would refuse the header, and print that."""
     found = content.strip()
     if not TOKEN.fullmatch(found):
@@ -102,10 +102,10 @@ def token_in(content: bytes, *, whose: str) -> str:
 
 
 def ask(url: str, page: str, *, headers: Mapping[str, str] = {}, timeout_seconds: float = TIMEOUT_SECONDS) -> bytes:
-    """Return what is at `page` (``"/throttle"``) of the sidecar at `url`, without blanks around it.
+    """Return the content of `page` (``"/throttle"``) of the sidecar at `url`, without blanks around it.
 
     Raises:
-        UnreachableError: it is no URL, nothing answers there, or not with what was asked for.
+        UnreachableError: it is no URL, nothing answers there, or something else does.
     """
     content, _ = send(url, page, headers=headers, timeout_seconds=timeout_seconds)
     return content.strip()
@@ -120,7 +120,7 @@ def send(
     headers: Mapping[str, str] = {},
     timeout_seconds: float = TIMEOUT_SECONDS,
 ) -> tuple[bytes, Message]:
-    """Send a request to the sidecar at `url`; return what it answers, as it came, and the answer's headers.
+    """Send a request to the sidecar at `url`; return its answer unchanged, and the answer's headers.
 
     Raises:
         UnreachableError: it is no URL, nothing answers there, or it refuses, or (DistrustError) it cannot be trusted.

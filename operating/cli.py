@@ -97,7 +97,7 @@ class LazyCommands(click.Group):
         except OSError as error:
             if error.errno not in _FULL:
                 raise
-            # What files say comes as ConfigurationError: this is of what is printed, maybe into a file on a full disk.
+            # Wrong files raise ConfigurationError; this is an error of printing, maybe into a file on a full disk.
             why = f"the output cannot be written: {error.strerror}; what was asked for may have been done all the same"
             raise click.ClickException(why) from error
         except click.ClickException as error:

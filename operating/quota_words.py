@@ -36,7 +36,7 @@ _MULTIPLES = ((10**18, "E"), (10**15, "P"), (10**12, "T"), (10**9, "G"), (10**6,
 
 
 def source_in_json(source: RateSource) -> dict[str, Any]:
-    """Return what a rate that sets itself is to reach, and between which rates, in bytes per second."""
+    """Describe the aim of a rate that sets itself, and its bounds in bytes per second."""
     return {
         "words": str(source),
         "least_bytes_per_second": source.least,
@@ -45,7 +45,7 @@ def source_in_json(source: RateSource) -> dict[str, Any]:
 
 
 def differences(before: Quotas, after: Quotas) -> list[str]:
-    """Return what traffic meets differently: ``leader 4.00 MiB/s (4194304 B/s) -> unlimited``."""
+    """Describe the difference for traffic: ``leader 4.00 MiB/s (4194304 B/s) -> unlimited``."""
     told = []
     for role in Role:
         old, new = before.of(role), after.of(role)

@@ -1,7 +1,7 @@
 """The edge at which commands print: tables by rich, lines by click, and nothing in either that a terminal would obey;
 and Ctrl-C as something to wait for.
 
-Knows nothing of what is printed. Invariant: what comes from elsewhere (topic names, answers, errors) is shown; ESC is
+Knows nothing of the content. Invariant: text from elsewhere (topic names, answers, errors) is shown; ESC is
 no command and `[/red]` no style, whatever a topic is called.
 """
 
@@ -64,7 +64,7 @@ def say(text: str, *, err: bool = False) -> None:
 
 
 def encoded(document: object) -> bytes:
-    """Return one line. A file's name on Linux may be no text: what of it is none is escaped, as in every line for
+    """Return one line. A file's name on Linux may be no text: bytes that are none are escaped, as in every line for
     people."""
     try:
         return msgspec.json.encode(document)

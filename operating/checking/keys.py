@@ -61,7 +61,7 @@ def _problems(read: Callable[[], object]) -> tuple[str, ...]:
 
 
 def keys_report(loaded: Mapping[str, Loaded]) -> Json:
-    """Return what ``--json`` prints of each leg that is encrypted."""
+    """Return the part of ``--json`` on encrypted legs."""
     return {
         name: {
             "names": [own for identity in leg.identities for own in identity.names],
@@ -83,7 +83,7 @@ def keys_lines(report: Json) -> list[str]:
 
 
 def keys_warnings(settings: Settings, loaded: Mapping[str, Loaded], now: datetime) -> list[str]:
-    """Return what is valid and may not do, ready to print."""
+    """Return warnings about keys that are valid and may not do, ready to print."""
     return [
         *_names(settings, loaded),
         *_untrusted(loaded),

@@ -74,8 +74,8 @@ def report_on(
     keys: Mapping[str, Loaded] = {},
     running: RunningState | None = None,
 ) -> Json:
-    """Return what ``--json`` prints: sizes in bytes, times in seconds, null for a rate without limit. `running`: the
-    sidecar that answers; None: what it has stored is looked at."""
+    """Return the document of ``--json``: sizes in bytes, times in seconds, null for a rate without limit. `running`:
+    the sidecar that answers; None: its stored files are read."""
     now = moments.at
     quota_file, overrides = with_overrides(quota_file, moments.state, settings.broker.id, now, running)
     quotas, index = effective(quota_file, settings.broker.id, now), LayerIndex(quota_file, settings.broker.id)
@@ -310,7 +310,7 @@ def _override_line(override: Override) -> str:
 
 
 def layer_report(index: LayerIndex, now: datetime, place: str, key: QuotaKey[Any]) -> Json:
-    """Return the layer of an effective value, when it ends, and what an override hides."""
+    """Return the layer of an effective value, its end, and the value that an override hides."""
     effective, *below = index.values(place, key.name, now)
     hides = below[0] if below and effective.layer.startswith(OVERRIDE) else None
     return {

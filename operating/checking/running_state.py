@@ -66,7 +66,7 @@ class RunningState(NamedTuple):
 
 
 def ask_running(settings: Settings) -> RunningState | None:
-    """Return what the sidecar of these settings says; None if none answers this user."""
+    """Return the state of the sidecar of these settings; None if none answers this user."""
     directory = settings.control.directory
     if directory is None or not control_path(directory).exists():
         return None

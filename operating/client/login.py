@@ -135,7 +135,7 @@ def _unsecured(options: Mapping[str, str]) -> str:
 
 
 def login_arguments(properties: Mapping[str, str]) -> dict[str, Any]:
-    """Return what kafka-python needs to log in; `Tokens` are still to be put into its own class.
+    """Return the arguments with which kafka-python logs in; `Tokens` are still to be put into its own class.
 
     Raises ConfigurationError.
     """

@@ -1,11 +1,10 @@
 """The file that Kafka's own tools take as ``--command-config``, translated for kafka-python.
 
-Reads that file and those that it names, and opens no connection. Invariant: what concerns security
-is understood or refused; if it were ignored, a connection could be less secure than the file says. All else that a
-client's file may have (bootstrap.servers, acks, retries) is ignored, as Kafka's tools ignore what they do not use.
-The file means what java.util.Properties reads, byte by byte: it is ISO-8859-1, a later line goes before an earlier one,
-and a backslash at the end of a line continues it. A byte order mark, which Java would take for a part of the first key,
-is left out.
+Reads that file and those that it names, and opens no connection. Invariant: what concerns security is understood or
+refused; if it were ignored, a connection could be less secure than the file says. All else that a client's file may
+have (bootstrap.servers, acks, retries) is ignored, as Kafka's tools ignore keys they do not use. The file is read as
+java.util.Properties reads it, byte by byte: it is ISO-8859-1, a later line goes before an earlier one, and a backslash
+at the end of a line continues it. A byte order mark, which Java would take for a part of the first key, is left out.
 """
 
 from __future__ import annotations
@@ -89,7 +88,7 @@ def usable_client_properties(path: Path) -> dict[str, Any]:
         raise ConfigurationError(f"{path}: {error}") from error
     problems = list(_problems(properties))
     arguments = _plain(properties, problems)
-    # Of what is not spoken nothing is read, as with Kafka's own tools.
+    # Files of a protocol that is not spoken are not read, as with Kafka's own tools.
     protocol = arguments["security_protocol"]
     for spoken, read in (("SSL", lambda found: {"ssl_context": tls_context(found)}), ("SASL", login_arguments)):
         try:
@@ -169,7 +168,7 @@ def _unescaped(text: str, number: int) -> str:
         if code is None:
             return _CHARACTERS.get(found["character"], found["character"])
         if _IS_CODE.fullmatch(code) is None:
-            # What was found is not shown: it may be the middle of a password.
+            # The text found is not shown: it may be the middle of a password.
             raise InvalidValueError(f"line {number}: expected four hexadecimal digits after \\u")
         return chr(int(code, 16))
 

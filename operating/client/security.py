@@ -77,7 +77,7 @@ def tls_context(properties: Mapping[str, str]) -> ssl.SSLContext:
         for key in ("ssl.enabled.protocols", "ssl.cipher.suites")
     )
     try:
-        # What is older than TLS 1.2 is never spoken, and some files still name it beside the newer ones.
+        # Versions older than TLS 1.2 are never spoken; some files still name them beside newer ones.
         newer = [each for each in protocols if each not in ("TLSv1", "TLSv1.1", "SSLv3")]
         versions, ciphers = allowed(newer or protocols, suites)
     except InvalidValueError as error:
@@ -103,7 +103,7 @@ def _trusted(properties: Mapping[str, str]) -> str | None:
 
 
 def _identity(properties: Mapping[str, str]) -> Identity | None:
-    """Return what the client presents; None for nothing. Raises ConfigurationError."""
+    """Return the identity that the client presents; None for nothing. Raises ConfigurationError."""
     found = _content(properties, "ssl.keystore.certificate.chain", "ssl.keystore.location", "ssl.certificate.location")
     if found is None:
         return None
@@ -121,7 +121,7 @@ def _identity(properties: Mapping[str, str]) -> Identity | None:
 
 
 def _content(properties: Mapping[str, str], inline: str, *locations: str) -> _Content | None:
-    """Return what the first of these keys that is set gives, `inline` by itself. Raises ConfigurationError."""
+    """Return the value of the first of these keys that is set, `inline` by itself. Raises ConfigurationError."""
     if inline in properties:
         return _Content(inline, inline, _wrapped(inline, properties[inline]), StoreType.PEM)
     key = next((key for key in locations if properties.get(key)), None)

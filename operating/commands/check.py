@@ -1,4 +1,4 @@
-"""``check``: are both files right, and what do they mean for this broker? Needs no network.
+"""``check``: validates both files and shows their meaning for this broker. Needs no network.
 
 Invariant: exit status 0 exactly when ``run`` would accept both files.
 """
@@ -54,10 +54,10 @@ def command(
     """Validate proxy.toml and quotas.toml and show the quotas in effect for this broker.
 
     Every problem of both files is listed, with its key and what was expected. Each value is shown with its layer
-    (default, section of the file, or override), its end, and what an override hides; then the next changes. A warning
-    is about something valid that is probably not meant, such as a rate without replicas.
+    (default, section of the file, or override), its end, and the value that an override hides; then the next changes. A
+    warning is about something valid that is probably not meant, such as a rate without replicas.
 
-    The sidecar of this proxy.toml is asked for its overrides and what is wrong with it, if it runs; else what it has
+    The sidecar of this proxy.toml is asked for its overrides and conditions, if it runs; else what it has
     stored is looked at. Exit status 0: both files are valid. 1: one is not.
 
     \b
@@ -108,8 +108,8 @@ def _load(
 
 
 def _about_journal(settings: Settings) -> list[str]:
-    """Return what `run` would refuse of its directory, as far as that shows without writing: it is made if it is not
-    there, and who may write there is the sidecar's user, who may be another one."""
+    """Return the problems of its directory that `run` would refuse, as far as that shows without writing: it is made if
+    it is not there, and who may write there is the sidecar's user, who may be another one."""
     if settings.journal is None:
         return []
     directory = settings.journal.directory

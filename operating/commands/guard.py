@@ -1,7 +1,7 @@
 """``guard``: lead a broker's traffic around a sidecar that does not answer, and back through it when it does.
 
-A process of its own beside the sidecar, as root or with CAP_NET_ADMIN. Invariant: what it put into the kernel's packet
-filter is gone when it ends.
+A process of its own beside the sidecar, as root or with CAP_NET_ADMIN. Invariant: the rules it put into the kernel's
+packet filter is gone when it ends.
 """
 
 from __future__ import annotations

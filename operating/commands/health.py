@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 _TIMEOUT_SECONDS = 2.0
-"""The time for an answer: less than what deploy/ gives a health check."""
+"""The time for an answer: less than deploy/ gives a health check."""
 
 
 @click.command("health", short_help="Exit 0 if the sidecar answers, for health checks.")

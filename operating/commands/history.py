@@ -1,4 +1,4 @@
-"""``history``: what changed at one sidecar or at many, when, by whom, why, and what was in force before and after.
+"""``history``: lists the changes at one or more sidecars: when, by whom, why, and the values before and after.
 
 Asks the sidecars; the files are read here only where this host's sidecar does not run, and the output says so.
 """
@@ -55,7 +55,7 @@ _PROCESS = {
 @click.pass_context
 def command(ctx: click.Context, /, *, since: str, where: Where, as_json: bool) -> None:
     """Show what changed, the newest last: overrides set, undone and ended, edits of quotas.toml, starts, ends and
-    hand-overs, conditions raised and cleared; with what was in force before and after.
+    hand-overs, conditions raised and cleared; with the values in force before and after.
 
     Kept for 30 days or 10 MB beside the overrides. Where this host's sidecar does not run, its files are read. Exit
     status 1 if a sidecar does not answer, or if a file cannot be read.
@@ -85,7 +85,7 @@ def command(ctx: click.Context, /, *, since: str, where: Where, as_json: bool) -
 
 
 def _moment(text: str, *, now: datetime) -> datetime:
-    """Return the moment that `text` names, no earlier than what is kept. Raises InvalidValueError."""
+    """Return the moment that `text` names, no earlier than the first entry kept. Raises InvalidValueError."""
     try:
         return now - min(parse_span(text), KEPT)
     except InvalidValueError:
@@ -134,7 +134,7 @@ def _is_same(one: Json, other: Json) -> bool:
 
 
 def _missing(answer: Any) -> Iterator[str]:
-    """Yield what is not shown, and why."""
+    """Yield notes on entries that are not shown, and why."""
     if answer.get("left_out"):
         yield f"{answer['left_out']} older records are left out: ask from a later --since"
     if answer.get("unreadable"):

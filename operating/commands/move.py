@@ -1,7 +1,7 @@
 """``move``: a reassignment from the plan to a clean cluster, in one command; or the rest of one, or the way back.
 
-Reads what is typed, asks for consent and prints; `operating.moves.moving` does it. Invariants: nothing is changed
-before somebody has agreed; exit status 0 exactly when what was asked for is done and seen to be done everywhere.
+Parses options, asks for consent and prints; `operating.moves.moving` does it. Invariants: nothing is changed
+before somebody has agreed; exit status 0 exactly when all that was asked for is done and seen to be done everywhere.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class Throttling(NamedTuple):
         return self.rate is not None or self.within is not None
 
     def choose(self, ground: Ground) -> Chosen:
-        """Return what it comes to. Raises ConfigurationError if no rate, or not this one, ends in time."""
+        """Return the rates and their plan. Raises ConfigurationError if no rate, or not this one, ends in time."""
         now, most, finish_by = datetime.now(UTC), self.rate, None
         if self.within is not None:
             least = plan_move(ground, wanted(ground, None, self.within, self.capacity)).rates.values()
@@ -186,7 +186,7 @@ def command(
     as_json: bool,
     **rest: Any,
 ) -> None:
-    """Do what was typed, once it is agreed to."""
+    """Execute the command once the operator has agreed."""
     typed, reach = Throttling(*(rest.pop(field) for field in Throttling._fields)), rest
     _refuse_usage(reassignment, resume, cancel, label, typed, where, reach["bootstrap"])
     if not yes and not sys.stdin.isatty():

@@ -1,4 +1,4 @@
-"""Options that several commands share, and the types of what is typed. Knows click, not what the options are for.
+"""Options that several commands share, and the types of their values. Knows click, not their purpose.
 
 Invariant: a password that was typed into a URL is in no message.
 """

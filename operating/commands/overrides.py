@@ -1,4 +1,4 @@
-"""``overrides`` lists what is set above quotas.toml, at one sidecar or at many, and where members differ; ``undo``
+"""``overrides`` lists the settings above quotas.toml, at one sidecar or at many, and where members differ; ``undo``
 removes overrides, so that whatever they hid counts again."""
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def command(
     where: Where,
     as_json: bool,
 ) -> None:
-    """List overrides, the newest last, with author, reason, end, and what each change hides.
+    """List overrides, the newest last, with author, reason, end, and the value that each change hides.
 
     With --fleet an override is listed once, with the brokers that have it and those that lack it, and its changes once
     for those where the same holds. Exit status 1 if a sidecar does not answer.
@@ -128,8 +128,8 @@ def undo(
 ) -> None:
     """Remove the override with this ID, those with a label, or the newest.
 
-    What it hid in quotas.toml or in an older override counts again at once. Exit status 1 if a sidecar does not answer
-    or refuses, or if none has such an override.
+    The values it hid in quotas.toml or in an older override count again at once. Exit status 1 if a sidecar does not
+    answer or refuses, or if none has such an override.
 
     \b
     Examples:

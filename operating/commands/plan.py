@@ -1,6 +1,6 @@
 """``plan``: from a reassignment to the quotas that hold while it runs. Reads files, asks a cluster if told to, prints.
 
-What moves and at which rates is decided in `operating.moves.planning`. Invariant: without ``--apply`` nothing is
+`operating.moves.planning` decides about moves and rates. Invariant: without ``--apply`` nothing is
 changed anywhere.
 """
 
@@ -54,16 +54,16 @@ next: execute {file}, watch it with {watch},
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """The options that say what is known and wanted.
+    """The options of a plan.
 
     Args:
-        reassignment: what shall be.
-        current: what is, from a file.
-        bootstrap, properties, hosts: what is, from a cluster.
+        reassignment: the wanted replicas.
+        current: the present replicas, from a file.
+        bootstrap, properties, hosts: the present replicas, from a cluster.
         measure: seconds to watch it being written to.
         finish_by: when it is to be over, as quotas.toml takes it.
         size_bytes: of all that moves, without a cluster.
-        applies, prints: what is done with the quotas.
+        applies, prints: the use of the quotas.
         where: the sidecars.
         label, lasting: of the overrides; lasting in seconds.
     """
@@ -113,7 +113,7 @@ def command(
     as_json: bool,
     **asked: Any,
 ) -> None:
-    """Show what REASSIGNMENT.json moves, how long it takes, and the quotas that throttle it.
+    """Show the moves of REASSIGNMENT.json, how long they take, and the quotas that throttle them.
 
     The file is that of kafka-reassign-partitions --execute, or the whole output of --generate, which needs no
     --current. Nothing is executed. Existing replicas are throttled as leaders, because any of them may lead, added ones
@@ -147,7 +147,7 @@ def command(
     if what.prints:
         say(quotas_toml(found, comment=f"Written by throttle-sidecar plan for {what.reassignment.name}.", until=until))
         return
-    # What was found out may have taken long: it is shown whatever becomes of the throttle.
+    # The plan may have taken long to make: it is shown whatever becomes of the throttle.
     _print(plan, as_json=as_json)
     for line in about_deadline(plan, deadline, now):
         say(line, err=as_json)

@@ -65,7 +65,7 @@ def command(config_path: Path, overrides: tuple[str, ...], *, take_over: bool) -
 def _without_looks() -> Iterator[None]:
     """Disable the garbage collector while the block lasts: Python would run it at every 700 new objects.
 
-    What is loaded here is as good as none: it stays.
+    Modules loaded here are no garbage: they stay.
     """
     gc.disable()
     try:
@@ -91,7 +91,7 @@ def give_way(work: Callable[[], object]) -> None:
     process waited for their turns. Linux has a priority for each thread, but a thread that has lowered its own needs a
     privilege to raise it again: so this one ends afterwards. On other systems it is a thread like others.
 
-    An error of `work` is printed and ends only that thread. What is then not loaded is loaded at its first use.
+    An error of `work` is printed and ends only that thread. Modules not loaded by then are loaded at their first use.
     """
 
     def run() -> None:

@@ -1,6 +1,6 @@
-"""``set``: makes one override, at one sidecar or at many, and says what then holds and how to take it back.
+"""``set``: makes an override at one or more sidecars, and prints its effect and how to undo it.
 
-Parses what is typed; `operating.fleet` asks the sidecars, which judge names and values. Invariant: exit status 0 means
+Parses the options; `operating.fleet` asks the sidecars, which judge names and values. Invariant: exit status 0 means
 that every sidecar that was to change has the change in force.
 """
 
@@ -116,7 +116,7 @@ def command(
     all_or_none: bool,
     offline: bool,
 ) -> None:
-    """Make one override of what is typed, where it is to be made, and report what holds then."""
+    """Make an override at each chosen sidecar, and report its effect."""
     if len(ends) > 1:
         raise ConfigurationError(f"--for and --until: expected one end, found {' and '.join(ends)}")
     now = datetime.now(UTC).replace(microsecond=0)
@@ -151,7 +151,7 @@ def _warnings(asked: Sequence[PlacedValue]) -> Iterator[str]:
     for each in asked:
         kind = kind_of(each.place)
         key = BY_KIND[kind].get(each.key)
-        # The sidecar has said what it does not take.
+        # The sidecar has named the change that it refuses.
         with suppress(InvalidValueError):
             doubt = None if key is None else key.doubt(key.parse(each.value, Position(kind)))
             if doubt is not None:
@@ -202,7 +202,7 @@ def changes(
     client: str | None = None,
     user: str | None = None,
 ) -> list[PlacedValue]:
-    """Return what ``KEY VALUE``, or ``KEY=VALUE[,KEY=VALUE]`` as kafka-configs takes it, asks for.
+    """Return the changes of ``KEY VALUE``, or of ``KEY=VALUE[,KEY=VALUE]`` as kafka-configs takes it.
 
     Raises InvalidValueError. Whether a name or a value is good is for the sidecar to say.
     """

@@ -1,4 +1,4 @@
-"""``status``: what one or more sidecars do right now, read from their /throttle.
+"""``status``: shows the present traffic of one or more sidecars, read from their /throttle.
 
 Asks all of them at once (`operating.status`). Invariant: a sidecar that cannot be reached is a row with
 its error, never the end of the table; exit status 1 says that there was one.

@@ -1,6 +1,6 @@
 """``verify``: is a reassignment done, and is its throttle gone? Asks the cluster and sidecars; removes if told to.
 
-What is done and what is left behind is decided in `operating.moves`. Invariant: nothing is removed while a partition
+`operating.moves` decides what is done and left behind. Invariant: nothing is removed while a partition
 of the reassignment is under way; exit status 0 exactly when it is done and nothing is left behind. The others tell a
 script to wait (1), to look for who is away (3) or to correct what was given (4).
 """
@@ -112,7 +112,7 @@ def status_of(found: Verification) -> int:
 
 @contextmanager
 def exit_statuses(ctx: click.Context, *, as_json: bool) -> Iterator[None]:
-    """Print what is wrong, and end with the status for it."""
+    """Print the problems, and end with their exit status."""
     try:
         with problems_as_json(as_json=as_json):
             yield

@@ -244,7 +244,7 @@ class FleetFile:
     sidecars: tuple[SidecarTable, ...] = ()
 
     def validate(self) -> Iterator[tuple[str, str]]:
-        """Return what does not fit, by key."""
+        """Return the problems of a member, by key."""
         if not self.sidecars:
             yield "sidecars", "expected at least one [[sidecars]], found none"
         elif len(self.sidecars) > MAX_SIDECARS:

@@ -33,7 +33,7 @@ def whom(replies: Sequence[Reply]) -> str:
 
 
 def result_lines(replies: Sequence[Reply], now: datetime) -> list[str]:
-    """Return what was changed, group by group, and then who refused and who did not answer."""
+    """Return the changes, group by group, and then the members that refused or did not answer."""
     good = [reply for reply in replies if reply.error is None]
     lines = [
         line
@@ -79,7 +79,7 @@ def alike(replies: Sequence[Reply], key: Callable[[Reply], Hashable]) -> list[li
 
 
 def _effects_key(reply: Reply) -> tuple[Any, ...]:
-    """Return what makes two answers alike: the values, not the sections in which they stood."""
+    """Return the key by which answers are grouped: the values, without their sections."""
     effects = (reply.answer or {}).get("effects", [])
     return tuple((each["place"], each["key"], each["before"], each["after"]) for each in effects)
 

@@ -21,7 +21,7 @@ READY_ANYWAY_SECONDS = 10.0
 all the same. A bad quotas.toml, for example, is a reason not to be ready, but no reason to lead traffic around it."""
 _MAX_COUNTED_SECONDS = 2 * LOOK_SECONDS
 """The most of the time between two looks that counts as silence of the sidecar. A busy machine makes a look late by
-less than that; what is beyond it is time in which the guard itself stood still and could hear nothing."""
+less than that; in any time beyond it the guard itself stood still and could hear nothing."""
 _MAX_LEAD_SHARE = 0.5
 """The share of `after` that the kernel's packet filter may take. However slow it is, the other half is for the sidecar
 to answer."""

@@ -1,6 +1,6 @@
-"""Keeps in the kernel's packet filter what the guard wants there: tries again what is refused, restores what is gone.
+"""Keeps the guard's rules in the kernel's packet filter: retries those refused, restores those gone.
 
-Blocking. Invariant: what another program takes away, such as a firewall that is loaded anew, is restored after a
+Blocking. Invariant: rules that another program takes away, such as a firewall that is loaded anew, are restored after a
 second, or a little later where looking alone takes long. A change that is not the one refused last is tried at once;
 the same one is tried again after at most `MAX_PAUSE_SECONDS`, and its refusal is logged when it begins, then at most
 once in `TELL_SECONDS`, and once when it is over.
@@ -102,7 +102,7 @@ class Holding:
         return False
 
     def _put(self, rules: Rules) -> bool:
-        """Put rules in force; return True if they were taken. What is refused is tried again at a later look."""
+        """Put rules in force; return True if they were taken. Refused ones are tried again later."""
         if not self._refusals.may_try(rules, time.monotonic()):
             return False
         told = {"broker": self._broker, "way": rules.value}

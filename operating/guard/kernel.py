@@ -61,7 +61,7 @@ class PacketFilter:
             self._held = held
 
     def intact(self) -> bool:
-        """Return True if what was put last is what the kernel has now. Raises ConfigurationError."""
+        """Return True if the kernel has the rules that were put last. Raises ConfigurationError."""
         return self._look() == self._held and (not self._needs_route_localnet or self._route_localnet.is_on())
 
     @property

@@ -5,7 +5,7 @@ One question is open at a time. Each is answered, with `Answer.NONE` if its conn
 `_TIMEOUT_SECONDS`. If the guard itself cannot ask, that does not count as the sidecar's silence: `Questions.wait`
 raises that error.
 
-A connection that is made proves its way: what of the guard's own connections would meet the sidecar is reset by a rule.
+A connection that is made proves its way: a rule resets those of the guard's own that would meet the sidecar.
 One that is not made proves nothing, since whom it leads to may be down; so the same end is dialled without a detour as
 well. Nothing is sent. Invariant: a way is called blocked only if its other end answered afterwards to who dialled it
 directly.
@@ -74,13 +74,13 @@ class Prover:
         self.pending = False
 
     def start(self) -> None:
-        """Begin anew; what was begun before is worth nothing any more."""
+        """Begin anew, and abandon the probe begun before."""
         self._number += 1
         self.pending = True
         threading.Thread(target=self._run, args=(self._number,), name="proof", daemon=True).start()
 
     def take_proof(self) -> Proof | None:
-        """Return what came of it, once."""
+        """Return the result, once."""
         while not self._proofs.empty():
             number, proof = self._proofs.get()
             if number == self._number:

@@ -63,7 +63,7 @@ def _sockets(kernel: socket.socket, family: int, port: int) -> Iterator[_Found]:
     for kind, body in _answers(kernel):
         if kind == _NLMSG_ERROR:
             _raise(body)
-        # inet_diag_msg: four bytes, the identity, and what is not needed here.
+        # inet_diag_msg: four bytes, the identity, and fields not needed here.
         identity = body[4 : 4 + _IDENTITY_BYTES]
         _, _, source, _ = _IDENTITY.unpack_from(identity)
         yield _Found(family, identity, _shown(source, family))

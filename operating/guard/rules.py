@@ -9,7 +9,7 @@
            THROTTLE_OUT_101     the same for packets that leave; and resets a probe that meets the sidecar although it
                                 was to go around
 
-Pure. Invariant: what is removed are these chains and the jumps to them; every text is one transaction.
+Pure. Invariant: only these chains and the jumps to them are removed; every text is one transaction.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _RESET_DIALLER = f"-m conntrack --ctdir ORIGINAL -m tcp ! --tcp-flags RST RST {_
 _ITS_OWN = f"-m mark --mark {AROUND_MARK:#x}"
 _STRANGERS = f"-m mark ! --mark {DIRECT_MARK:#x}/0xfffffffe"
 _CLOSE_LOOPBACK = "! -i lo -d 127.0.0.0/8 -m conntrack ! --ctstate RELATED,ESTABLISHED,DNAT -j DROP"
-"""The rule that drops what route_localnet would open to neighbours on the link, and no translation led there."""
+"""The rule that drops packets of neighbours on the link that route_localnet would let in, without a translation."""
 
 
 class Rules(enum.Enum):
@@ -108,7 +108,7 @@ def tables(ways: Ways, rules: Rules, family: int) -> tuple[Table, Table]:
 
 
 def transaction(wanted: Table, listed: str) -> str:
-    """Return the change from what `iptables -S` has `listed` to what is wanted, as input for iptables-restore
+    """Return the change from the `listed` output of `iptables -S` to the wanted rules, as input for iptables-restore
     --noflush."""
     lines = listed.splitlines()
     text = [f"*{wanted.name}"]
@@ -123,7 +123,7 @@ def transaction(wanted: Table, listed: str) -> str:
 
 
 def of_guard(ours: Iterable[str], listed: str) -> tuple[str, ...]:
-    """Return the lines of `iptables -S` that are this guard's: its chains, what is in them, and what leads to them."""
+    """Return the lines of `iptables -S` that are this guard's: its chains, their rules, and the jumps to them."""
     own = set(ours)
     lines = (line.split() for line in listed.splitlines())
     return tuple(" ".join(words) for words in lines if words and (words[1] in own or words[-1] in own))
@@ -141,7 +141,7 @@ def _around(ways: Ways, detours: Iterable[Detour]) -> Iterable[str]:
     for each in detours:
         yield f"-p tcp {_here(each)} -j DNAT --to-destination {each.real}"
     if ways.redirected_to is not None:
-        # What is accepted here does not reach the rules of redirect.sh, which come later and would lead it to the
+        # Packets accepted here do not reach the rules of redirect.sh, which come later and would lead it to the
         # sidecar.
         yield f"-p tcp -m multiport --dports {ways.ports} -m addrtype ! --dst-type LOCAL -j ACCEPT"
 
@@ -186,7 +186,7 @@ def _untranslated(each: Detour) -> str:
 
 
 def _translated(each: Detour) -> str:
-    """Match the connections that took this detour, by what the kernel tracks of them."""
+    """Match the connections that took this detour, by the kernel's connection tracking."""
     dialled = "" if each.dialled is None else f" --ctorigdst {each.dialled}"
     real = f"--ctreplsrc {each.real.host} --ctreplsrcport {each.real.port}"
     return f"-m conntrack --ctstate DNAT{dialled} --ctorigdstport {each.port} {real}"

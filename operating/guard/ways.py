@@ -1,7 +1,7 @@
 """Finds the addresses that lead to the sidecar, by its proxy.toml, and where they lead without it.
 
 Names are resolved once, here. Invariants: both ends of a detour have the same address family, and either both speak TLS
-or neither does. What no setting of the kernel lets through is refused.
+or neither does. Ways that no setting of the kernel lets through are refused.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ def _detour(at: str, listen: Address, upstream: Address, *, leaves_host: bool) -
 
 
 def _resolved(at: str, address: Address, version: int | None = None) -> Address:
-    """Return what the name stands for, of that family if there is one of it."""
+    """Return the address of a name, of that family if there is such an address."""
     try:
         found = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:  # UnicodeError: two dots in a row, a label too long

@@ -1,4 +1,4 @@
-"""The throttle of a move as overrides: what each broker's sidecar is sent, under which label, and until when.
+"""The throttle of a move as overrides: each sidecar's rates and lists, their label, and their end.
 
 `apply` makes them (``plan --apply``), decreases first; blocking, all else is pure. Invariants: a partition that a
 sidecar throttles already stays throttled; a broker of the move for which no sidecar is named is an error before
@@ -48,12 +48,12 @@ class Effective(NamedTuple):
     """The partitions, or ``*``, by role and by topic or glob, in the order in which they count; ``*`` is every other
     topic."""
     finer: Mapping[str, Mapping[str, float]]
-    """The rates inside the role's rate, by role and by what they bound."""
+    """The rates inside the role's rate, by role and entity."""
     enforce: bool
 
 
 def effective_of(page: Mapping[str, Any]) -> Effective:
-    """Return what a sidecar's /config says. Raises KeyError or TypeError if it is not a sidecar's."""
+    """Parse a sidecar's /config. Raises KeyError or TypeError if it is not a sidecar's."""
     quotas = page["effective_quotas"]
     roles = {role: quotas[role] for role in ("leader", "follower")}
     rates = {role: each["bytes_per_second"] for role, each in roles.items()}
@@ -66,7 +66,7 @@ def effective_of(page: Mapping[str, Any]) -> Effective:
 
 
 def label_of(path: Path, document: Document) -> str:
-    """Return the label of a move: the file's name, and six digits of what is in it, however it is formatted."""
+    """Return the label of a move: the file's name, and six digits of a hash of its content, however it is formatted."""
     said = sorted((str(partition), replicas) for partition, replicas in document.assignment.items())
     digest = hashlib.sha256(repr(said).encode()).hexdigest()[:6]
     return f"{_NOT_IN_LABEL.sub('-', path.stem).strip('-.') or 'move'}-{digest}"
@@ -93,7 +93,7 @@ def end_of_throttle(
 
 
 def changes_of(found: Throttle, broker: int, before: Effective) -> list[PlacedValue]:
-    """Return what the sidecar of a broker is sent: its rates, and lists of what moves.
+    """Return the changes for a broker's sidecar: its rates, and lists of moving partitions.
 
     A list that is there already may be an override's, which ends before this one: the override of the same move at
     another rate. Where every partition of a topic is listed, as by a standing ``*``, no list is sent.
@@ -130,7 +130,7 @@ def lowers(found: Throttle, broker: int, before: Effective) -> bool:
 
 
 def warnings(found: Throttle, broker: int, after: Effective) -> Iterator[str]:
-    """Yield what keeps the sidecar from holding exactly the planned rates, once they are applied."""
+    """Yield the reasons why the sidecar will not hold exactly the planned rates."""
     if not after.enforce:
         yield f"broker {broker}: mode.enforce is false: it only counts what it would hold back"
     for (each, role), rate in found.rates.items():
@@ -207,7 +207,7 @@ def unnamed(concerned: Iterable[int], named: Iterable[int | None], silent: Itera
 
 
 def _states(answering: dict[int, Member]) -> tuple[dict[int, Effective], list[Reply]]:
-    """Return what each sidecar throttles now, and the replies of those that do not say it."""
+    """Return the present throttle of each sidecar, and the replies of those that do not report it."""
     replies = at_all(list(answering.values()), partial(_config))
     states, unreadable = {}, []
     for broker, reply in zip(answering, replies, strict=True):

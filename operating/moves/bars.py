@@ -1,6 +1,6 @@
 """Draws a move that is under way: one bar for each broker and role, with its rate, its quota and the time left.
 
-Pure: what the cluster and the sidecars answered in, a rich renderable out. Invariant: what is not known is a `-`, never
+Pure: answers of cluster and sidecars in, a rich renderable out. Invariant: an unknown value is a `-`, never
 a number; a bar is full only if every replica of it is in place.
 """
 
@@ -78,7 +78,7 @@ def bars(
         size = None if leader is None else view.sizes.get((leader, partition))
         for broker in brokers - {leader}:
             has = view.sizes.get((broker, partition), 0)
-            # A log that is complete may be shorter than its leader's by what was written in between.
+            # A complete log may be shorter than its leader's by records written in between.
             there = has if size is None else size if partition in done else min(has, max(size - 1, 0))
             ends: list[tuple[int, RoleName]] = [(broker, "follower")]
             if leader is not None:
@@ -96,7 +96,7 @@ def _role(page: Page | None, name: RoleName) -> RoleState | None:
 
 
 def screen(found: Sequence[Progress], shown: Sequence[Bar], lines: Sequence[str]) -> RenderableType:
-    """Draw all of it. `lines`: what the operator has to know beside."""
+    """Draw all bars. `lines`: notes for the operator below them."""
     parts: list[RenderableType] = [Text(summary(found))]
     if shown:
         parts += [Text(), _table(shown), Text()]

@@ -1,10 +1,10 @@
-"""Asks a running cluster what only its brokers know, and removes their own throttles. Hides kafka-python behind our
-words.
+"""Asks a running cluster for facts that only its brokers know, and removes their own throttles. Hides kafka-python
+behind our words.
 
 kafka-python was chosen because it is the only Python client that lists reassignments (KIP-455); confluent-kafka and
 aiokafka do not. It is imported together with this module, when `connect` is called at the latest, and never by the
 sidecar. Blocking.
-Invariant: whatever goes wrong is a ClusterError that says what was being asked and of whom.
+Invariant: whatever goes wrong is a ClusterError that names the question and the broker.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def connect(connection: Connection) -> Iterator[Cluster]:
 
     Raises ConfigurationError if one of the files is wrong, ClusterError if no broker answers.
     """
-    # What kafka-python has to say comes as exceptions, too; its warnings would appear in the middle of a table.
+    # kafka-python raises its errors as well; its warnings would appear in the middle of a table.
     log = logging.getLogger("kafka")
     log.propagate = False
     log.addHandler(logging.NullHandler())
@@ -160,7 +160,7 @@ class Cluster:
         self._hosts = hosts
 
     def look(self, topics: Sequence[str]) -> ClusterView:
-        """Return what there is of these topics, and every reassignment under way. Raises ClusterError."""
+        """Return the state of these topics, and every reassignment under way. Raises ClusterError."""
         # First, so that one that ends meanwhile counts as under way, and not as one that nobody has started.
         ongoing = self._ongoing()
         partitions = self._partitions(topics)
@@ -253,7 +253,7 @@ class Cluster:
         return list(dict.fromkeys(found))
 
     def remove(self, left: Sequence[NativeLeftover]) -> None:
-        """Delete these configs, or set what is left of them; those of brokers first. Raises ClusterError."""
+        """Delete these configs, or set the rest of them; those of brokers first. Raises ClusterError."""
         for kind in ("broker", "topic"):
             by_name: dict[str, dict[str, Any]] = {}
             for throttle, becomes in left:

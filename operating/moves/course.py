@@ -1,4 +1,4 @@
-"""Decides what a move in one command does next, from how far the cluster is and which sidecars throttle it.
+"""Decides the next step of a move in one command, from how far the cluster is and which sidecars throttle it.
 
 All that a move is can be asked for: the replicas, the reassignment under way, and the overrides with its label. So a
 command that is killed at any moment, and another one on another machine, come to the same next step:
@@ -109,7 +109,7 @@ def next_step(
 
     Args:
         found: the progress of each partition.
-        concerned: the brokers that send or fetch what is not in place.
+        concerned: the brokers that send or fetch partitions not in place.
         throttled: those whose sidecars have an override of the move.
         silent: those whose sidecars do not answer. They keep what is under way from nothing, and anything else from
             being started.
@@ -124,7 +124,7 @@ def next_step(
 
 
 def concerned_brokers(move: Document, view: ClusterView) -> frozenset[int]:
-    """Return the brokers that send or fetch what is not in place yet."""
+    """Return the brokers that send or fetch partitions not in place yet."""
     there = {partition: replicas for partition, replicas in move.assignment.items() if partition in view.partitions}
     current = {partition: state.replicas for partition, state in view.partitions.items()}
     ongoing = {partition: each for partition, each in (view.ongoing or {}).items() if partition in there}
@@ -132,7 +132,7 @@ def concerned_brokers(move: Document, view: ClusterView) -> frozenset[int]:
 
 
 def obstacles(found: Sequence[Progress]) -> list[str]:
-    """Return what keeps the move from going on, whoever began it: one line each."""
+    """Return the obstacles to the move, whoever began it: one line each."""
     lines = []
     if missing := [each.partition for each in found if each.stage is Stage.MISSING]:
         lines.append(f"{named(missing)}: no such partition")

@@ -1,4 +1,4 @@
-"""Looks at a cluster and its sidecars for `plan`, `verify` and `move`, and removes what a move left behind there.
+"""Looks at a cluster and its sidecars for `plan`, `verify` and `move`, and removes the remains of a move there.
 
 Blocking; what is seen is judged in `planning` and `verification`. Invariant: what did not answer is named in what is
 returned, and nothing is called removed that was not looked for again.
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from .view import ClusterView
 
 EFFECT_SECONDS = 5.0
-"""The time within which brokers and sidecars must have received what was removed; they take a quarter of a second."""
+"""The time within which brokers and sidecars must know of a removal; they take a quarter of a second."""
 EFFECT_POLL_SECONDS = 0.1
 
 
@@ -65,7 +65,7 @@ def read_move(path: Path) -> Document:
 
 
 def survey(cluster: Cluster, proposed: Document, measure_seconds: float | None) -> Ground:
-    """Return what there is to move, looking twice to measure what is written meanwhile. Raises ReassignmentError,
+    """Return the partitions to move, looking twice to measure the bytes written meanwhile. Raises ReassignmentError,
     ClusterError."""
     topics = {partition.topic for partition in proposed.assignment}
     view = cluster.look(sorted(topics))
@@ -89,7 +89,7 @@ def survey(cluster: Cluster, proposed: Document, measure_seconds: float | None) 
 
 
 def look(cluster: Cluster, move: Document, places: Places) -> Verification:
-    """Return how far the move is and what is left of its throttle. Raises ClusterError."""
+    """Return the progress of the move and the remains of its throttle. Raises ClusterError."""
     view = cluster.look(sorted({partition.topic for partition in move.assignment}))
     found = progress(move, view)
     native = _native(cluster, move, view, found) if places.native else NativeFindings()
@@ -97,7 +97,7 @@ def look(cluster: Cluster, move: Document, places: Places) -> Verification:
 
 
 def _with_overrides(found: Verification, places: Places) -> Verification:
-    """Add what sidecars have under the label of the move."""
+    """Add the overrides of sidecars under the label of the move."""
     replies = _ask_overrides(places.members)
     left = tuple(
         MoveOverride(whom([reply]), each["id"], places.label)
@@ -145,7 +145,7 @@ def undo(places: Places) -> frozenset[str]:
 
 
 def look_until(cluster: Cluster, move: Document, places: Places, ready: Callable[[Verification], bool]) -> Verification:
-    """Look until it is `ready`, or should have been; return what the last look found. Raises ClusterError."""
+    """Look until it is `ready`, or should have been; return the last findings. Raises ClusterError."""
     deadline = time.monotonic() + EFFECT_SECONDS
     while not ready(found := look(cluster, move, places)) and time.monotonic() < deadline:
         time.sleep(EFFECT_POLL_SECONDS)

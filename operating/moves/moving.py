@@ -91,7 +91,7 @@ class Outcome(NamedTuple):
 
     name: finished, in_place, going_on, stopped, cancelled, not_cancelled or not_begun.
     found: by the last look; None if the operator did not wait for one.
-    is_complete: what was asked for was done, and seen to be done everywhere.
+    is_complete: everything asked for was done, and seen to be done everywhere.
     """
 
     name: str
@@ -224,7 +224,8 @@ class Mover:
         )
 
     def _go(self, chosen: Chosen | None, wait: Wait, *, is_new: bool = False) -> Outcome:
-        """Throttle, start what is not started, and watch it to its end. What fails of a new move is taken back."""
+        """Throttle, start the remaining partitions, and watch them to their end. Failed parts of a new move are taken
+        back."""
         with self._what_remains():
             if chosen is not None and chosen.throttle.rates and not self._throttle(chosen):
                 why = "not every broker of the move has its throttle: nothing is started"
@@ -261,7 +262,7 @@ class Mover:
         return applied.is_complete
 
     def _start(self, starts: dict[TopicPartition, tuple[int, ...]]) -> bool:
-        """Start these; where one is refused, take the others back and report what became of each."""
+        """Start these; where one is refused, take the others back and report the result of each."""
         refused = self.cluster.reassign(starts)
         if not refused:
             self.report.say(f"started: {named(sorted(starts))}")
@@ -273,7 +274,7 @@ class Mover:
         return False
 
     def _give_up(self, why: str, *, undoes: bool) -> Outcome:
-        """Report what is left of the move, its throttle undone before if it shall be."""
+        """Report the remains of the move, after its throttle is undone if wanted."""
         found = self._without_throttle() if undoes else look(self.cluster, self.move, self.places)
         left = self._left(found)
         self.report.say(f"{why}: {'nothing of it is left' if not left else 'what is left:'}", *left)
@@ -330,7 +331,7 @@ class Mover:
     def _sight(
         self, view: ClusterView, found: Sequence[Progress], copied: Destinations
     ) -> tuple[tuple[Bar, ...], list[str]]:
-        """Return the bars, and what the operator has to know."""
+        """Return the bars, and notes for the operator."""
         concerned = concerned_brokers(self.move, view)
         answers = ask_all([each for each in self.places.members if each.broker is None or each.broker in concerned])
         pages = {each.page.broker: each.page for each in answers if each.page is not None}
@@ -360,7 +361,7 @@ class Mover:
         return self._give_up("this command ends", undoes=False)
 
     def _finish(self) -> Outcome | None:
-        """Remove what is left; None if not all is in place any more."""
+        """Remove the remains; None if not all is in place any more."""
         found = look(self.cluster, self.move, self.places)
         if not found.done:
             return None

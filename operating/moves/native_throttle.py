@@ -6,9 +6,9 @@ Here an entry of a list is the move's only if it has the shape that the tool giv
 partition are the target replicas that are not among its leader entries. A rate is the move's only if such an entry
 names its broker, and it stays as long as another list of the cluster is throttled by it.
 
-Invariant: what the move did not create stays, and is reported as a note; what was not looked at, because a broker does
-not answer, is in `silent` and is never counted as clean. The lists are the only record of the brokers whose rates were
-set: they stay until every broker that they name has answered, unless the operator insists.
+Invariant: configs that the move did not create stay, and are reported as notes; what was not looked at, because a
+broker does not answer, is in `silent` and is never counted as clean. The lists are the only record of the brokers whose
+rates were set: they stay until every broker that they name has answered, unless the operator insists.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Entries = frozenset[tuple[int, int]]
 
 
 class NativeLeftover(NamedTuple):
-    """A config to take back. becomes: the value without what the move put there; None if the config is deleted."""
+    """A config to take back. becomes: the value without the entries of the move; None if the config is deleted."""
 
     throttle: NativeThrottle
     becomes: str | None = None
@@ -45,7 +45,7 @@ class NativeLeftover(NamedTuple):
 class NativeFindings(NamedTuple):
     """The findings about the brokers' own throttles.
 
-    left: what the move put there. waits_for: why nothing of it may be removed now; empty if it may. silent: brokers
+    left: the entries of the move. waits_for: why nothing of it may be removed now; empty if it may. silent: brokers
     that did not show their configs. notes: throttles that stay."""
 
     left: tuple[NativeLeftover, ...] = ()
@@ -54,7 +54,7 @@ class NativeFindings(NamedTuple):
     notes: tuple[str, ...] = ()
 
     def removable(self, *, force: bool) -> tuple[NativeLeftover, ...]:
-        """Return what to remove now. `force`: lists as well, although brokers that they name do not answer."""
+        """Return the configs to remove now. `force`: lists as well, although brokers that they name do not answer."""
         if self.waits_for:
             return ()
         return tuple(each for each in self.left if force or not self.silent or each.throttle.kind == "broker")
@@ -63,12 +63,12 @@ class NativeFindings(NamedTuple):
 def native_findings(
     move: Document, view: ClusterView, seen: NativeConfigs, *, under_way: Collection[TopicPartition]
 ) -> NativeFindings:
-    """Find what `move` left in the configs of topics and brokers.
+    """Find the remains of `move` in the configs of topics and brokers.
 
     Args:
         move: the reassignment.
         view: of its topics.
-        seen: what brokers show. If `needs_every_list` says so, it has the lists of every topic.
+        seen: the configs that brokers show. If `needs_every_list` says so, it has the lists of every topic.
         under_way: the partitions of the move that still move or catch up.
     """
     lists = [throttle for throttle in seen.throttles if throttle.kind == "topic"]

@@ -1,6 +1,6 @@
-"""Options that `plan`, `verify` and `move` share: how to reach a cluster, and the types of what is typed.
+"""Options that `plan`, `verify` and `move` share: how to reach a cluster, and the types of their values.
 
-Knows click, not what the options are for. Invariant: what is typed wrong is a usage error that says what was expected.
+Knows click, not their purpose. Invariant: a wrong value is a usage error that says what was expected.
 """
 
 from __future__ import annotations

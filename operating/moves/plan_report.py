@@ -1,7 +1,7 @@
 """Prints a plan: as JSON, or as tables.
 
 Pure: a plan in, a value or a rich renderable out. Invariant: every number of the JSON is bytes or seconds and says
-which in its key; what is unknown, or never ends, is null.
+which in its key; a value that is unknown, or never ends, is null.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _MAX_MOVES = 20
 
 
 def plan_json(plan: MovePlan) -> Json:
-    """Return what ``--json`` prints."""
+    """Return the document of ``--json``."""
     ground, found = plan.ground, throttle(plan.ground.moves, plan.rates)
     return {
         "moves": [
@@ -84,7 +84,7 @@ def _nested(settings: list[tuple[str, str, str, Value]]) -> Json:
 
 
 def plan_table(plan: MovePlan) -> RenderableType:
-    """Return what people see."""
+    """Return the lines for people."""
     really = moving(plan.ground.moves)
     # Each warning stays on one line, however narrow the terminal: it may contain a command to be copied.
     warnings = [Text(f"warning: {warning}", "yellow", no_wrap=True, overflow="ignore") for warning in plan.warnings]

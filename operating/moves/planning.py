@@ -1,6 +1,6 @@
 """Computes a reassignment's load on brokers, and its rates: from a look at the cluster, or from files alone.
 
-Pure: `reassignment` knows what moves and does the arithmetic; what is known of the cluster comes as values. Invariant:
+Pure: `reassignment` does the arithmetic; facts about the cluster come as values. Invariant:
 every rate of a plan is above the rate at which producers write to the partitions that move, or a warning says that the
 move will not end.
 """
@@ -61,10 +61,10 @@ class Ground:
     """The known state of the cluster.
 
     Args:
-        moves: everything that will move once the reassignment is executed, including what moves already.
+        moves: everything that will move once the reassignment is executed, including moves under way.
         sizes: of partitions, as far as they are known.
         inflow: IN, the bytes per second that each broker takes in from leaders in sync; None if not measured.
-        warnings: about what is odd in the cluster.
+        warnings: oddities of the cluster.
     """
 
     moves: MoveMap
@@ -133,7 +133,7 @@ def ground_of_cluster(
     """Return the state as the cluster gives it.
 
     Args:
-        proposed: what shall be.
+        proposed: the wanted replicas.
         view: of the topics that it names, and of those that move already.
         written: bytes per second written to partitions; None if not measured.
         inflow: bytes per second each broker takes in; None if not measured.
@@ -160,7 +160,7 @@ def ground_of_cluster(
 
 
 def wanted(ground: Ground, rate: float | None, seconds: float | None, capacity: float | None) -> Wanted:
-    """Return what is wanted, with the replication factor of what moves."""
+    """Return the wanted replicas, with the replication factor of those that move."""
     factor = max((len(move.sources) for move in moving(ground.moves).values()), default=_DEFAULT_REPLICATION_FACTOR)
     carries = Capacity(replication_factor=factor) if capacity is None else Capacity(capacity, factor)
     return Wanted(rate, seconds, carries)

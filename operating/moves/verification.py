@@ -81,7 +81,7 @@ class Verification:
     Args:
         overrides: that sidecars have under the label of the move.
         silent_sidecars: those that did not say which overrides they have, each with the reason.
-        notes: what is throttled for other reasons, or could not be found out.
+        notes: throttles with other reasons, and facts that could not be found out.
     """
 
     progress: tuple[Progress, ...]
@@ -106,7 +106,7 @@ class Verification:
 
     @property
     def clean(self) -> bool:
-        """True if nothing is left; what was not looked at may be."""
+        """True if nothing is left; facts not looked at may be."""
         return not (self.native.left or self.native.silent or self.overrides or self.silent_sidecars)
 
 
@@ -164,7 +164,7 @@ def _on_disks(partition: TopicPartition, move: Document, view: ClusterView) -> t
 
 
 def verify_json(found: Verification, *, removed: Sequence[str]) -> Json:
-    """Return what ``--json`` prints."""
+    """Return the document of ``--json``."""
     return {
         "done": found.done,
         "clean": found.clean,
@@ -194,7 +194,7 @@ def _partition(progress: Progress) -> Json:
 
 
 def verify_table(found: Verification, *, removed: Sequence[str]) -> RenderableType:
-    """Return what people see."""
+    """Return the lines for people."""
     waiting = [progress for progress in found.progress if progress.stage is not Stage.DONE]
     parts: list[RenderableType] = [Text(summary(found.progress))]
     if waiting:

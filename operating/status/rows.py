@@ -1,6 +1,6 @@
 """Chooses and orders the rows of ``status``: the worst of many sidecars first; and their totals.
 
-What is amiss is worked out here as well: the one list by which ``status`` marks rows, counts sidecars and warns.
+Problems are worked out here as well: the list by which ``status`` marks rows, counts sidecars and warns.
 `ask_all` asks sidecars for their /throttle and blocks; all else is pure. Invariants: a sidecar that does not answer is
 a row; totals are those of the rows that are shown; a row is marked exactly if a warning says why.
 """
@@ -43,7 +43,8 @@ class RoleRow(NamedTuple):
 
     @property
     def unthrottled(self) -> float | None:
-        """Bytes per second of what no list names or is not understood; None: an older sidecar, which does not say."""
+        """Bytes per second of traffic that no list names or is not understood; None: an older sidecar, which does not
+        say."""
         passing = self.role.passing_bytes_per_second
         return None if passing is None else passing.other
 
@@ -77,7 +78,7 @@ class Rows(NamedTuple):
 
 
 def rows(sidecars: Sequence[Sidecar]) -> Rows:
-    """Return what is shown of these answers."""
+    """Return the rows for these answers."""
     roles = [
         RoleRow(sidecar.page, name, role)
         for sidecar in sidecars
@@ -158,7 +159,7 @@ def totals(found: Sequence[RoleRow]) -> Iterator[Total]:
 
 
 class Amiss(NamedTuple):
-    """`text` may have a place, ``{count}``, for the sum of what is `counted`; `role` is None of a whole sidecar."""
+    """`text` may have a place, ``{count}``, for the sum of `counted`; `role` is None of a whole sidecar."""
 
     broker: int
     role: str | None
@@ -174,14 +175,14 @@ def share_of(role: RoleState) -> float | None:
 
 
 def amiss_at(page: Page) -> Iterator[Amiss]:
-    """Yield what concerns the whole sidecar."""
+    """Yield the problems of the whole sidecar."""
     if page.conditions is None:
         yield Amiss(page.broker, None, "an older sidecar, which does not say what is wrong: ask its /readyz")
     yield from _conditions(page, None)
 
 
 def amiss_in(page: Page, name: str, role: RoleState) -> Iterator[Amiss]:
-    """Yield what concerns one role."""
+    """Yield the problems of one role."""
     del role
     yield from _conditions(page, name)
 

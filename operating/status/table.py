@@ -31,10 +31,10 @@ MAX_PARTITIONS = 10
 MAX_CONNECTIONS = 20
 MIN_ROLES = 4
 WIDE = 140
-"""The columns of a wide terminal; a narrower one shows what fits into 80."""
+"""The columns of a wide terminal; a narrower one shows those that fit into 80."""
 MIN_ELASTIC = 5
 _BESIDE_ROLES = 10
-"""Lines that a low terminal keeps for what is not a row of a role."""
+"""Lines that a low terminal keeps beside the rows of roles."""
 _NARROW_CELLS = 6
 
 
@@ -48,7 +48,7 @@ def layout(
     """Draw the table for a terminal of `width` columns. What matters most comes first: one that is too low cuts off the
     end.
 
-    `height`: of a terminal that is refreshed, which shows so many rows as leave room for what is said below.
+    `height`: of a terminal that is refreshed, which shows so many rows as leave room for the lines below.
     """
     found = rows(sidecars)
     answered = sum(sidecar.page is not None for sidecar in sidecars)

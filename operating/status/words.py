@@ -1,6 +1,6 @@
-"""Describes in words what is amiss, what is in force, and the next changes, of one sidecar or fifty.
+"""Describes problems, quotas in force and the next changes in words, for one sidecar or fifty.
 
-What is so at several sidecars is one line that names them. Pure. Invariant: nothing is left out but names of brokers
+A fact about several sidecars is one line that names them. Pure. Invariant: nothing is left out but names of brokers
 beyond `MAX_NAMED`, and their number is shown.
 """
 
@@ -41,7 +41,7 @@ _NO_HOLD = frozenset({"nothing", "nothing_behind", "lag_unknown", "deadline_pass
 
 
 def warnings(rows: Sequence[RoleRow], pages: Iterable[Page]) -> list[str]:
-    """Return what is amiss, what concerns most sidecars first."""
+    """Return the problems, those of most sidecars first."""
     said = [each for page in pages for each in amiss_at(page)] + [each for row in rows for each in amiss_in(*row)]
     groups: dict[tuple[str | None, str], list[Amiss]] = {}
     for each in said:
@@ -63,7 +63,7 @@ def whom(brokers: Iterable[int], role: str | None = None) -> str:
 
 
 def holding(pages: Sequence[Page], now: datetime) -> list[str]:
-    """Return which quotas are in effect where, until when, and what comes next."""
+    """Return the quotas in effect, where, until when, and the next change."""
     same: dict[tuple[str, str, str | None, bool], list[Page]] = {}
     lines: dict[str, list[int]] = {}
     for page in pages:
@@ -146,7 +146,7 @@ def _ahead(page: Page, now: datetime) -> Iterator[str]:
 
 
 def _listener(page: Page) -> Iterator[str]:
-    """Yield what clients and followers have together of the listener's rate."""
+    """Yield the use of the listener's rate by clients and followers together."""
     leader = page.roles.get("leader")
     if (
         page.listener_bytes_per_second is not None
@@ -226,7 +226,7 @@ def _chosen(role: RoleState, rate: RateState) -> str:
 
 
 def _changes(page: Page, change: ChangeState) -> Iterator[str]:
-    """Yield what changes for the roles of the page; nothing if none of it is theirs."""
+    """Yield the next changes for the roles of the page; nothing if none of it is theirs."""
     shown = {name: after for name, after in change.roles.items() if name in page.roles}
     told = [text for name, after in shown.items() for text in _role_changes(name, page.roles[name], after)]
     if change.enforce != page.enforce:
@@ -251,7 +251,7 @@ def _role_changes(name: str, before: RoleState, after: RoleChangeState) -> Itera
 
 
 def _in_words(quota: RoleState | RoleChangeState, source: str | None) -> str:
-    """Return the rate in words; of a rate that sets itself its aim, since what was chosen changes every second."""
+    """Return the rate in words; of a rate that sets itself its aim, since the chosen rate changes every second."""
     return format_rate_in_brief(quota.quota_bytes_per_second) if source is None else source
 
 
