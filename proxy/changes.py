@@ -1,6 +1,6 @@
 """Wakes all who wait for something to change: quotas, the beginning of a drain, a place that became free.
 
-Does not know what has changed. Invariant: a waiter that calls `wait` before `notify` is woken by it.
+Does not know the change. Invariant: a waiter that calls `wait` before `notify` is woken by it.
 """
 
 from __future__ import annotations

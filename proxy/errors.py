@@ -1,8 +1,8 @@
-"""The errors an operator can cause, by what they can do about them; no layer below the edge raises or knows
+"""The errors an operator can cause, by their remedies; no layer below the edge raises or knows
 these.
 
-Invariant: the text of a `ConfigurationError` is ready to print: it names the file, the key path, what was
-expected and what was found, and needs no traceback beside it.
+Invariant: the text of a `ConfigurationError` is ready to print: it names the file, the key path, the
+expected and the found value, and needs no traceback beside it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class ConfigurationError(Exception):
 
 
 class ClusterError(ConfigurationError):
-    """No broker answers, or not with what was needed; the message says what was being asked and of whom."""
+    """No broker answers, or not as needed; the message names the question and the broker."""
 
 
 class UnreachableError(Exception):
@@ -30,7 +30,7 @@ class UnreachableError(Exception):
 
 
 class InvalidValueError(ValueError):
-    """One value that cannot be read; the message says what was expected and what was found, not yet where."""
+    """A value that cannot be read; the message has the expected and the found text, not yet the place."""
 
 
 def beginning(text: str, most: int) -> str:

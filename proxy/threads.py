@@ -22,7 +22,7 @@ _Arguments = TypeVarTuple("_Arguments")
 _Result = TypeVar("_Result")
 
 FILE_THREADS = trio.CapacityLimiter(4)
-"""The threads for files: where quotas.toml is, what the host says of itself. A task that reads at intervals has a
+"""The threads for files: quotas.toml and the host's own (/proc, /sys). A task that reads at intervals has a
 thread of its own."""
 
 
@@ -35,7 +35,7 @@ async def in_thread(
     *arguments: *_Arguments,
     limiter: trio.CapacityLimiter,
 ) -> _Result:
-    """Return what `work` returns; raises what it raises, and NoThreadError if no thread can be started.
+    """Return the result of `work`, or raise its error; NoThreadError if no thread can be started.
 
     A caller that is cancelled leaves the thread to itself: one whose disk hangs would keep the process from ending.
     Until the work is done it counts for `limiter`.

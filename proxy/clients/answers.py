@@ -1,6 +1,6 @@
-"""The answers that one connection's clients are told a throttle time in, and what they settle.
+"""The answers that carry one connection's throttle times, and the charges that they settle.
 
-    Produce     refused as a whole ─▶ what it was charged is given back      the time stands behind all partitions
+    Produce     refused as a whole ─▶ its charge is given back               the time stands behind all partitions
     Fetch       charged by its length, before its first byte goes on         the time stands first
 
 Frames change in place, in the window; their sizes stay. Pure: no I/O, no waiting. Invariant: of requests without an
@@ -76,7 +76,7 @@ class ClientAnswers:
         self._awaited.append(_Awaited(self._in_flight.frames, API_PRODUCE, version, sending.entity, sending))
 
     def close(self, now: float) -> None:
-        """Give back what was charged for Produces that the broker has closed the connection on."""
+        """Give back the charges of Produces that the broker has closed the connection on."""
         if self._in_flight.cause is Cause.LEADER_CLOSED:
             for each in self._awaited:
                 self._release(each, Uncharged.CLOSED, now)
@@ -140,7 +140,7 @@ class ClientAnswers:
         return self._awaited[0] if self._awaited and self._awaited[0].number == request[0] else None
 
     def _settle(self, window: Window, awaited: _Awaited, end: int, now: float) -> None:
-        """Give back what a Produce was charged of which the broker took nothing, and write the throttle time, unless
+        """Give back the charge of a Produce of which the broker took nothing, and write the throttle time, unless
         the broker tells a longer one. Raises ProtocolError."""
         api_key, version = awaited.api_key, awaited.version
         head = peek_response(

@@ -76,7 +76,7 @@ class Authentication:
         self._in_flight = in_flight
         self._client = client
         self._has_mechanism = False
-        """True if the broker has taken the mechanism: else its answers to what looks like a token accept nobody."""
+        """True if the broker has taken the mechanism: else its answers to supposed tokens accept nobody."""
         self._attempts: deque[_Attempt] = deque()
 
     @property
@@ -179,7 +179,7 @@ class Authentication:
 
 
 def _accepting(attempt: _Attempt, buffer: Bytes, start: int, end: int) -> AcceptingAnswer | None:
-    """Return what a whole answer says; None if the broker refuses."""
+    """Return the meaning of a whole answer; None if the broker refuses."""
     if attempt.number is None:  # then a broker that refuses closes the connection
         return AcceptingAnswer(bytes(buffer[start:end]))
     return accepting_answer(attempt.version, buffer, start, end)

@@ -1,9 +1,9 @@
 """The budgets of client quotas: how many bytes an entity has used, and for how long it is to be throttled.
 
-Bytes are charged when they are known, and never refused: what is too much becomes throttle time, of `max_throttle` at
-most. What is beyond that is forgiven, so that a debt ends soon, however it came about; a single charge that is larger
+Bytes are charged when they are known, and never refused: an excess becomes throttle time, of `max_throttle` at
+most. The rest is forgiven, so that a debt ends soon, however it came about; a single charge that is larger
 counts as a whole. Pure: time is an argument, in seconds. Invariant, by `ByDebt`: over any span of t seconds the bytes
-charged are at most rate * (t + burst), plus what was charged last of each connection, and what was forgiven.
+charged are at most rate * (t + burst), plus the last charge of each connection, and what was forgiven.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ class ClientBudget(Protocol):
     Its mute was as long as the debt, so no more than one charge of each connection is unpaid at any time."""
 
     def change_rate(self, bytes_per_second: float, now: float) -> None:
-        """Change the rate; what was used stays used."""
+        """Change the rate; bytes used stay used."""
 
     def charge(self, size: int, now: float, *, before: int = 0) -> float:
         """Return how many of the bytes count; the others are forgiven. `before`: the bytes of the same request that
         were charged before."""
 
     def release(self, size: float, now: float) -> None:
-        """Give back what was charged and counts, but was not used after all."""
+        """Give back bytes that were charged, but not used after all."""
 
     def throttle_seconds(self, now: float, *, more: int = 0) -> float:
         """Return for how long the entity is to be throttled now; 0: it is not over its quota. `more`: bytes that count
@@ -154,7 +154,7 @@ class ByRate:
 
 
 class Unbounded:
-    """The budget of a client without a quota: what it is charged for is charged to the listener's rate alone."""
+    """The budget of a client without a quota: its bytes are charged to the listener's rate alone."""
 
     bytes_per_second = math.inf
     most_seconds = math.inf
@@ -178,7 +178,7 @@ class Unbounded:
 
 
 class Shared:
-    """A budget that entities without a place of their own share, by the connection: each pays for what it has used
+    """A budget that entities without a place of their own share, by the connection: each pays for the bytes it has used
     itself, and is throttled no longer than the budget is in debt. So nobody waits because of what others used, and
     together they keep to the rate as long as they come back."""
 

@@ -6,7 +6,7 @@
     any of them, while its entity is in debt ──▶ stands in line before it goes on (`waits`); a Fetch is answered here,
                                                  where that is right, and nothing is charged
 
-Nothing is read from a connection that is muted or stands in line; answers to what was read before go on. A broker reads
+Nothing is read from a connection that is muted or stands in line; answers to earlier requests go on. A broker reads
 the next request after it has answered the last one, and begins to mute then. Here several may be in flight, so the mute
 begins when the bytes are charged; but a Fetch waits for the answer to the one before it, as nobody knows what that will
 bring. Pure: time is an argument. Invariant: the mute of a connection ends no later than its entities' debts.
@@ -69,7 +69,7 @@ class ClientConnection:
         self._generation = throttle.generation
         self.epochs = SessionEpochs()
         self.last_response_bytes = 0
-        """Size of the last answer to a Fetch: what the next one would probably bring."""
+        """Size of the last answer to a Fetch: the probable size of the next."""
         self._answer_began = -math.inf
         """The time at which that answer began."""
         self._was_answered = False
@@ -78,7 +78,7 @@ class ClientConnection:
         self.muted_until = -math.inf
         """The time at which requests are read again: the later of the two below."""
         self._charged_until = -math.inf
-        """The time at which what this connection was charged for is paid."""
+        """The time at which the charges of this connection are paid."""
         self._waits_until = -math.inf
         """The time at which the request that stands in line is looked at again."""
         self._waits_for: Entity | None = None
@@ -164,7 +164,7 @@ class ClientConnection:
         return uplink.throttle_seconds(now, size=size, since=self._answer_began, unsent=unsent)
 
     def release(self, entity: Entity, size: float, now: float) -> None:
-        """Give back what was charged for a request of which the broker took nothing."""
+        """Give back the charge of a request of which the broker took nothing."""
         entity.budget.release(size, now)
         self._charged_until = min(self._charged_until, now + entity.throttle_seconds(now))
         self._count_anew(entity, now)
@@ -273,7 +273,7 @@ class ClientConnection:
         self._count_anew(None, now)
 
     def quotas_changed(self, now: float) -> None:
-        """Reduce the mute to what the quotas in force now ask for, and have the request that waits decided anew."""
+        """Reduce the mute to that of the quotas now in force, and let the waiting request be decided anew."""
         if self.muted_until <= now:
             return
         waited_for = self._waits_for or self._muted_for

@@ -1,7 +1,7 @@
-"""Consumers whose quota is for catching up alone (``catch_up_only``): what they read at the tail is free.
+"""Consumers whose quota is for catching up alone (``catch_up_only``): bytes read at the tail are free.
 
 A consumer's connection is a `Link` like a follower's, of a throttle whose budget is its quota and whose one list is
-every partition. Its policy says what differs. "In sync" is "at the tail" here: recognised otherwise, and not charged.
+every partition. Its policy has the differences. "In sync" is "at the tail" here: recognised otherwise, and not charged.
 
 A partition is at the tail once an answer has brought it to its end. It is behind again when its end is further away
 than one fetch brings: more than `partition_max_bytes`, by the size of the messages so far, or because an answer that
@@ -124,7 +124,7 @@ class CatchUp:
         self.throttle.apply(Quotas(), now)
 
     def debt_seconds(self, now: float) -> float:
-        """Return for how long nothing is to be granted because of what was used; 0: the entity is not over its
+        """Return the seconds for which nothing is to be granted because of earlier use; 0: the entity is not over its
         quota."""
         budget = self.throttle.budget
         left = budget.state(now)
@@ -135,7 +135,7 @@ class CatchUp:
         self.throttle.budget.restore(-seconds * self.throttle.budget.bytes_per_second, now)
 
     def link(self, peer: str, *, leader: Hashable, reads_committed: bool = False) -> Link:
-        """Return a link for one connection of a consumer. What is behind is never asked for all at once: the tail
+        """Return a link for one connection of a consumer. Partitions behind are never asked for all at once: the tail
         would wait while the broker looks into hundreds of logs for one answer."""
         end = stable_end_offset if reads_committed else end_offset
         ask, again = partial(asked, end), partial(asked_again, end)

@@ -3,7 +3,7 @@
     in debt ──▶ the next Produce, Fetch or ShareFetch of each of its connections stands in line, before it goes on
     paid ─────▶ the first of the line goes on, is charged, and the next one waits until that is paid
 
-So what an entity may owe is bounded by what was under way, over however many connections. Pure: time is an argument.
+So the debt of an entity is bounded by its bytes under way, over however many connections. Pure: time is an argument.
 Invariant: a connection stands in one line at most, and no longer than `max_throttle`.
 """
 
@@ -74,7 +74,7 @@ class Sending:
         entity.sending.add(self)
 
     def charge(self, now: float) -> None:
-        """Charge what has gone on since the last time."""
+        """Charge the bytes that have gone on since the last time."""
         size = min(self._relayed.request_bytes - self._begins_at, self._total) - self.passed
         if size > 0:
             self.charged += self._count(self.entity, size, now, before=self.passed)

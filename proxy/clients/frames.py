@@ -127,7 +127,7 @@ class ClientFrames:
         self._answers.close(now)
         self.client.close(now)
         self._throttle.detach(self)
-        # What refers to itself would be freed by the collector alone, which looks at what is old once in ten minutes.
+        # A cycle would be freed by the collector alone, which looks at old objects once in ten minutes.
         self._in_flight.attached_clients = self._in_flight.clients = None
 
     def quotas_changed(self, now: float) -> None:
@@ -149,7 +149,7 @@ class ClientFrames:
         return has_quotas
 
     def state(self, now: float) -> ClientState:
-        """Return what another process needs to go on."""
+        """Return the state with which another process goes on."""
         client, authentication = self.client, self.authentication
         muted_seconds = max(client.muted_until - now, 0.0)
         epochs = client.epochs
@@ -166,7 +166,7 @@ class ClientFrames:
         )
 
     def restore(self, state: ClientState, now: float) -> None:
-        """Continue from what `state` returned in another process."""
+        """Continue from the `state` of another process."""
         muted_seconds, session_id, answered, user, mechanism, named, was_decided, is_authenticated, waited = state
         self.client.mute(muted_seconds, now, waited_seconds=waited)
         self.client.epochs = SessionEpochs(session_id, answered)
@@ -232,7 +232,7 @@ class ClientFrames:
 
     @property
     def is_of_broker(self) -> bool:
-        """True if the connection is a follower's, which is never held up because of what is not understood."""
+        """True if the connection is a follower's, which is never held up for frames that are not understood."""
         return self._proof.is_given or self._in_flight.link.peer in self._throttle.broker_addresses
 
     def _produce(self, window: Window, head: RequestHead, total: int, now: float, *, is_whole: bool) -> Step | None:
@@ -385,7 +385,7 @@ def _more_may_come(window: Window, total: int) -> bool:
 
 
 def _head(window: Window, total: int) -> tuple[RequestHead | None, bool]:
-    """Return the header at the window's start, and whether it was read to its end; else what stands at fixed places.
+    """Return the header at the window's start, and whether it was read to its end; else its fields at fixed places.
     None: the rest is still to come."""
     start, end = window.start + LENGTH_PREFIX_BYTES, min(window.end, window.start + total)
     try:

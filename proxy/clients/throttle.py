@@ -1,4 +1,4 @@
-"""The client quotas in force, the budget of each entity that has shown itself, and what was counted of it.
+"""The client quotas in force, and the budget and counters of each entity that has shown itself.
 
 Pure: time is an argument. Knows no frames. Invariants: all connections of an entity share one budget; however many
 client ids peers make up, a bounded number of entities is remembered and counted by name.
@@ -248,7 +248,7 @@ class ClientThrottle:
         return charged
 
     def burst_bytes(self, entity: Entity) -> float:
-        """Return what an entity may use at once, where policy `strict` holds."""
+        """Return the bytes that an entity may use at once under policy `strict`."""
         return entity.budget.bytes_per_second * self._settings.burst_seconds
 
     def count_mutes(self, now: float) -> None:
@@ -267,7 +267,7 @@ class ClientThrottle:
         return [debt for debt in debts if debt.seconds > 0]
 
     def take_debts(self, debts: Iterable[ClientDebt], now: float) -> None:
-        """Take over what `debts` returned in another process, before any client has shown itself here."""
+        """Take over the `debts` of another process, before any client has shown itself here."""
         for debt in debts:
             traffic, whose = ClientTraffic(debt.traffic), ClientEntity(debt.user, debt.client)
             rates = self._rates.of(traffic)
@@ -276,7 +276,7 @@ class ClientThrottle:
                 self._entity(traffic, quota, now).begin_with_debt(debt.seconds, now)
 
     def sections(self) -> Iterator[tuple[ClientTraffic, str, float]]:
-        """Yield what quotas.toml and overrides say: traffic, label of the section, bytes per second."""
+        """Yield the rates of quotas.toml and overrides: traffic, label of the section, bytes per second."""
         for traffic, key in CLIENT_RATES.items():
             for name, rate in self._rates.by_label(key).items():
                 yield traffic, name, rate

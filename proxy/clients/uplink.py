@@ -58,7 +58,7 @@ class UplinkBudget(StrictBudget):
     def __init__(
         self, settings: QuotaSettings, statistics: RoleStatistics, bytes_per_second: float, now: float
     ) -> None:
-        """Begin with a full bucket. `statistics`: the ingress's, where the relay counts what it writes."""
+        """Begin with a full bucket. `statistics`: the ingress's, where the relay counts the bytes it writes."""
         burst_seconds = settings.burst_seconds * PART_OF_BURST
         super().__init__(
             bytes_per_second=bytes_per_second,
@@ -75,15 +75,15 @@ class UplinkBudget(StrictBudget):
         self._catch_up_asked_at = -math.inf
         self._statistics = statistics
         self.mutes = True
-        """True if consumers are muted for what they are sent. Otherwise the debt that they make is bounded as that of
-        replication in sync is."""
+        """True if consumers are muted for the bytes they are sent. Otherwise the debt that they make is bounded as that
+        of replication in sync is."""
         self.client_bytes = 0
         """Bytes of responses that have left for consumers while there was a rate."""
         self._charged_client_bytes = 0
         self._other_bytes = self._bytes_of_others()
-        """Bytes that left and were charged because of what the relay counts."""
+        """Bytes that left and were charged by the relay's counters."""
         self._undelayed_bytes = 0.0
-        """Bytes of replication in sync, and of what nobody can tell, since `_counted_at`."""
+        """Bytes of replication in sync, and of unknown traffic, since `_counted_at`."""
         self._undelayed_rate = 0.0
         self._counted_at = now
         self._connections: set[int] = set()
@@ -96,7 +96,7 @@ class UplinkBudget(StrictBudget):
 
     def change_rate(self, bytes_per_second: float, now: float) -> None:
         if not self.is_set:
-            self._other_bytes = self._bytes_of_others()  # what left while nothing was bounded
+            self._other_bytes = self._bytes_of_others()  # bytes that left while nothing was bounded
         super().change_rate(bytes_per_second, now)
         self._before_catch_up.change_rate(bytes_per_second, now)
 
@@ -154,13 +154,13 @@ class UplinkBudget(StrictBudget):
         self._undelayed_bytes, self._connections, self._counted_at = 0.0, set(), now
 
     def _equal_share(self) -> float:
-        """Return how many bytes per second each connection may have of what replication leaves."""
+        """Return the bytes per second that replication leaves to each connection."""
         left = max(self.bytes_per_second - self._undelayed_rate, self.bytes_per_second * MIN_SHARE)
         return left / max(self._connections_before, len(self._connections), 1)
 
     def _charge_what_left(self, now: float) -> None:
-        """Charge what left since the last time. Bytes that were granted count as charged from the grant on: how many of
-        them have come is known once they are settled."""
+        """Charge the bytes that left since the last time. Bytes that were granted count as charged from the grant on:
+        how many of them have come is known once they are settled."""
         if now - self._counted_at >= SHARE_SECONDS:
             self._count_anew(now)
         to_clients, self._charged_client_bytes = self.client_bytes - self._charged_client_bytes, self.client_bytes

@@ -1,6 +1,6 @@
 """The brokers that the sidecar may ask, and one request to a broker, on a connection of the sidecar's own.
 
-Knows how a frame is sent and how an answer is received and parsed, but not what is asked (`questions`). Invariants: of
+Knows how a frame is sent and how an answer is received and parsed, not the questions (`questions`). Invariants: of
 the brokers met at redirected connections at most `MAX_REDIRECTED` are kept; no more than `MAX_RESPONSE_BYTES` of an
 answer are received; a long answer is parsed in a thread.
 """
@@ -71,7 +71,8 @@ class Parser(Protocol[_Found_co]):
 
 
 async def ask_metadata(broker: Broker, topics: Sequence[Topic] | None, parse: Parser[_Found]) -> _Found:
-    """Return what `parse` finds in the broker's Metadata for these topics, all by name or all by id; None: all topics.
+    """Return the result of `parse` on the broker's Metadata for these topics, all by name or all by id; None: all
+    topics.
 
     No topic is created. Raises one of ASKING_ERRORS.
     """
@@ -86,7 +87,7 @@ async def ask_metadata(broker: Broker, topics: Sequence[Topic] | None, parse: Pa
 async def ask_broker(
     broker: Broker, api_key: int, versions: range, request: Callable[[int], bytes], parse: Parser[_Found]
 ) -> _Found:
-    """Return what `parse` finds in the broker's response to a request.
+    """Return the result of `parse` on the broker's response to a request.
 
     ApiVersions is asked first: `request` is given the newest of `versions` that the broker knows and returns the frame
     without its length. Parsing is not limited by `RESPONSE_TIMEOUT_SECONDS`, or a busy machine would never learn from a

@@ -1,6 +1,6 @@
 """The question for the throttle of Kafka's own (KIP-73) that the broker beside us has in its config.
 
-One that is left there holds beside the sidecar's quota: the lower of both rates is what replication gets.
+One that is left there holds beside the sidecar's quota: replication gets the lower of both rates.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Logs in to a broker by SASL, on a connection of the sidecar's own.
 
-kafka-python makes what a mechanism says (`operator`, as for `plan`), since a second implementation of SCRAM would be a
-risk. It is imported at the first login, and works in a thread, since SCRAM's key takes thousands of hashes. Frames
+kafka-python makes the messages of a mechanism (`operator`, as for `plan`), since a second implementation of SCRAM would
+be a risk. It is imported at the first login, and works in a thread, since SCRAM's key takes thousands of hashes. Frames
 are exchanged by `ask` alone.
 
 Invariant: a password is read each time it is used, is kept nowhere, and is in no error.
@@ -89,7 +89,7 @@ class Login:
         )
 
     async def run(self, ask: Callable[[bytes], Awaitable[bytes]], *, client_id: str) -> None:
-        """Log in; `ask` sends a frame and returns its answer. Raises SaslRefusedError, and what `ask` does."""
+        """Log in; `ask` sends a frame and returns its answer. Raises SaslRefusedError, and the errors of `ask`."""
         mechanism = await in_thread(self.mechanism, limiter=LOGIN_THREADS)
         name = self._settings.mechanism
         read_handshake(await ask(handshake_request(0, name, client_id=client_id)), name)

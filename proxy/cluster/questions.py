@@ -1,7 +1,7 @@
 """The questions about the cluster: names of topic ids, listed topics, how many replicas are in sync, in which rack each
 broker is, and between which brokers replication runs.
 
-Each says when it is due, what is asked and who learns the answer; `view` asks. What answers mean is decided by their
+Each has its time, its request and the receiver of the answer; `view` asks. What answers mean is decided by their
 users: `topology`, `observing.quota_checks`.
 """
 
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 TOPICS_PER_REQUEST = 50
 """An answer about 50 topics of 1000 partitions each takes a thread half a second to parse."""
 CONFIRM_SECONDS = 5.0
-"""The time between the first answer about changed lists and the second, which confirms what is missing."""
+"""The time between the first answer about changed lists and the second, which confirms that topics are missing."""
 LISTED_TOPICS_SECONDS = 60.0
 MAX_LISTED_TOPICS = 5000
 """The most topics of the lists that are checked for existence."""

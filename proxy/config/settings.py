@@ -2,7 +2,7 @@
 
 Each table is declared once, as a dataclass (`tables`). Knows nothing of quotas.toml but where it is. Invariant: a
 `Settings` that exists is one the sidecar can start with, as far as the file alone can tell; every problem is reported
-with its file (or override), key path, what was expected and what was found. Where the last good quotas are kept, they
+with its file (or override), key path, the expected and the found value. Where the last good quotas are kept, they
 never take the place of the operator's own file.
 """
 
@@ -101,7 +101,7 @@ class QuotaSettings:
     """The file of the last good quotas: beside `file`, unless proxy.toml says otherwise."""
 
     def validate(self) -> Iterator[tuple[str, str]]:
-        """Return what does not fit, by key."""
+        """Return the problems, by key."""
         if self.burst_seconds < self.gate_seconds:
             gate, burst = format_duration(self.gate_seconds), shown(format_duration(self.burst_seconds))
             yield "burst", f"expected no less than gate ({gate}), found {burst}"
@@ -134,7 +134,7 @@ class JournalSettings:
     """The most bytes of all files of this broker together; the oldest go first."""
 
     def validate(self) -> Iterator[tuple[str, str]]:
-        """Return what does not fit, by key."""
+        """Return the problems, by key."""
         if self.keep_bytes < 2 * self.rotate_at_bytes:
             rotate_at, keep = format_size(self.rotate_at_bytes), shown(format_size(self.keep_bytes))
             yield "keep", f"expected at least twice rotate_at ({rotate_at}), found {keep}"
@@ -163,7 +163,7 @@ class Settings:
         return roles if self.http.tls is None else (*roles, RoleTls(listen=self.http.tls))
 
     def validate(self) -> Iterator[tuple[str, str]]:
-        """Return what does not fit, by key."""
+        """Return the problems, by key."""
         if self.ingress is None and self.egress is None:
             yield "ingress", "missing, and so is egress: expected at least one of the two roles"
         for number, peer in enumerate(() if self.egress is None else self.egress.peers):
@@ -194,7 +194,7 @@ def load_settings(path: Path, overrides: Sequence[str] = (), environ: Mapping[st
 
 
 def _with_keys(settings: Settings, document: Toml, problems: Problems) -> Settings:
-    """Add what the tables say that have Kafka's own keys."""
+    """Add the tables that have Kafka's own keys."""
     base = settings.path.parent
     ingress, egress, http = settings.ingress, settings.egress, settings.http
     if ingress is not None:

@@ -23,7 +23,7 @@ ENVIRONMENT_PREFIX = "THROTTLE_"
 _ENVIRONMENT_SEPARATOR = "__"
 _ALWAYS_TEXT = ".password"
 _SECRET = re.compile(r"password|jaas|token", re.IGNORECASE)
-"""The words in the name of an option that may hold a secret: if the option has no =, what follows the key is not
+"""The words in the name of an option that may hold a secret: if the option has no =, the text after the key is not
 shown."""
 
 Toml = dict[str, Any]

@@ -1,9 +1,9 @@
 """The tables [ingress] and [egress] of proxy.toml, KIP-73's two roles, [http] and [limits].
 
 Five limits depend on the host and the cluster, and are keys; the others are constants that tests alone change.
-docs/configuration.md and docs/security.md say what lies beyond each. Invariants: of a peer that is dialled it is known
-by which name its certificate is to be verified; sizes are bytes, times are seconds; paths are resolved against the
-directory of proxy.toml.
+docs/configuration.md and docs/security.md name the limits beyond each. Invariants: of a peer that is dialled it is
+known by which name its certificate is to be verified; sizes are bytes, times are seconds; paths are resolved against
+the directory of proxy.toml.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class IngressSettings:
         return self.tls.server_name or _of_host(self.upstream)
 
     def validate(self) -> Iterator[tuple[str, str]]:
-        """Return what does not fit, by key."""
+        """Return the problems, by key."""
         if _leads_back(self.listen, self.upstream):
             yield "upstream", f"expected the broker, found ingress.listen itself ({self.upstream})"
 
@@ -83,7 +83,7 @@ class PeerSettings:
         return self.name or _of_host(self.upstream)
 
     def validate(self) -> Iterator[tuple[str, str]]:
-        """Return what does not fit, by key."""
+        """Return the problems, by key."""
         if self.listen is not None and _leads_back(self.listen, self.upstream):
             yield "upstream", f"expected the peer, found our own listen, {self.upstream}"
 
@@ -99,7 +99,7 @@ class EgressSettings:
     tls: Annotated[RoleTls, READ_APART] = PLAINTEXT
 
     def validate(self) -> Iterator[tuple[str, str]]:
-        """Return what does not fit, by key."""
+        """Return the problems, by key."""
         is_transparent = self.mode is EgressMode.TRANSPARENT
         if is_transparent and self.listen is None:
             yield "listen", "missing"
@@ -140,7 +140,7 @@ class HttpSettings:
     tls: Annotated[LegSettings | None, READ_APART] = None
 
     def validate(self) -> Iterator[tuple[str, str]]:
-        """Return what does not fit, by key."""
+        """Return the problems, by key."""
         if self.require_token and self.token_file is None:
             yield "token_file", "missing, and http.require_token wants one"
 

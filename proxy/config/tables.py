@@ -5,9 +5,9 @@
         file: Path = Path("quotas.toml")
         gate_seconds: Annotated[Seconds, Key("gate")] = 0.1
 
-The type of a field says what its key may hold. The key is called like the field, unless `Key` says otherwise. It has to
-be there if the field has no default and may not be None. A field may also be a table, or a tuple of either. Where the
-values of a table do not fit each other, its method `validate` yields a key and a reason.
+The type of a field is that of its key's values. The key is called like the field, unless `Key` says otherwise. It has
+to be there if the field has no default and may not be None. A field may also be a table, or a tuple of either. Where
+the values of a table do not fit each other, its method `validate` yields a key and a reason.
 
 Knows no key's meaning. Invariant: an unknown key never passes, and every problem is recorded, not only the first. Where
 a value cannot be read, its field has the default or a stand-in, so that the rest is checked as well. Every message is
@@ -50,7 +50,7 @@ class Kind(NamedTuple):
     """A kind of value that a key may hold."""
 
     parse: Callable[[object], Any]
-    """The parser of what TOML has; raises InvalidValueError."""
+    """The parser of a TOML value; raises InvalidValueError."""
     stand_in: Any = ""
     """The value of a field whose key has to be there and cannot be read."""
     written: Callable[[Any], str] = str
@@ -182,7 +182,7 @@ class TableReader:
         self._problems = problems
 
     def table(self, declared: type[_T], place: str, written: object, **given: object) -> _T:
-        """Return what is `written` at `place`, "" for the whole file; `given` are fields that are no keys."""
+        """Return the table `written` at `place`, "" for the whole file; `given` are fields that are no keys."""
         if not isinstance(written, dict):
             self._problems.add(place, f"expected a table, found {shown(written)}")
             return TableReader(self._base, Problems("", {})).table(declared, place, {}, **given)
@@ -265,7 +265,7 @@ class Problems:
         self.add(made_up, reason)
 
     def raise_if_any(self) -> None:
-        """Raise what was found. Raises ConfigurationError."""
+        """Raise ConfigurationError if there are problems."""
         if self._messages:
             raise ConfigurationError(list(self._messages.values()))
 

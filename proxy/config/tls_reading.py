@@ -47,13 +47,13 @@ class Ends(NamedTuple):
 
 
 def read_role(role: str, tables: object, ends: Ends, *, base: Path, problems: Problems) -> RoleTls:
-    """Read one role's table `[<role>.tls]`. What is wrong goes to `problems`.
+    """Read one role's table `[<role>.tls]`. Errors go to `problems`.
 
     Args:
         role: `ingress` or `egress`.
-        tables: what is written there; an empty table if nothing is.
+        tables: the tables written there; an empty table if none is.
         ends: of the role's legs.
-        base: what relative paths are relative to.
+        base: the folder of relative paths.
         problems: where to put them.
     """
     if not isinstance(tables, dict):

@@ -1,6 +1,6 @@
 """control.sock: bound before traffic starts, served like the public pages, for trusted processes alone.
 
-Blocking but for what the HTTP server does. Peers are identified by SO_PEERCRED (unix(7)). Invariant: the socket's path
+Blocking but for the HTTP server's part. Peers are identified by SO_PEERCRED (unix(7)). Invariant: the socket's path
 never leads to a sidecar that has been replaced: its successor inherits the listening socket itself.
 """
 

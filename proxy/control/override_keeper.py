@@ -52,7 +52,7 @@ _WORK = trio.CapacityLimiter(1)
 """The thread that validates and describes overrides: ten thousand changes take a core some time, and no disk."""
 _Result = TypeVar("_Result")
 Record = Callable[["Override", str, str | None, "Sequence[Effect] | None"], None]
-"""A callback with an override, what was done to it (``set``, ``undone``, ``ended``), by whom, and the effects of its
+"""A callback with an override, the action (``set``, ``undone``, ``ended``), by whom, and the effects of its
 first changes; None: the process before this one has done it, and knows them."""
 
 
@@ -83,7 +83,7 @@ class OverrideKeeper:
         record: Record = lambda *_: None,
         in_force: Callable[[], bool] = lambda: True,
     ) -> None:
-        """Keep what the watch has loaded. `in_force`: whether both roles hold to the watch's quotas."""
+        """Keep the overrides that the watch has loaded. `in_force`: whether both roles hold to the watch's quotas."""
         self._path = path
         self._watch = watch
         self._broker_id = broker_id
@@ -94,16 +94,16 @@ class OverrideKeeper:
         self._changes = Changes()
         self._disk = trio.CapacityLimiter(1)
         self._stored: object = None
-        """The stamp of the file that holds what is in force; None: there is none, and need not be."""
+        """The stamp of the file that holds the overrides in force; None: there is none, and need not be."""
         loaded = watch.loaded
         self._is_behind = self._is_unreadable = loaded.problem is not None
-        """True if the file does not hold what is in force, as far as is known."""
+        """True if the file is not known to hold the overrides in force."""
         self._follows_store = True
         """True until the file has been read once more, since this process began to serve: the one before may have
         stored something after this one had read it."""
         self._inherited: Overrides | None = None
         self.not_stored: str | None = None
-        """The reason why what is in force cannot be stored; None if it is, or will be in a moment."""
+        """The reason why the overrides in force cannot be stored; None if they are, or will be in a moment."""
         self.damaged: str | None = loaded.problem
         """The problem of a file that a start could not read, as long as it lies there; None if there is none."""
         self.no_room: str | None = None
@@ -145,7 +145,7 @@ class OverrideKeeper:
         return await self._to_its_end(partial(self._add, valid, layer))
 
     async def undo(self, selector: Selector) -> Applied:
-        """Remove overrides; what they hid counts again. Raises ConfigurationError: then nothing has changed."""
+        """Remove overrides; the values they hid count again. Raises ConfigurationError: then nothing has changed."""
         return await self._to_its_end(partial(self._undo, selector))
 
     async def _to_its_end(self, change: Callable[[], Awaitable[Applied]]) -> Applied:
@@ -211,7 +211,7 @@ class OverrideKeeper:
             raise
 
     async def _follow_store(self) -> None:
-        """Put in force what the process before this one has stored last."""
+        """Put in force the overrides that the process before this one has stored last."""
         try:
             if self._inherited is not None:
                 loaded = await in_thread(_inherited, self._inherited, self._broker_id, limiter=_WORK)
@@ -236,7 +236,7 @@ class OverrideKeeper:
         self._tell(gone, "undone", None, None)
 
     async def _check_store(self) -> None:
-        """Write the store if it does not hold what is in force: a write failed, or something else changed the file."""
+        """Write the store if it lacks the overrides in force: a write failed, or something else changed the file."""
         overrides = self._watch.overrides
         try:
             found = await self._on_disk(partial(_look, self._path))
@@ -271,7 +271,7 @@ class OverrideKeeper:
         self.not_stored = error
 
     async def _on_disk(self, work: Callable[[], _Result]) -> _Result:
-        """Return what `work` returns, done in a thread. Raises ConfigurationError if the disk refuses or is silent."""
+        """Return the result of `work`, done in a thread. Raises ConfigurationError if the disk refuses or is silent."""
         with trio.move_on_after(STORE_SECONDS):
             try:
                 return await in_thread(work, limiter=self._disk)
@@ -290,7 +290,7 @@ class OverrideKeeper:
         return await in_thread(_effects, overrides, before, self._watch.index, since or now, now, limiter=_WORK)
 
     async def _applied(self, overrides: Overrides, effects: Mapping[Key, Effect]) -> Applied:
-        """Return what a change had for an effect, once both roles hold to it, or late."""
+        """Return the effect of a change, once both roles hold to it, or late."""
         self._changes.notify()
         with trio.move_on_after(IN_FORCE_SECONDS):
             while not self._in_force():  # noqa: ASYNC110 - a turn or two of the loop, and nothing tells

@@ -1,10 +1,10 @@
 """Overrides over HTTP: at control.sock for trusted processes, and on the public pages for writers alone.
 
-    GET  /overrides         those that have not ended, what each hides, and whether each change is effective
+    GET  /overrides         those that have not ended, the values they hide, and whether each change is effective
     POST /overrides         makes one: {"changes": [{"place", "key", "value"}], and what else `NewOverride` has}
     POST /overrides/undo    removes some: {"id"} or {"label"} or {"last": true}
 
-Invariant: a request that is refused has changed nothing, and its answer says what was expected and what was found.
+Invariant: a refused request has changed nothing, and its answer has the expected and the found value.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def override_routes(keeper: OverrideKeeper, watch: QuotaWatch, broker_id: int, *
 
 
 def _author(said: str | None, request: Request) -> str:
-    """Return who asks: by their own word, and by what the connection shows."""
+    """Return the author: by their own word, and by the connection's credentials."""
     shown = f"{request.peer} ({request.subject})" if request.subject else request.peer
     return shown if said is None else f"{said} ({shown})"
 

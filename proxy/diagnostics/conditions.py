@@ -1,7 +1,7 @@
-"""The one list of what can be wrong with a running sidecar, and what is wrong now, since when.
+"""The list of all that can be wrong with a running sidecar, and of what is wrong now, since when.
 
 Status and its exit status, /readyz, a metric, the log, `check`, the alerts and docs/runbooks.md render it. Pure: time
-is an argument. Invariant: a condition ends at the first look that does not find it; what was counted once is none.
+is an argument. Invariant: a condition ends at the first look that does not find it; a single event is none.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Severity(enum.StrEnum):
 
 
 class Kind(enum.Enum):
-    """A kind of condition: its name, its severity, and what to do."""
+    """A kind of condition: its name, its severity, and its remedy."""
 
     UPSTREAM_UNREACHABLE = (
         "upstream_unreachable",
@@ -207,7 +207,7 @@ class Conditions:
         return tuple(sorted(self._now.values(), key=lambda each: (order.index(Severity(each.severity)), each.since)))
 
     def look(self, found: Iterable[Found], now: datetime) -> None:
-        """Replace the list by what is found now."""
+        """Replace the list by the present findings."""
         before, self._now = self._now, {}
         for each in found:
             key = each.kind, each.role, each.subject
@@ -232,7 +232,7 @@ class Conditions:
 
 
 class GoingOn:
-    """Tells what goes on from what was counted once: counters that have grown within the last seconds."""
+    """Distinguishes lasting trouble from single events: counters that have grown within the last seconds."""
 
     def __init__(self) -> None:
         self._seen: dict[object, tuple[float, float]] = {}

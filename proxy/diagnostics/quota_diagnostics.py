@@ -1,8 +1,8 @@
-"""Warnings about a quota that is valid and probably does not do what its operator meant.
+"""Warnings about valid quotas that probably lack the intended effect.
 
 A quota that throttles nothing gives no error: brokers may go around the sidecar, a list may name partitions that the
-cluster does not have, a unit may have been forgotten. Each warning says what to look at. Pure: time is an argument, in
-seconds.
+cluster does not have, a unit may have been forgotten. Each warning names the place to look at. Pure: time is an
+argument, in seconds.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class QuotaWarning(NamedTuple):
     size: int
     """The number of listed topics, of brokers and racks, or of rates that the warning is about."""
     text: str
-    """The finding and what to look at, for people."""
+    """The finding and where to look, for people."""
 
 
 def is_in_force(quota: RoleQuota) -> bool:
@@ -99,7 +99,7 @@ class QuotaDiagnostics:
     ) -> tuple[QuotaWarning, ...]:
         """Return the warnings there are now.
 
-        `unknown`: what `unknown_replicas` found in the lists. `linked`: the brokers whose connections should come
+        `unknown`: the result of `unknown_replicas`. `linked`: the brokers whose connections should come
         through here, as far as it was asked for; None: no broker tells. `seen`: those that replicate through here;
         None: that cannot be told of each connection.
         """
@@ -144,7 +144,7 @@ class QuotaDiagnostics:
 
 
 def unknown_replicas(quota: RoleQuota, has: Mapping[str, Set[int]]) -> list[str]:
-    """Return what the lists name and the cluster does not have, in words, one text per topic.
+    """Describe the listed replicas that the cluster does not have, one text per topic.
 
     `has`: each topic's partitions; an empty set: the cluster has no such topic; no entry: not known.
     """

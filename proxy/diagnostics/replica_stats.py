@@ -96,7 +96,7 @@ class ReplicaStats:
 
 
 def replica_stats(throttle: RoleThrottle, now: float) -> Generator[None, None, ReplicaStats]:
-    """Yield now and then, and return what was found."""
+    """Yield now and then, and return the statistics."""
     tally, links = _Tally(throttle, now), _Furthest[LinkStats](MAX_LINKS)
     for number, link in enumerate(tuple(throttle.links)):
         if number % _LINKS_A_STEP == 0:

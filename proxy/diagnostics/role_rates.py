@@ -2,8 +2,8 @@
 each throttled partition.
 
 Worked out from counters that the data path keeps anyway, once a second. Pure: time is an argument, in seconds.
-Invariants: the three rates together are what is relayed to followers. A partition that two connections ask for, an old
-one and its successor, has one rate, the sum of both.
+Invariants: the three rates together are the bytes relayed to followers. A partition that two connections ask for, an
+old one and its successor, has one rate, the sum of both.
 """
 
 from __future__ import annotations

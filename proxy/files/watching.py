@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 _STEP_MS = 40
 """A change is complete once there was no further one for this long (an editor writes, renames, then sets the mode). The
-thread looks this often; every 20 ms it took 6 % of what a sidecar at work cost (measured)."""
+thread looks this often; every 20 ms it took 6 % of a busy sidecar's CPU (measured)."""
 _DEBOUNCE_MS = 80
 """A file that is changed again and again is reported this often, since a change is to take effect within 250 ms."""
 _LOOK_AGAIN_MS = 1000
@@ -55,7 +55,7 @@ _Result = TypeVar("_Result")
 
 
 class _Route(NamedTuple):
-    """The way to a file: the names that decide what it is, and the directories they are in, with their
+    """The way to a file: the names that lead to it, and the directories they are in, with their
     identity."""
 
     names: frozenset[str]
@@ -159,7 +159,7 @@ async def follow(path: Path, look: Callable[[], Awaitable[bool]], failed: Callab
         try:
             async with FileWatch.open(path) as watch:
                 failing = False
-                # This look sees what changed before the watch began.
+                # This look sees changes from before the watch began.
                 again = await look()
                 while await _changed_or_due(watch, again):
                     again = await look()

@@ -1,7 +1,7 @@
 """A relayed connection at rest, as a value; and a new connection that goes on from such a value.
 
 Knows the insides of `proxy.relay`. Invariant: a connection is taken only when nothing is owed in either direction, and
-it does not move from then on. What its follower sends meanwhile stays in the socket, or is in `request_bytes`.
+it does not move from then on. Bytes that its follower sends meanwhile stay in the socket, or are in `request_bytes`.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def restore(connection: Connection, state: ConnectionState, now: float) -> None:
 
 
 def link_message(link: Link, now: float) -> LinkMessage:
-    """Return the link's state; no request of it may be in flight: what its answer would teach is not part of that."""
+    """Return the link's state; no request of it may be in flight, since the state lacks what its answer would teach."""
     state = link.state(now)
     return LinkMessage(
         peer=state.peer,

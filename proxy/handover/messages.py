@@ -40,7 +40,7 @@ class Listening(msgspec.Struct, frozen=True):
 
 
 class Offer(msgspec.Struct, frozen=True, tag="offer"):
-    """The old process shows what it would hand over. `fetch_versions`: those that followers have used."""
+    """The old process's offer. `fetch_versions`: those that followers have used."""
 
     listening: list[Listening]
     fetch_versions: list[int]
@@ -92,7 +92,7 @@ class LinkMessage(msgspec.Struct, frozen=True):
     replica_id: int | None
     fetch_version: int | None
     has_begun: bool
-    """True if a full Fetch has passed, so what comes is in a session of this connection."""
+    """True if a full Fetch has passed, so later ones are in a session of this connection."""
     is_live: bool
     replicas: list[ReplicaState]
     session: SessionMessage | None

@@ -1,5 +1,5 @@
 """The new process' side: it asks the old one for everything, and says when it is ready to have it.
- Knows which messages come and in which order (`old_process`), not what is made of them. Invariant: sockets that come
+ Knows which messages come and in which order (`old_process`), not their use. Invariant: sockets that come
 and are not wanted are closed."""
 
 from __future__ import annotations
@@ -115,7 +115,8 @@ class Inherited:
 
 
 async def inherit(path: Path, broker: int, serves: Sequence[Listener] = ()) -> Inherited | None:
-    """Ask the process at `path` for what it has; None if there is no process. `serves`: the listeners of this one.
+    """Ask the process at `path` for its sockets and connections; None if there is no process. `serves`: the listeners
+    of this one.
 
     One that ends before it answers was at its end, or has handed over to another: then the process that is there now is
     asked. Raises ConfigurationError if there is one and it does not hand over.

@@ -8,7 +8,7 @@
                   ◀─ Confirmed, after PROVING_SECONDS more: until then the old process keeps its listeners
                      the end of the stream: the old process is gone
  If the new process ends or hangs before it is confirmed, the old one accepts again and keeps the connections that it
-has not given. Knows what a server is only by `Server`. Invariants: while no process is confirmed, this one serves or
+has not given. Knows a server only by `Server`. Invariants: while no process is confirmed, this one serves or
 will again. A connection that cannot be handed over, as one with TLS (`ending_turns`), ends here as in a drain, and its
 follower dials the new process."""
 

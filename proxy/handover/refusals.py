@@ -45,7 +45,7 @@ def refuse_process(old: int, new: int | None) -> str | None:
 
 
 def refuse_hello(hello: Message, *, broker: int) -> str | None:
-    """Return why the process that sends this does not get what the sidecar of `broker` has."""
+    """Return why the process that sends this does not get the connections of the sidecar of `broker`."""
     if not isinstance(hello, Hello):
         return f"expected Hello, found {type(hello).__name__}"
     if hello.schema != SCHEMA:

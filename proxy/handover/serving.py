@@ -1,7 +1,7 @@
-"""The part of a server that is handed over, and what the server in the next process makes of it.
+"""The part of a server that is handed over, and the server in the next process that takes it.
  Knows throttles, listeners and connections, and puts `old_process` and `new_process` between them. Invariants: a server
 that gives accepts nothing and answers no page until the process that takes has failed. A server that drains for another
-reason gives what it still has open: the socket of its pages. A server that takes accepts nothing, answers no page and
+reason gives the socket of its pages, which is still open. A server that takes accepts nothing, answers no page and
 offers itself to no other process before the other one gives."""
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ class HandOver:
         await self._giving.run()
 
     async def accept(self, run: Callable[[], Awaitable[None]]) -> None:
-        """Run what accepts, as soon as this process is the one that does."""
+        """Run the accepting tasks, as soon as this process is the one that accepts."""
         await self._serves.wait()
         await run()
 
@@ -222,7 +222,7 @@ class HandOver:
         self._is_told_to_end = True
         self._decided.set()
 
-    # What `old_process` calls on a server:
+    # Called by `old_process`:
 
     def listening(self) -> Sequence[Listener]:
         """Return those that are open: a drain closes all but the pages', and their descriptors may be other files by
@@ -257,7 +257,7 @@ class HandOver:
             scope.cancel()
         now = trio.current_time()
         for throttle in self._throttles.values():
-            # The other process has what was left. Connections that wait for their end here are granted nothing on top.
+            # The other process has the rest. Connections that wait for their end here are granted nothing on top.
             budget = throttle.budget
             if math.isfinite(budget.bytes_per_second):
                 budget.restore(-budget.bytes_per_second * SPREAD_SECONDS, now)

@@ -1,4 +1,4 @@
-"""The history of a sidecar: what changed, when, by whom, why, and what was in force before and after.
+"""The history of a sidecar's changes: when, by whom, why, and the values in force before and after.
 
     history-101.jsonl        a line of JSON for each change of overrides, quotas.toml or process
     conditions-101.jsonl     conditions raised and cleared: however many, they push no change out

@@ -1,9 +1,9 @@
 """The files of a history: appended to by whole lines, bounded by one rename, and read.
 
-Blocking. No file stays open: two processes may write during a hand-over, and what something else moved away is made
-anew. Invariants: a file and its predecessor together have no more than their bound and one batch; a line that a crash
-or a full disk cut ends before the next one begins; a file belongs to the owner of its directory, whoever writes it.
-Nothing is synced: after a power cut the lines of the last half minute may be missing.
+Blocking. No file stays open: two processes may write during a hand-over, and files that something else moved away are
+made anew. Invariants: a file and its predecessor together have no more than their bound and one batch; a line that a
+crash or a full disk cut ends before the next one begins; a file belongs to the owner of its directory, whoever writes
+it. Nothing is synced: after a power cut the lines of the last half minute may be missing.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class HistoryFile(NamedTuple):
         return self.path.with_name(f"{self.path.name}.old")
 
     def append(self, lines: bytes, now: datetime) -> None:
-        """Write whole lines. Raises OSError; then it is as it was, but for what a full disk took of them."""
+        """Write whole lines. Raises OSError; then the file is as before, but for whole lines that a full disk took."""
         with suppress(FileNotFoundError):
             if now.timestamp() - self.old.stat().st_mtime > KEPT.total_seconds():
                 self.old.unlink()
@@ -77,7 +77,7 @@ def _prepare(descriptor: int, directory: Path) -> None:
 
 
 def _write(descriptor: int, lines: bytes) -> None:
-    """Write all of it, or take back what a full disk took of it."""
+    """Write all bytes, or take back those that a full disk took."""
     left, before = memoryview(lines), os.fstat(descriptor).st_size
     try:
         while left:

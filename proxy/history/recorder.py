@@ -69,7 +69,7 @@ class _Waiting:
 
 
 class HistoryRecorder:
-    """Records what changes in one sidecar."""
+    """Records the changes in one sidecar."""
 
     def __init__(
         self, directory: Path, broker_id: int, *, log: Log, now: Callable[[], datetime] = lambda: datetime.now(UTC)
@@ -110,7 +110,7 @@ class HistoryRecorder:
         self._changes.notify()
 
     async def run(self, describe_start: Callable[[], tuple[str, ReloadOutcome]]) -> None:
-        """Write what is reported, until cancelled. `describe_start`, called in a thread, returns what the process has
+        """Write reported changes, until cancelled. `describe_start`, called in a thread, returns what the process has
         started with, and how quotas.toml was edited while none ran."""
         if not self._has_started:
             text, outcome = await in_thread(describe_start, limiter=_READING)
@@ -125,7 +125,7 @@ class HistoryRecorder:
                 await trio.sleep(RETRY_SECONDS)
 
     async def finish(self) -> None:
-        """Write what is left, or give up soon; also if cancelled."""
+        """Write the rest, or give up soon; also if cancelled."""
         with trio.move_on_after(FINISH_SECONDS, shield=True):
             await self._write()
 

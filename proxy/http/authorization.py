@@ -204,7 +204,7 @@ class Trust:
     def may_change(self, method: str, *, origin: str, fetch_site: str, host: str) -> bool:
         """Return True if a request of this method may come from where it says: from no page, or from one of ours.
 
-        `origin` and `fetch_site` are what Origin and Sec-Fetch-Site say, "" if they are missing.
+        `origin` and `fetch_site` are the headers Origin and Sec-Fetch-Site, "" if they are missing.
         """
         if method in SAFE_METHODS:
             return True
@@ -223,7 +223,7 @@ def _is_address(name: str) -> bool:
 
 def _is_at(origin: str, host: str) -> bool:
     found = _ORIGIN.fullmatch(origin)
-    if found is None:  # "null" is what a sandboxed page says
+    if found is None:  # a sandboxed page says "null"
         return False
     port = _DEFAULT_PORTS[found["scheme"]]
     return _with_port(found["host"], port) == _with_port(host, port)
@@ -237,7 +237,7 @@ def _with_port(host: str, default: str) -> tuple[str, str] | None:
 
 
 def names_of_this_machine(*, hosts: Path = HOSTS, resolver: Path = RESOLVER, host_name: str = "") -> set[str]:
-    """Return the host name, with the domains that resolv.conf adds to short names, and what hosts says beside it."""
+    """Return the host name, with the domains that resolv.conf adds to short names, and its other names in hosts."""
     own = host_name or socket.gethostname()
     short = own.partition(".")[0]
     found = {own, short}

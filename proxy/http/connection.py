@@ -3,7 +3,7 @@
     receive head ─▶ check ─▶ receive body ─▶ handler ─▶ send ─▶ (again | linger, close)
 
 h11 knows the protocol (`_h11` is its state machine); every wait has an end (`Bounds`), everything that works does so in
-a turn (`LoopShare`). Knows routes and answers, not what they are about.
+a turn (`LoopShare`). Knows routes and answers, not their content.
 
 Invariant: `serve` raises nothing but a cancellation from outside, and leaves the socket closed.
 """
@@ -55,7 +55,7 @@ class Service(NamedTuple):
     waits: Callable[[], None]
     """The callback for a connection that begins to wait for its peer."""
     refused: Callable[[HttpRefusal, str, str], None]
-    """The callback for a refusal, with its reason, the peer and what was found, for metrics and log."""
+    """The callback for a refusal, with its reason, the peer and the finding, for metrics and log."""
     failed: Callable[[Exception, str], None]
     """The callback for internal errors, with where they showed."""
     tls: Callable[[], ssl.SSLContext] | None = None
@@ -161,7 +161,8 @@ class HttpConnection:
         return event if isinstance(event, h11.Request) else None
 
     def _next_of_head(self) -> object:
-        """Return h11's next event. The size of what has come is checked first, because h11 reads a head in one step."""
+        """Return h11's next event. The size of the bytes received is checked first, because h11 reads a head in one
+        step."""
         check_size(self._h11.trailing_data[0], self._bounds)
         return self._next_event()
 
@@ -251,7 +252,7 @@ class HttpConnection:
 
     @contextmanager
     def _within(self, seconds: float, reason: HttpRefusal, status: int | None, error: str = "") -> Iterator[None]:
-        """Refuse a request that takes longer. Raises RefusedError for what takes longer."""
+        """Raise RefusedError if the block takes longer."""
         try:
             with trio.fail_after(seconds):
                 yield

@@ -1,11 +1,11 @@
-"""TLS on an HTTP connection. What a handshake costs the loop, a millisecond or two for a signature, is done in a turn,
+"""TLS on an HTTP connection. A handshake's signature, a millisecond or two of the loop, is done in a turn,
 and so is whatever OpenSSL reads afterwards.
 
 Trio's own stream would do it whenever its peer's bytes come. With a thousand a second of one ClientHello, sent again
 and again, which costs a stranger nothing, a turn of the loop took 4.3 ms, and 49 at worst; here it takes 0.4, and 12
 at worst (measured on two cores). OpenSSL works on bytes in memory; sockets are the transport's.
 
-Invariant: raises what `trio.SocketStream` does, and BrokenResourceError with OpenSSL's error as its cause.
+Invariant: raises the errors of `trio.SocketStream`, and BrokenResourceError with OpenSSL's error as its cause.
 """
 
 from __future__ import annotations
@@ -66,8 +66,8 @@ class EncryptedStream:
         return self._openssl.getpeercert(binary_form=True)
 
     async def receive_some(self, most_bytes: int) -> bytes:
-        """Return what came; nothing once the peer has ended, whether it said so in TLS or not. A peer that ends early
-        is noticed all the same, since HTTP says how long a body is."""
+        """Return the bytes received; none once the peer has ended, whether it said so in TLS or not. A peer that ends
+        early is noticed all the same, since HTTP says how long a body is."""
         while True:
             try:
                 async with self._turn:
@@ -98,7 +98,7 @@ class EncryptedStream:
         return True
 
     def _attempt(self, work: Callable[[], _Done]) -> _Done | None:
-        """Return what `work` returns; None if OpenSSL needs more bytes of the peer first."""
+        """Return the result of `work`; None if OpenSSL needs more bytes of the peer first."""
         try:
             return work()
         except ssl.SSLWantReadError:

@@ -61,7 +61,7 @@ class LoopShare:
         self._through()
 
     async def work_out(self, steps: Generator[None, None, _T]) -> _T:
-        """Return what the generator returns. It yields wherever it may be interrupted, some 0.1 ms apart."""
+        """Return the generator's result. It yields wherever it may be interrupted, some 0.1 ms apart."""
         while True:
             await self._wait_in(self._slices)
             began = self._clock()
@@ -143,7 +143,7 @@ class Shared(Generic[_T]):
         """The last step during the pause after it; None at any other time."""
 
     async def run(self) -> None:
-        """Work on request, until cancelled. Raises what the work raises, after its waiters have been woken."""
+        """Work on request, until cancelled. Raises the work's errors, after its waiters have been woken."""
         while True:
             await self._asked.wait()
             go, self._next, self._asked = self._next, _Go(), trio.Event()
@@ -157,7 +157,7 @@ class Shared(Generic[_T]):
             self._last = None
 
     async def fresh(self) -> _T:
-        """Return what the next go finds. Raises InterruptedWorkError."""
+        """Return the result of the next go. Raises InterruptedWorkError."""
         go = self._next
         self._asked.set()
         await go.over.wait()

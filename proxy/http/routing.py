@@ -14,7 +14,7 @@ import msgspec
 JSON = "application/json"
 TEXT = "text/plain; charset=utf-8"
 TOKEN = re.compile(rb"[A-Za-z0-9._~+/=-]+")
-"""A bearer token: what RFC 6750 allows in a header."""
+"""The bearer tokens that RFC 6750 allows in a header."""
 MAX_TOKEN_BYTES = 4096
 
 
@@ -24,7 +24,7 @@ class Request(NamedTuple):
     method: str
     """The method as it was sent: HEAD is answered by the route of GET."""
     path: str
-    """The path without what follows a question mark."""
+    """The path without the query."""
     headers: tuple[tuple[str, str], ...] = ()
     """Names in lower case; bytes beyond ASCII as Latin-1."""
     body: bytes = b""

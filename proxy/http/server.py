@@ -5,7 +5,7 @@ Otherwise a peer that holds sockets open without a word would keep the liveness 
 worked for, which no peer can draw out, the new one waits in the kernel's queue until that is over for one of them.
 
 Bound before traffic starts, so that a port in use is an error at start. Invariant: the socket stays open until the
-server is closed, so that `run` may be called again after it has failed; what a connection does never ends `run`.
+server is closed, so that `run` may be called again after it has failed; no connection ends `run`.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ class HttpServer:
     ) -> None:
         """Serve until cancelled: then every connection ends at once, since no answer is worth a delay of the end.
 
-        `tls`: asked at each connection what it is to be encrypted by; None: connections are plain.
+        `tls`: called at each connection for its encryption; None: connections are plain.
 
         Raises a group of ValueError or OSError if the socket is none any more.
         """

@@ -36,7 +36,7 @@ class Lists(Protocol):
 
 
 class Selection:
-    """``*``, or JSON like ``{"orders":"0-3"}``: what a quota selects may be 50 000 topics, 0.1 s of one core.
+    """``*``, or JSON like ``{"orders":"0-3"}``: a quota may select 50 000 topics, 0.1 s of one core.
 
     The loop that relays only says what is to be written; the journal's thread writes it, in slices, when it encodes the
     line, and once. What it is made of must not be altered after it was handed over. `encoded` is for one thread.

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 JOURNAL_THREADS = trio.CapacityLimiter(1)
 """The thread for the end of the journal alone: Trio's shared threads may all be waiting for something that hangs."""
 FINISH_SECONDS = 2.0
-"""The longest time for the disk to write what is left when the process ends."""
+"""The longest time for the disk to write the rest when the process ends."""
 MIN_STEP_SECONDS = 1.0
 """The least difference at which the wall clock counts as set; a smaller one is slewing."""
 
@@ -53,7 +53,7 @@ class Journal:
         self.ledger = Ledger(now - (started - self._first_time))
         self._events: list[Event] = []
         self.report_totals: Callable[[], object] = _nothing
-        """Called every LINE_SECONDS and at the end, to report events of what was counted since."""
+        """Called every LINE_SECONDS and at the end, to report the counters' growth as events."""
         self._totals_due = now + LINE_SECONDS
         self._lost_files_told = 0
         self._directory = settings.directory
@@ -83,8 +83,8 @@ class Journal:
         self._events.append(event(kind, self.ledger.tick_at(trio.current_time()), **values))
 
     async def run(self) -> None:
-        """Hand on what was reported, at the end of each second, until cancelled. Traffic comes in blocks of fifteen
-        seconds. Raises what ended the writer's thread, if it ends; run again, there is a new one."""
+        """Hand on reported events at the end of each second, until cancelled. Traffic comes in blocks of fifteen
+        seconds. Raises the error that ended the writer's thread, if it ends; run again, there is a new one."""
         self._writer.start()
         while True:
             now = trio.current_time()
@@ -92,7 +92,7 @@ class Journal:
             self._hand_on(trio.current_time())
 
     async def finish(self) -> None:
-        """Hand on what is left, and wait for the disk as long as may be; also if cancelled."""
+        """Hand on the rest, and wait for the disk as long as may be; also if cancelled."""
         now = trio.current_time()
         self.report_totals()
         self._offer(Batch(self.ledger.tick_at(now), self._first_time, self.ledger.cut(now), self._take_events()))

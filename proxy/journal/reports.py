@@ -114,7 +114,7 @@ class JournalReports:
             )
 
     def clients(self, throttle: ClientTotals) -> None:
-        """Tell what clients with quotas carried since the last time, and for how long they were muted."""
+        """Report the bytes of clients with quotas since the last time, and for how long they were muted."""
         if self._journal is None:
             return
         for (entity, traffic), size in throttle.passed_bytes.items():

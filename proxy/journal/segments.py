@@ -1,6 +1,6 @@
 """The journal's files: one gzip file while it is written, and the directory of those that have ended.
 
-Blocking; runs in the writer's thread, and once at start. Knows bytes and lines, not what they contain. Invariants:
+Blocking; runs in the writer's thread, and once at start. Knows bytes and lines, not their content. Invariants:
 after `flush` everything written is on its way to the disk and can be decompressed, whatever becomes of the process; a
 file without `.open` in its name is never written to again; only files with our broker's name are touched.
 """
@@ -44,7 +44,7 @@ class Segment:
         self._put(self._compressor.compress(lines))
 
     def is_removed(self) -> bool:
-        """Return True if no directory has the file any more: what is written is lost without an error.
+        """Return True if no directory has the file any more: writes are lost without an error.
 
         A file that was given another name is not removed.
         """
@@ -104,7 +104,7 @@ class SegmentDirectory:
         self._number = 0
 
     def prepare(self) -> None:
-        """Make the directory, try to write in it, close what a killed run left. Raises OSError."""
+        """Make the directory, try to write in it, close files of a killed run. Raises OSError."""
         self.directory.mkdir(parents=True, exist_ok=True)
         probe = self.directory / f".{self._prefix}probe"
         probe.write_bytes(b"")

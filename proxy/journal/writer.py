@@ -315,7 +315,7 @@ class PendingQuotas:
         self._quotas: dict[EventValue, Event] = {}
 
     def take_before(self, events: list[Event]) -> list[Event]:
-        """Return what waits, and then `events`. Nothing waits any more."""
+        """Return and forget the events that wait, and then `events`."""
         waiting, self._quotas = self._quotas, {}
         return [*waiting.values(), *events]
 

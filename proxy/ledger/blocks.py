@@ -46,7 +46,7 @@ class LinkKey(NamedTuple):
 
 
 class Position(NamedTuple):
-    """The position of a replica; -1 for what is unknown."""
+    """The position of a replica; -1 for unknown values."""
 
     fetch_offset: int
     high_watermark: int

@@ -1,4 +1,4 @@
-"""Tells the journal's ledger what one connection's fetches bring, of every partition, throttled or not.
+"""Reports one connection's fetches to the journal's ledger, of every partition, throttled or not.
 
 Pure. Exists only where a journal is kept. Knows offsets and sizes, never records.
 

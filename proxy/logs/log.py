@@ -1,6 +1,6 @@
 """Log lines: one event, in the past tense, with keys (docs/logging.md lists them).
 
-Knows the two formats and nothing about what is logged. Payloads and frames are never logged. The process writes its
+Knows the two formats and nothing about the events. Payloads and frames are never logged. The process writes its
 lines through `proxy.logs.queue`, so that no reader of the log holds up traffic. A thousand peers that do the same cost
 a bounded number of lines: a cause is an event with the values that tell its kinds apart (`CAUSE_KEYS`). The peer is
 none of them, since a peer that dials from ten thousand ports is one cause.
@@ -193,7 +193,7 @@ def _spell_infinity(line: dict[str, object]) -> dict[str, object]:
 
 
 def _show_escapes(line: dict[str, object]) -> dict[str, object]:
-    """Escape what a terminal would obey: names and errors come from the wire. A traceback keeps its lines."""
+    """Escape control characters: names and errors come from the wire. A traceback keeps its lines."""
     return {key: printable_lines(str(value)) if key in _LINES else _shown(value) for key, value in line.items()}
 
 

@@ -1,7 +1,7 @@
 """Log lines on their way out: who logs never waits and never fails, whatever becomes of the log's reader.
 
 A thread writes what others put. While nothing reads, lines wait up to two bounds; those beyond them are dropped and
-counted, and so are those that a dead reader or a full disk does not take. Knows lines, nothing of what they say.
+counted, and so are those that a dead reader or a full disk does not take. Knows lines, not their content.
 
 Invariant: `LogQueue.write` returns at once and raises nothing; lines that come out are in the order they were put.
 """

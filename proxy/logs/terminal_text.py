@@ -1,4 +1,4 @@
-"""Text for people: what a terminal would obey instead of show is an escape, and a URL shows no password.
+"""Text for people: control characters are escaped, and a URL shows no password.
 
 Topic names, client ids and errors come from the wire, and any peer can make them up: ESC ] 52 writes
 to the clipboard of the operator who looks, ESC [ 2 J clears the screen, U+202E turns a line around. Every name goes
@@ -8,7 +8,7 @@ by itself.
 A password in a URL ends up in terminals, logs and tickets. Nothing that the sidecar or its commands ask takes one, so a
 URL that has one is refused; the refusal names the server alone (`without_user`).
 
-Invariant: what `printable` returns has no control character and nothing invisible in it, and reads as before if there
+Invariant: the result of `printable` has no control character and nothing invisible in it, and reads as before if there
 was none.
 """
 
@@ -27,7 +27,7 @@ without a scheme before it is taken for a scheme, and a password is hidden all t
 
 def printable(text: str, *, keep: str = "", most: int = MAX_CHARACTERS) -> str:
     """Return `text` with every character that does not print as `\\xNN` or `\\uNNNN`, but those in `keep` (line breaks
-    of a message of ours). What is longer than `most` ends with how much is left out.
+    of a message of ours). A text longer than `most` ends with how much is left out.
     """
     if len(text) > most:
         return f"{printable(text[:most], keep=keep)}… ({len(text) - most} characters more)"

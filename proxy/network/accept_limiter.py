@@ -2,7 +2,7 @@
 
 A connection that is not accepted waits in the kernel's backlog, and its peer tries again. So of all that could give
 way, accepting is the first (Envoy's overload manager, too, stops accepting before it does anything else). The last
-tenth of the places is kept for brokers. Knows listeners and counts, nothing of what a connection is for.
+tenth of the places is kept for brokers. Knows listeners and counts, not the purpose of a connection.
 
 Invariants: no error of an accept ends the accepting; one log line a minute tells of each cause.
 """
@@ -46,7 +46,7 @@ class Pause(enum.StrEnum):
     """Reason why no connection is accepted; the value is the metric's label."""
 
     CONNECTIONS = "connections"
-    """The number of open connections is at `limits.max_connections`, or at what the limit of open files allows."""
+    """The number of open connections is at `limits.max_connections`, or at the bound by the limit of open files."""
     DESCRIPTORS = "descriptors"
     """The kernel had no descriptor, or no memory, for another one."""
     MEMORY = "memory"
@@ -100,7 +100,7 @@ class AcceptLimiter:
         return None if pause is None else f"no connection is accepted ({pause.value}): {self.open} are open"
 
     def few_open_files(self) -> str | None:
-        """Return what to tell an operator of a limit of open files that is too low; None if it is not."""
+        """Return a warning about a limit of open files that is too low; None if it is not."""
         return too_few_open_files(self.open_files, self._limits.max_connections)
 
     async def serve(

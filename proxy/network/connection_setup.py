@@ -1,8 +1,8 @@
-"""An accepted connection until it is relayed: whom it is for, both handshakes, and by what the other end is dialled.
+"""An accepted connection until it is relayed: its destination, both handshakes, and the dial.
 
-Knows no Kafka and no quota. Invariant: what cannot be received is closed, counted and told; it is never relayed with
-less than its leg was to have, nor led back to the sidecar itself (`dial_except_own`); a connection waits for names at
-most `RESOLVE_SECONDS`, whatever the resolver does.
+Knows no Kafka and no quota. Invariant: a connection that cannot be received is closed, counted and logged; it is never
+relayed with less than its leg was to have, nor led back to the sidecar itself (`dial_except_own`); a connection waits
+for names at most `RESOLVE_SECONDS`, whatever the resolver does.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ class ConnectionSetup:
 
     @asynccontextmanager
     async def receive(self, route: Route, sock: socket.socket) -> AsyncIterator[Received | None]:
-        """Yield what is to be relayed; None if nothing is: then everything is closed and logged."""
+        """Yield the connection to relay; None if there is none: then everything is closed and logged."""
         met = await self._meet(route, sock)
         if met is None:
             yield None

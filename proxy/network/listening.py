@@ -1,6 +1,6 @@
 """Listening sockets, all of them or none.
 
-An ingress on 0.0.0.0:9092 and an egress peer on 127.0.102.1:9092 are what an operator writes, and the kernel sends
+Operators write an ingress on 0.0.0.0:9092 and an egress peer on 127.0.102.1:9092, and the kernel sends
 each connection to the more specific of the two; but it lets both listen only with SO_REUSEPORT. That would also let
 a second sidecar share our ports in silence, so every address is first tried without it.
 

@@ -1,7 +1,7 @@
 """Connections that the kernel redirected to us (`[egress] mode = "transparent"`): where they were going.
 
 The broker beside us dials another broker. iptables' REDIRECT leads the connection to our listener, and the kernel still
-knows whom it was meant for (SO_ORIGINAL_DST). The rules have to except what the sidecar itself dials, by an owner
+knows whom it was meant for (SO_ORIGINAL_DST). The rules have to except the sidecar's own connections, by an owner
 match: otherwise it would be redirected to itself without end. Knows sockets, nothing of Kafka.
 
 Invariant: no connection of ours comes back to us more than once: one that arrives from a port we dial from is refused.

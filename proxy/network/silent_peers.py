@@ -2,7 +2,7 @@
 
 In Kafka's protocol, and in TLS, the side that dialled speaks first. So a health check that only connects, a scanner or
 a flood costs an accept and a wait. A relayed connection costs ten times as much, and a place in its leader's backlog,
-which has 50 (socket.listen.backlog.size). Knows sockets, nothing of what a connection is for.
+which has 50 (socket.listen.backlog.size). Knows sockets, not the purpose of a connection.
 
 Invariant: a byte that was waited for is still in its socket.
 """

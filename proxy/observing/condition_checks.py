@@ -1,6 +1,6 @@
-"""Finds what is wrong with the sidecar, once a second: the one place that raises and clears each condition.
+"""Checks the sidecar once a second: the one place that raises and clears each condition.
 
-Decides little: the parts say what is amiss with them, in a sentence. Invariant: a look is short, whatever there is.
+Decides little: the parts describe their problems in a sentence. Invariant: a look is short, whatever there is.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Each is a row: name, type, labels, help and where the value comes from, read at scrape time, from memory.
 docs/metrics.md explains every row and a test compares the two. KIP-73's own names stay as they are, the others carry
-the prefix. Knows the format, no socket and no metric by name. Invariant: what is exposed is `METRICS`, all of it and
+the prefix. Knows the format, no socket and no metric by name. Invariant: `METRICS` is exposed, all of it and
 nothing else (PartitionBytesInRate only where asked for, because it has a series per partition).
 """
 
@@ -94,7 +94,7 @@ def _samples_of(exposed: bytes) -> bytes:
 
 
 class _One(Collector):
-    """prometheus_client writes what a collector collects: one family of it at a time."""
+    """A collector of prometheus_client, for one family at a time."""
 
     def __init__(self, family: Family) -> None:
         self._family = family

@@ -1,7 +1,7 @@
-"""Checks once a second what passes in each role, and whether its quota has the effect that was meant; and looks at
+"""Checks once a second each role's traffic, and whether its quota has the intended effect; and looks at
 every replica on request.
 
-Does little itself: `diagnostics` finds what to warn of and what passes, `cluster` which topics and links there are.
+Does little itself: `diagnostics` finds warnings and rates, `cluster` topics and links.
 Invariant: a look at the replicas is taken in slices
 (`http.loop_share`), at most once a second, for all who ask: a scrape and ten people who watch `status` cost one. A look
 of up to 1.1 s takes a tenth of the loop at most.
@@ -168,7 +168,7 @@ class ReplicaStatsTask:
         self._rates: dict[Role, list[PartitionRate]] = {role: [] for role in Role}
 
     def last(self, role: Role) -> ReplicaStats:
-        """Return what the last look found; an empty replica_stats before the first look."""
+        """Return the findings of the last look; an empty replica_stats before the first look."""
         return self._last[role]
 
     def partition_rates(self, role: Role) -> list[PartitionRate]:

@@ -1,6 +1,6 @@
 """Builds the pages: authorizes requests, computes each page once for all who wait, and bounds its share of the loop.
 
-Does little itself: `status_page` and `exposition` make what pages say, `http` serves them. Invariant: no page costs the
+Does little itself: `status_page` and `exposition` make the content, `http` serves it. Invariant: no page costs the
 loop more than a slice at a time. All who ask for a page, or for a reload, while it is not begun yet share it, and a
 page is never older than the request. The kernel's figures of the process are read at most once a second, in a thread.
 
@@ -140,7 +140,7 @@ class Site:
         await self._replica_stats_task.refresh()
         process = await self._process.read()
         if self._exposition is None:
-            # In a thread, at the first scrape: to load what knows the format takes 0.1 s of CPU.
+            # In a thread, at the first scrape: loading the format's library takes 0.1 s of CPU.
             self._exposition = await in_thread(self._make_exposition, limiter=_LOADING)
         return await self._turn.work_out(self._exposition.encode(process))
 
@@ -270,7 +270,7 @@ def load_prometheus() -> None:
 def load_late() -> None:
     """Import everything that can wait. Blocking.
 
-    What cannot be loaded, because there is no descriptor to read it with, is loaded at its first use.
+    A module that cannot be loaded for want of a descriptor is loaded at its first use.
     """
     for load in (own_version, load_prometheus, load_notifier):
         with suppress(ImportError, OSError):

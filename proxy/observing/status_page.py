@@ -140,7 +140,7 @@ class StatusPage:
         )
 
     def config(self) -> Steps:
-        """Return the configuration in effect, without what is secret in it."""
+        """Return the configuration in effect, without its secrets."""
         settings, quotas = self._settings, self._watch.current
         replicas = {}
         overrides = yield from _overrides(self._watch)
@@ -250,7 +250,7 @@ def _rate_state(source: RateSource | None, choice: Choice | None) -> RateState |
 
 
 def _change(change: Change) -> Generator[None, None, ChangeState]:
-    """Yield what will hold next, by the clock alone."""
+    """Yield the next scheduled changes."""
     roles = {}
     for role in Role:
         after, before = change.after.of(role), change.before.of(role)
@@ -273,7 +273,7 @@ def _bound_changes(before: FinerRates, after: FinerRates) -> Iterator[BoundChang
 
 
 def _listed(quota: RoleQuota) -> Steps:
-    """Yield what `RoleQuota.listed` returns, in steps: 5000 topics take 13 ms."""
+    """Yield the result of `RoleQuota.listed` in steps: 5000 topics take 13 ms."""
     written = {}
     for number, (name, partitions) in enumerate(quota.lists().items()):
         written[name] = str(partitions)

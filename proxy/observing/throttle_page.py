@@ -16,7 +16,7 @@ from ..diagnostics.replica_stats import LinkStats, PartitionStats  # noqa: TC001
 
 
 class PassingState(msgspec.Struct, frozen=True):
-    """Bytes per second on their way to followers; `RoleRateMeter` says what each is."""
+    """Bytes per second on their way to followers, by the parts of `RoleRates`."""
 
     catching_up: float = 0.0
     in_sync: float = 0.0
@@ -31,7 +31,7 @@ class ThrottledBytes(msgspec.Struct, frozen=True):
 
 
 class RateState(msgspec.Struct, frozen=True):
-    """A rate that sets itself: what the file says of it, and what was chosen."""
+    """A rate that sets itself: its source in the file, and the choice."""
 
     source: str
     """The goal of the rate and its bounds, in words."""
@@ -60,7 +60,7 @@ class BoundState(msgspec.Struct, frozen=True):
 
 
 class ClientState(msgspec.Struct, frozen=True):
-    """A quota of clients, and what they use of it."""
+    """A quota of clients, and their use of it."""
 
     kind: str
     """The kind: "producer" or "consumer"."""
@@ -72,7 +72,7 @@ class ClientState(msgspec.Struct, frozen=True):
     rate_bytes_per_second: float | None = None
     """The measured rate; None: no such client has connected."""
     free_bytes_per_second: float | None = None
-    """The rate of what is read at the tail, which does not count (``catch_up_only``); None: all bytes count."""
+    """The rate of reads at the tail, which do not count (``catch_up_only``); None: all bytes count."""
     connections: int = 0
     """The connections that belong to it now."""
     muted_connections: int = 0

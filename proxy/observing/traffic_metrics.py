@@ -1,6 +1,6 @@
-"""The metrics of what passes: bytes, replicas, fetches and connections, and what throttling does to them.
+"""The metrics of traffic: bytes, replicas, fetches and connections, and the effect of throttling.
 
-Rows of `metric_row`. Invariant: what could rise has a sample from the start, since Prometheus' increase() sees
+Rows of `metric_row`. Invariant: every counter has a sample from the start, since Prometheus' increase() sees
 no rise in a series that begins with its first event.
 """
 

@@ -7,17 +7,17 @@ programs that call select(2), which would be 480 connections.
 Files of the kernel's are read, for some microseconds; zero means that the kernel does not say. Python's collector never
 runs automatically, and seldom enough that no connection waits for it.
 
-What is not part of a cycle is freed at once, and connections that have ended are (tests see to it). Left to itself the
-collector looks at what is young at every 700 new objects. That is little work, unless one of them is a list of the 25
-000 partitions of a Fetch, all of which it then touches: 5 to 12 ms (measured), and every connection waits. There are
-few cycles to be found: exceptions with their tracebacks, connections of HTTP that were broken off.
+Objects that are not part of a cycle are freed at once, and connections that have ended are (tests see to it). Left to
+itself the collector looks at young objects at every 700 new ones. That is little work, unless one of them is a list of
+the 25 000 partitions of a Fetch, all of which it then touches: 5 to 12 ms (measured), and every connection waits. There
+are few cycles to be found: exceptions with their tracebacks, connections of HTTP that were broken off.
 
-So it looks at what came since the last time, twice a second: next to nothing where little happens. Where a look found
-nothing to speak of, the next is put off, so that looks have a small share of the time, and what comes meanwhile is
-taken to be alive as well. To keep it for the next look instead made that look a pause for every connection: 182 ms for
-236 000 objects (measured). Python's count of new objects does not tell how many there are to look through, since it is
-less by each object that is freed, the old ones too. What has been seen alive, or taken to be, is looked at again after
-`FULL_COLLECTION_SECONDS`.
+So it looks at objects made since the last time, twice a second: next to nothing where little happens. Where a look
+found nothing to speak of, the next is put off, so that looks have a small share of the time, and what comes meanwhile
+is taken to be alive as well. To keep it for the next look instead made that look a pause for every connection: 182 ms
+for 236 000 objects (measured). Python's count of new objects does not tell how many there are to look through, since it
+is less by each object that is freed, the old ones too. What has been seen alive, or taken to be, is looked at again
+after `FULL_COLLECTION_SECONDS`.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _STATM = Path("/proc/self/statm")
 _CGROUPS = Path("/proc/self/cgroup")
 _MOUNT = Path("/sys/fs/cgroup")
 _OF_CONTAINER = 0.9
-"""The share of the container's memory that the process may use. The rest is for what the kernel counts for the
+"""The share of the container's memory that the process may use. The rest is for memory that the kernel counts for the
 container as well: buffers of sockets, pages of files."""
 GARBAGE_LOOK_SECONDS = 0.5
 MAX_NEW_OBJECTS = 60_000
@@ -97,7 +97,7 @@ def container_limit(cgroups: Path = _CGROUPS, mount: Path = _MOUNT) -> int:
 
 
 def most_bytes(wanted: int, limit: int) -> int:
-    """Return what is `wanted`, or less if the kernel would kill the container before the process has so much."""
+    """Return the bytes `wanted`, or less if the kernel would kill the container before the process has so much."""
     allowed = int(limit * _OF_CONTAINER)
     return min(wanted, allowed) if wanted and allowed else wanted
 
@@ -161,7 +161,7 @@ def most_connections(open_files: float) -> float:
 
 
 def too_few_open_files(open_files: float, max_connections: int) -> str | None:
-    """Return what to tell an operator, ready to print, if so many open files allow much fewer connections
+    """Return a warning, ready to print, if so many open files allow much fewer connections
     than `limits.max_connections` does (0: any number)."""
     most = most_connections(open_files)
     if most >= MUCH_FEWER * max_connections:

@@ -1,7 +1,7 @@
-"""Keeps the sidecar's background tasks running: what fails is logged with its error, counted and started again.
+"""Keeps the sidecar's background tasks running: a failed one is logged with its error, counted and restarted.
 
 A background task serves the relay (quotas, names, journal, HTTP) and may never end it: a process that relays with the
-quotas of a second ago is worth more than none. Knows tasks by name, nothing of what they do.
+quotas of a second ago is worth more than none. Knows tasks by name, not their work.
 
 Invariant: `Supervisor.keep` ends by cancellation alone, and a task that fails at once costs a bounded number of tries.
 """
@@ -45,16 +45,16 @@ class Task(enum.StrEnum):
     OVERRIDES = "overrides"
     """Tells of overrides that end."""
     QUOTAS_LEADER = "quotas_leader"
-    """Puts changed quotas in force for what this broker sends as a leader."""
+    """Puts changed quotas in force for this broker as a leader."""
     QUOTAS_FOLLOWER = "quotas_follower"
-    """Puts changed quotas in force for what this broker fetches as a follower."""
+    """Puts changed quotas in force for this broker as a follower."""
     RATES = "rates"
     """Chooses rates that set themselves, about once a second."""
     CLUSTER = "cluster"
     """Asks brokers about topics, racks, replicas in sync and links."""
     CONDITIONS = "conditions"
     QUOTA_CHECKS = "quota_checks"
-    """Looks once a second at what passes and whether quotas do what was meant."""
+    """Checks traffic and the effect of quotas once a second."""
     HTTP = "http"
     CONTROL = "control"
     """Answers commands and the guard at control.sock."""
@@ -78,7 +78,7 @@ class Task(enum.StrEnum):
     REAPER = "reaper"
     """Ends connections that stall, watches the memory."""
     GARBAGE = "garbage"
-    """Frees what refers to itself."""
+    """Collects reference cycles."""
     POLLER = "poller"
     """Wakes the relayed connections. The poller restarts itself at once and registers every open connection again."""
 

@@ -80,7 +80,7 @@ MAX_EFFECTS = 20
 
 
 def effects_between(before: InForce, after: InForce, broker_id: int) -> FileEffects:
-    """Return the effects of what happened to the file, or in it by the clock alone."""
+    """Return the effects of a change of the file, or of the clock alone."""
     base, was, now = after.file.base, before.at, after.at
     if is_same := before.file.base is base:
         changed = ended(base, was, now, broker_id)

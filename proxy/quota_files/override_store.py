@@ -2,7 +2,7 @@
 
     overrides-101.json            {"schema", "sha256", "overrides"}, in the order in which they were made
     overrides-101.json.copy       the same, written next: it counts where the first is lost or damaged
-    overrides-101.json.damaged    what a start could not read, kept for the operator
+    overrides-101.json.damaged    the file that a start could not read, kept for the operator
 
 Blocking. Invariants: after a crash at any moment, power included, the file holds the overrides before a change or those
 after it; it needs no links, and belongs to the owner of its directory, whoever writes it.
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 SCHEMA = 1
 MAX_BYTES = 2**20
 _ROOM_BYTES = 2 * 2**20
-"""The free space below which a disk counts as full: what the longest store and its copy need."""
+"""The free space below which a disk counts as full: room for the longest store and its copy."""
 
 
 class _File(msgspec.Struct, frozen=True):
@@ -73,7 +73,7 @@ def damaged_path(path: Path) -> Path:
 
 
 def load(path: Path, broker_id: int) -> Loaded:
-    """Read the overrides. Never raises for what is wrong with the file: a start that failed would end replication."""
+    """Read the overrides. Never raises for a bad file: a start that failed would end replication."""
     problem = None
     for each in (path, copy_path(path)):
         try:
@@ -86,7 +86,7 @@ def load(path: Path, broker_id: int) -> Loaded:
 
 
 def write(path: Path, overrides: Iterable[Override]) -> object:
-    """Replace the store and its copy; return what `stamp` says of the file from here on.
+    """Replace the store and its copy; return the new `stamp` of the file.
 
     Raises OSError; ConfigurationError if there are too many bytes.
     """
@@ -101,7 +101,7 @@ def write(path: Path, overrides: Iterable[Override]) -> object:
 
 
 def stamp(path: Path) -> object:
-    """Return what tells this file from another one of its name; None if there is none. Raises OSError."""
+    """Return the identity of the file of this name; None if there is none. Raises OSError."""
     try:
         found = path.lstat()
     except FileNotFoundError:
@@ -142,7 +142,7 @@ def _read(path: Path, broker_id: int) -> tuple[tuple[Override, ...], Mapping[str
 def _replace(path: Path, content: bytes) -> None:
     """Replace one file as a whole. Raises OSError."""
     fresh, owner = path.with_name(f"{path.name}.new"), path.parent.stat()
-    fresh.unlink(missing_ok=True)  # what a crash left may be another user's
+    fresh.unlink(missing_ok=True)  # a crash's file may be another user's
     descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         with os.fdopen(descriptor, "wb") as stream:
@@ -154,7 +154,7 @@ def _replace(path: Path, content: bytes) -> None:
         fresh.rename(path)
     except OSError:
         with suppress(OSError):
-            fresh.unlink(missing_ok=True)  # what is half written would keep a full disk full
+            fresh.unlink(missing_ok=True)  # a half-written file would keep a full disk full
         raise
     directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:

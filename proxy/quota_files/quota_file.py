@@ -1,4 +1,4 @@
-"""quotas.toml on disk, and the last good quotas: what a start falls back on when quotas.toml is missing, empty or
+"""quotas.toml on disk, and the last good quotas, on which a start falls back when quotas.toml is missing, empty or
 wrong.
 
 A process that ends while quotas.toml is bad (a typo in a ConfigMap, then out of memory) would otherwise never start
@@ -7,7 +7,7 @@ quotas.toml; with the SHA-256 of the text, so that half a file is none. Blocking
 loop starts.
 
 Invariants: whatever is wrong with quotas.toml, from missing to misspelt, comes out as a `ConfigurationError` that names
-it. A reader sees the whole of what was kept before, or the whole of what is kept now. There is one kept file and at
+it. A reader sees the whole old file or the whole new one. There is one kept file and at
 most one that is being written, whichever process was ended in between.
 """
 
@@ -86,7 +86,7 @@ class Kept(NamedTuple):
 
 
 def kept(path: Path) -> Kept:
-    """Return what was kept; nothing if it cannot be used, or if its disk hangs."""
+    """Return the last good quotas; nothing if they cannot be used, or if their disk hangs."""
     try:
         refuse_silent(path)
         state = _read(path)
@@ -135,7 +135,7 @@ def _keeps(path: Path, content: bytes, starts: Mapping[str, float]) -> bool:
 
 
 def _read(path: Path) -> _State | None:
-    """Return what is kept, if it is complete."""
+    """Return the kept text, if it is complete."""
     if not os.path.lexists(path):
         return None
     content = read_bytes(path, most_bytes=_MAX_STATE_BYTES)
@@ -188,7 +188,7 @@ def read_quotas_file(path: Path) -> WrittenQuotas:
 
 
 def load_quotas_file(path: Path) -> QuotaFile:
-    """Read only what the quotas mean, for a caller that must not wait for a disk that hangs: such a disk is a
+    """Read only the meaning of the quotas, for a caller that must not wait for a disk that hangs: such a disk is a
     ConfigurationError, too."""
     refuse_silent(path)
     return read_quotas_file(path).quota_file

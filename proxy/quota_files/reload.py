@@ -1,8 +1,8 @@
 """Keeps the quotas current: reads quotas.toml again when it changes, when asked, and when an `until` passes.
 
-Thin: what the file means is `proxy.quotas`; who waits for a change is up to the waiter. Reading happens in a thread.
-Invariant: `current` is always the last good file's quotas, whole; a bad file changes nothing but a counter, and every
-transition (changed, went bad, came back) is logged exactly once.
+Thin: `proxy.quotas` has the meaning of the file; who waits for a change is up to the waiter. Reading happens in a
+thread. Invariant: `current` is always the last good file's quotas, whole; a bad file changes nothing but a counter, and
+every transition (changed, went bad, came back) is logged exactly once.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ MAX_CHANGES_SHOWN = 20
 READ_SECONDS = 60.0
 """The longest time for the file's disk and the parser: the longest file is some seconds of work."""
 WORKING_THREADS = trio.CapacityLimiter(1)
-"""The thread for what needs a core and no disk: those of `FILE_THREADS` may all be waiting for one."""
+"""The thread for work that needs a core and no disk: those of `FILE_THREADS` may all be waiting for one."""
 
 _MAY_PASS = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO, errno.ESTALE, errno.ETIMEDOUT})
 
@@ -171,7 +171,7 @@ class QuotaWatch:
     ) -> QuotaWatch:
         """Open the quotas. Blocking.
 
-        Never raises for what is wrong with the file: a start that failed would end replication, while the last good
+        Never raises for a bad file: a start that failed would end replication, while the last good
         quotas, as `state` has them, or none at all are only not what the operator wants. `overrides`: the path of their
         store.
         """
@@ -254,7 +254,7 @@ class QuotaWatch:
         return self._clock()
 
     async def reload(self, reason: str) -> ReloadOutcome:
-        """Read the file now. Never raises for what is wrong with it: that is an outcome."""
+        """Read the file now. Never raises for a bad file: that is an outcome."""
         async with self._reading:
             try:
                 found = await _read(self._path, self._threads)

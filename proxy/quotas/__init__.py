@@ -1,4 +1,4 @@
-"""Quotas: what the operator wants, per role, broker and topic.
+"""Quotas as the operator wants them, per role, broker and topic.
 
 The nouns: a *quotas file* has *sections* (`Section`), of brokers, peers, racks and topics, with Kafka's own keys. A
 *replica list* (`ReplicaList`) says which partitions are throttled. For one broker at one moment, all of these together

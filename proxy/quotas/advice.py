@@ -55,7 +55,7 @@ def advise(quota_file: QuotaFile, broker_id: int, now: datetime, *, roles: Colle
 
 
 def without_effect(quota_file: QuotaFile, quotas: Quotas, broker_id: int, now: datetime) -> dict[Role, list[str]]:
-    """Return what bounds nothing for want of a list that selects something, role by role, `MAX_WARNINGS` at most.
+    """Return the rates that bound nothing for want of a list that selects something, `MAX_WARNINGS` at most a role.
     `quotas`: the effective ones."""
     found = {role: [*_about_lists(role, quotas.of(role), broker_id)] for role in Role}
     for section in quota_file.sections():

@@ -25,7 +25,7 @@ _NO_USERS = {
     re.compile(r"/[A-Za-z.]+="): "the subject as RFC 2253 has it, the last part first (CN=etl,OU=data)",
     re.compile(r"[A-Za-z0-9.]+=.*,\s"): "the subject of a certificate without blanks after its commas",
 }
-"""Names of users as they are often written by mistake, and what is expected instead."""
+"""Names of users as they are often written by mistake, and the expected ones."""
 
 
 class ClientEntity(NamedTuple):
@@ -64,7 +64,7 @@ class ClientEntity(NamedTuple):
 
     @property
     def level(self) -> tuple[int, int]:
-        """The rank among Kafka's eight kinds of entity: what is named goes before defaults, users before clients."""
+        """The rank among Kafka's eight kinds of entity: names go before defaults, users before clients."""
         return _rank(self.user), _rank(self.client)
 
     @property

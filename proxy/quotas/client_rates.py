@@ -1,4 +1,4 @@
-"""Client quotas: what a client may send and fetch, by its user and its client id (KIP-13's and KIP-55's keys).
+"""Client quotas: a client's rates of sending and fetching, by user and client id (KIP-13's and KIP-55's keys).
 
 The most specific section wins, key by key, in Kafka's order: the user, each other user, no user; and for each of them
 the client id, each other client id, none. A glob, which Kafka does not have, counts like a name, after exact ones and
@@ -41,7 +41,7 @@ class ClientQuota(NamedTuple):
 
     @property
     def catch_up_only(self) -> bool:
-        """True if what consumers read at the tail does not count."""
+        """True if bytes that consumers read at the tail do not count."""
         return self.get(CATCH_UP_ONLY)
 
 
@@ -111,11 +111,11 @@ class ClientRates:
         return {entity.label: value for entity, value in self.of_key(key).items()}
 
     def in_words(self, key: QuotaKey[Any]) -> dict[str, str]:
-        """Return the same as people read it; a rate with what its section says of it."""
+        """Return the value as people read it; a rate with its section's other keys."""
         return {entity.label: self._words_of(key, entity) for entity in self.of_key(key)}
 
     def words_at(self, key: QuotaKey[Any], place: ClientEntity) -> str:
-        """Return what holds at a place, of whichever section says it."""
+        """Return the effective value at a place, of whichever section."""
         section = next((each for each in self.of_key(key) if each.counts_for(place)), None)
         return key.in_words(key.default, 0) if section is None else self._words_of(key, section)
 

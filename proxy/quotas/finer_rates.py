@@ -1,7 +1,7 @@
 """Rates inside a role's rate: of the traffic with one broker or one rack, of one topic or of the topics of a glob.
 
-What is sent to a peer, or fetched from it, keeps to the peer's rate, to that of its rack and to the role's; what is of
-a topic keeps to the topic's rate as well. A glob's rate bounds all its topics together. Of several sections that match
+Bytes sent to a peer, or fetched from it, keep to the peer's rate, to that of its rack and to the role's; those of
+a topic keep to the topic's rate as well. A glob's rate bounds all its topics together. Of several sections that match
 a topic only the most specific one counts. Pure. Invariant: every rate that bounds something is finite. A section that
 says ``unlimited`` bounds nothing, and for its topics no less specific section counts either.
 """
@@ -53,7 +53,7 @@ class FinerRates:
         return any(True for _ in self.bounds())
 
     def bounds(self) -> Iterator[tuple[Entity, float]]:
-        """Return what is bounded, and by how many bytes per second."""
+        """Return the entities that are bounded, and their bytes per second."""
         return ((entity, rate) for entity, rate in self.entries() if not math.isinf(rate))
 
     def entries(self) -> Iterator[tuple[Entity, float]]:

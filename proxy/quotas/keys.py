@@ -1,7 +1,7 @@
 """Declares each key of a section of quotas.toml, once: its name, the sections that may have it, its values and default.
 
 Reading, overrides, ``set`` and its completion, ``check``, ``status``, the table in docs/quotas.md and what the chart
-refuses follow from `ALL`. What a value means together with others is `rules` and `client_rates`. ``[priorities]``,
+refuses follow from `ALL`. `rules` and `client_rates` have the meaning of values together. ``[priorities]``,
 which no override changes, is read by `priorities`. Pure. Invariant: no two keys of one kind of section have one name.
 """
 
@@ -111,7 +111,7 @@ class QuotaKey(Generic[T]):
     in_words: Callable[[T, int], str]
     """Returns a value as people read it, with its unit, at the broker with that id."""
     from_text: Callable[[str], Any] = str
-    """Returns what an override has for the text that an operator types. Raises InvalidValueError."""
+    """Returns the override's value for the text that an operator types. Raises InvalidValueError."""
     doubt: Callable[[T], str | None] = lambda _: None
     """Returns a warning about a value that is valid and hardly meant."""
     beside: QuotaKey[Any] | None = None
@@ -126,7 +126,7 @@ class QuotaKey(Generic[T]):
         return self.name if others or kind.has_names else f"{kind.value}.{self.name}"
 
     def default_in_words(self, kind: SectionKind, broker_id: int) -> str:
-        """Return what holds in a section of this kind where none of the quotas says it."""
+        """Return the default in a section of this kind."""
         if self in RATES.values() and kind is not SectionKind.BROKER:
             return "no rate of its own"
         return self.in_words(self.default, broker_id)

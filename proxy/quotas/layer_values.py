@@ -1,7 +1,7 @@
 """The layers' words on one key at one place: the value that is effective, those that it hides, and the effect of a
 change on it.
 
-Pure; time is an argument. Invariant: the first value that `LayerIndex.values` yields is what `rules.effective` makes of
+Pure; time is an argument. Invariant: the first value that `LayerIndex.values` yields is that of `rules.effective` for
 the same layers.
 """
 
@@ -41,7 +41,7 @@ class LayerValue(NamedTuple):
 
 class LayerIndex:
     """Finds the layers' words on a key at a place, without a look at every layer. Made of one `QuotaFile`, in a time
-    that grows with the number of its overrides' changes; what is asked for is remembered."""
+    that grows with the number of its overrides' changes; results are cached."""
 
     def __init__(self, quota_file: QuotaFile, broker_id: int) -> None:
         self._layers = quota_file.layers

@@ -6,7 +6,7 @@ between is taken at the first place where it is found after the part before it; 
 regular expression tries every place for every star instead: 120 times `*a` against a name that nearly matches stopped
 the loop for longer than 20 s (by fuzzing).
 
-Pure. Invariants: `matches` says what fnmatchcase says, in at most (length of the name) x (length of the glob) steps; a
+Pure. Invariants: `matches` agrees with fnmatchcase, in at most (length of the name) x (length of the glob) steps; a
 name that is accepted can be written in a header as it is.
 """
 

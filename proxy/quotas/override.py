@@ -84,7 +84,7 @@ class Override(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     id: str
     """Four or more hexadecimal digits; the same on all members of a fleet that were changed together."""
     label: str | None = None
-    """The name of what belongs together, such as a move; None: nothing."""
+    """The name of overrides that belong together, such as a move's; None: it belongs to no others."""
     by: str
     """The author."""
     since: datetime
@@ -207,7 +207,8 @@ class Selector(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The user who undoes them."""
 
     def chosen(self, overrides: Overrides) -> Overrides:
-        """Return those that it selects. Raises ConfigurationError if it says none, several, or what is not there."""
+        """Return those that it selects. Raises ConfigurationError if it selects none, several ways, or one that does
+        not exist."""
         if (self.id is not None) + (self.label is not None) + self.last != 1:
             raise ConfigurationError("expected one of id, label and last")
         if self.last:
@@ -229,7 +230,7 @@ class Selector(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class NothingSelectedError(ConfigurationError):
-    """No override is what was asked for."""
+    """No override is the one asked for."""
 
 
 def active(overrides: Overrides, now: datetime) -> Overrides:

@@ -5,8 +5,8 @@
     min.insync.replicas = 2
     default.replication.factor = 3
 
-A replica belongs to the first entry of `order` that fits it. Knows what a partition has, not who tells. Reads no file.
-Invariant: an order names each entry once.
+A replica belongs to the first entry of `order` that fits it. Knows the state of a partition, not its source. Reads no
+file. Invariant: an order names each entry once.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Need(enum.StrEnum):
 
 
 class Priorities(NamedTuple):
-    """`order`: needs, and topics or globs, the first of them first. What no entry fits comes after the last."""
+    """`order`: needs, and topics or globs, the first of them first. Replicas that no entry fits come after the last."""
 
     order: tuple[Need | str, ...] = tuple(Need)
     min_insync_replicas: int = 2
@@ -87,7 +87,7 @@ class Priorities(NamedTuple):
         return 0 if place is None else self.most_urgency - place
 
     def need_of(self, partition: ReplicaCount, fewest_replicas: int) -> Need:
-        """Return what is missing of a partition. `fewest_replicas`: the least number of replicas that any partition of
+        """Return the need of a partition. `fewest_replicas`: the least number of replicas that any partition of
         its topic has."""
         wanted = fewest_replicas if self.replication_factor is None else self.replication_factor
         wanted = min(wanted, partition.replicas)
@@ -101,7 +101,7 @@ def _fits(name: str, topic: str) -> bool:
 
 
 def parse_priorities(table: object, refuse: Callable[[str, str], None]) -> Priorities:
-    """Return what ``[priorities]`` says; `refuse` is called for each problem, with its key path and what is wrong."""
+    """Parse ``[priorities]``; `refuse` is called for each problem, with its key path and text."""
     if not isinstance(table, dict):
         refuse("priorities", f"expected a table, found {shown(table)}")
         return Priorities()

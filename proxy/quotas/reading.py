@@ -1,6 +1,6 @@
 """Reads quotas.toml: bytes in, a `QuotaFile` out, or every problem there is.
 
-Knows the file's keys and how they may be written; what they mean together is `proxy.quotas.rules`. Reads no file and no
+Knows the file's keys and how they may be written; `proxy.quotas.rules` has their meaning together. Reads no file and no
 clock. Invariant: a `QuotaFile` comes out only if every key in the file was understood.
 """
 
@@ -46,14 +46,14 @@ _REMOVED = {
     "auto": "signals by queries were removed; the sidecar measures whether catch-up hurts; instead, have an alert of "
     "your own run `throttle-sidecar set KEY VALUE --for 10m`",
 }
-"""Keys of earlier versions, with what replaces them."""
+"""Keys of earlier versions, with their replacements."""
 _HASH_DIGITS = 12
 
 Toml = dict[str, Any]
 
 
 def hash_of(content: bytes) -> str:
-    """Return what /throttle, the log and the metrics call a file by."""
+    """Return the name of a file in /throttle, the log and the metrics."""
     return hashlib.sha256(content).hexdigest()[:_HASH_DIGITS]
 
 

@@ -53,14 +53,15 @@ class ReplicaList:
     every: bool = False
 
     def partitions_on(self, broker_id: int) -> Partitions:
-        """Return what this list means on one broker (TopicConfigHandler keeps the entries that name its own id)."""
+        """Return the partitions of this list on one broker (TopicConfigHandler keeps the entries that name its own
+        id)."""
         if self.every:
             return EVERY_PARTITION
         return Partitions(frozenset(partition for partition, broker in self.entries if broker == broker_id))
 
 
 def parse_replicas(value: object) -> ReplicaList:
-    """Parse a list. Raises InvalidValueError for what Kafka's validator refuses, and for ids beyond an int32."""
+    """Parse a list. Raises InvalidValueError where Kafka's validator refuses, and for ids beyond an int32."""
     if not isinstance(value, str):
         raise InvalidValueError(f"{_EXPECTED}, found {shown(value)}")
     elements = [element for element in (part.strip() for part in value.split(",")) if element]

@@ -1,4 +1,4 @@
-"""quotas.toml as values: which section says what, before anyone asks for which broker or when.
+"""quotas.toml as values: its sections, before they are combined for a broker and a moment.
 
 Entities are Kafka's own (KIP-73, kafka-configs): rates belong to brokers, replica lists to topics; beyond Kafka a
 broker may carry a list that is ``"*"`` or ``""``, topic names may be globs, topics and the traffic with one other
@@ -166,7 +166,7 @@ class Draft:
         self.values[key] = key.parse(value, Position(self.kind, f"{self.path}.{name}", self.since))
 
     def missing(self) -> Iterator[tuple[str, str]]:
-        """Yield the key that misses another one, or is missing itself, and what was expected."""
+        """Yield the key that misses another one, or is missing itself, and the expected text."""
         for key in BY_KIND[self.kind].values():
             if key.is_required and key.name not in self.seen:
                 yield key.name, f"expected {key.values}, found none"

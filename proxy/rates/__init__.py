@@ -1,9 +1,9 @@
 """Rates that set themselves: which rate holds in this second, between the bounds that quotas.toml gives.
 
-- **Rate source** (`proxy.quotas.rate_source`): what the file says: bounds, a deadline, or that nothing may hurt.
-- **Observed** (`choice`): what one look at a role found: the lag, what producers add, what passes.
+- **Rate source** (`proxy.quotas.rate_source`): the file's words: bounds, a deadline, or that nothing may hurt.
+- **Observed** (`choice`): the findings of one look at a role: lag, producers' rate, traffic.
 - **Need** (`deadline_rate`): the least rate that ends in time.
-- **Choice** (`choice`): the rate of a role from now on, and what holds it there.
+- **Choice** (`choice`): the rate of a role from now on, and its reason.
 - **RateController** (`rate_controller`): puts a choice in force about once a second; the only part that waits.
 
 Nothing but `rate_controller` imports Trio, reads a clock or writes a log.

@@ -1,11 +1,11 @@
 """The rate that does not hurt: raised while every signal is calm, lowered as soon as one says that a client waits.
 
 Each signal says how near it is to hurting, as a pressure: 0 is its best, 1 is as much as may be. Two things are
-remembered: the rate in force, and the most that went through in all, catch-up and what producers write. So
+remembered: the rate in force, and the most that went through in all, catch-up and producers' bytes. So
 
 - if less goes through than the rate allows, twice in a row, whatever carries it is full, and no machine has stood still
-  for a moment: the rate becomes `SPARE` of what went through;
-- what producers write is left out of the most: after a burst of them the rate is back within two or three looks;
+  for a moment: the rate becomes `SPARE` of the bytes that went through;
+- producers' bytes are left out of the most: after a burst of them the rate is back within two or three looks;
 - if a pressure is above 1, the rate is lowered by `CUT` for each 1 of it, once for each new value of that signal. If
   the pressure is only a little above 1, two values in a row have to say so. If less went through than the rate allowed,
   the rate is lowered from that: bytes that did not go through cannot have hurt;
@@ -15,11 +15,11 @@ remembered: the rate in force, and the most that went through in all, catch-up a
 - the rate is not raised before every signal has had a new value since the last raise: it rises no faster than its
   effect can be seen.
 
-That a link is full for a moment costs producers little, because what catches up comes in small pieces
+That a link is full for a moment costs producers little, because catch-up comes in small pieces
 (`throttle.budget_claim.CatchUpWindow`). So the rate may try again and again whether there is more.
 
-Pure: time is an argument. Invariant: what is chosen lies between the bounds of the source; the same signals at the same
-times give the same rates.
+Pure: time is an argument. Invariant: the chosen rate lies between the bounds of the source; the same signals at the
+same times give the same rates.
 """
 
 from __future__ import annotations

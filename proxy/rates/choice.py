@@ -77,4 +77,4 @@ class Choice(NamedTuple):
     auto: bool = False
     """True if the rate was chosen by signals, or the deadline's need was its floor."""
     may_hurt: bool = False
-    """True if it is what the deadline needs, which is more than what signals allow."""
+    """True if the deadline needs the rate, which is more than signals allow."""

@@ -1,6 +1,6 @@
-"""The least rate that ends in time, worked out anew from what is left.
+"""The least rate that meets the deadline, worked out anew from the bytes left.
 
-What is left to fetch is the lag, and what producers add until the end. A quota also counts what replicas in sync fetch,
+The bytes left to fetch are the lag, and those that producers add until the end. A quota also counts replicas in sync,
 which is as much as producers add to them. So with L bytes of lag, T seconds left, and g and s bytes per second that
 producers add to replicas behind and in sync, the rate is about ``L / T + g + s``. It aims at a moment shortly before
 the deadline, because bytes per message are measured, a quota brings 0.95 to 1.03 of its rate, and the last replica has
@@ -88,7 +88,7 @@ class DeadlineRate:
 
     def need(self, source: RateSource, observed: Observed, *, since: datetime, wall: datetime, now: float) -> Need:
         """Return the need. `source` has a deadline; `since`: from when `within` counts; `wall`: with an offset."""
-        assert source.deadline is not None  # noqa: S101 - what the caller has made sure of
+        assert source.deadline is not None  # noqa: S101 - the caller has made sure of it
         self._follow(observed, wall, now)
         if source.deadline.daily is None:
             moment = source.deadline.moment(since)

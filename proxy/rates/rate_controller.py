@@ -1,9 +1,10 @@
-"""Puts rates that set themselves in force: looks about once a second, has a rate chosen, says what was chosen and why.
+"""Puts rates that set themselves in force: looks about once a second, lets a rate be chosen, and logs it with its
+reason.
 
 Once between two looks a rate may be lowered, as soon as followers were too late several times in a row.
 
-Trio's side of this package. What is chosen changes the budget of a role and nothing else: lists, requests in flight and
-what was learnt of connections stay. Invariant: a role without a rate source is never touched; every line of the log is
+Trio's side of this package. A choice changes the budget of a role and nothing else: lists, requests in flight and
+the state of connections stay. Invariant: a role without a rate source is never touched; every line of the log is
 of a change, and there are few of them (`TOLD_SECONDS`).
 """
 
@@ -57,7 +58,7 @@ class ReplicaStatsSource(Protocol):
 
 
 class RoleRatesSource(Protocol):
-    """The task that measures what passes in each role."""
+    """The task that measures each role's traffic."""
 
     def passing(self, role: Role) -> RoleRates: ...
 

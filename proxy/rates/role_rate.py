@@ -1,6 +1,6 @@
-"""Chooses one role's rate from second to second by its rate source and what was observed.
+"""Chooses one role's rate from second to second by its rate source and observations.
 
-Pure: time is an argument. Invariant: what is chosen lies between the source's bounds, and changes by at least
+Pure: time is an argument. Invariant: the chosen rate lies between the source's bounds, and changes by at least
 `EXACTNESS` or not at all, unless it reaches a bound.
 """
 
@@ -33,8 +33,8 @@ class RoleRate:
         """Return the rate from `now` on.
 
         Args:
-            source: what the file says.
-            observed: what was seen.
+            source: the file's rate source.
+            observed: the findings of the last look.
             held: bytes per second until now.
             since: from when `within` counts; with an offset.
             wall: now, by the wall clock; with an offset.
@@ -82,7 +82,7 @@ class RoleRate:
         if observed.behind or observed.lag_messages:
             self._behind_at = now
         if self._behind_at is None or now - self._behind_at >= SETTLED_SECONDS:
-            # What was learnt is forgotten: the next catch-up may find the network and the disks in another state.
+            # Everything learnt is forgotten: the next catch-up may find the network and the disks in another state.
             self._auto, self._behind_at = AutoRate(), None
             words = "nothing is behind"
             return Choice(source.least, HeldBy.NOTHING_BEHIND, words, lag_bytes=observed.lag_bytes, auto=True)

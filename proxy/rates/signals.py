@@ -5,14 +5,14 @@
 - `catch_up_reads`: how long leaders take to begin an answer to a fetch of replicas that are behind.
 - `in_sync_replicas`: replicas that were in sync and no longer are.
 - `io_pressure`: the share of the last second in which something on this host waited for a disk (/proc/pressure/io).
-- `network`: what a network interface of this host carries, of what its link can. In a container the interfaces are the
+- `network`: the load of a network interface of this host, as a share of its link. In a container the interfaces are the
   container's own, and their speed is mostly unknown; pressure is the whole host's.
 
 The first two are compared with their own best, as TCP Vegas does, broker by broker; the slowest broker counts, since
 producers with acks=all wait for it. The best is the least that was seen at any rate. It is learnt anew when the rate
 has been at its lower bound for half a minute: what is slow even then is not slow because of catch-up.
 `read_counters` reads Linux's /proc and /sys, in a thread; all else is pure: time is an argument. Invariants: a pressure
-is a number of at least 0; what cannot be read or makes no sense is None.
+is a number of at least 0; a value that cannot be read or makes no sense is None.
 """
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ class Signals:
         self._fell_behind_at = -math.inf
 
     def read(self, times: LatencySample, now: float, *, at_least: bool, host: HostReading | None) -> list[Reading]:
-        """Return what can be said now. `at_least`: the rate could not be lower; `host`: None where nothing is seen."""
+        """Return the present pressures. `at_least`: the rate could not be lower; `host`: None where nothing is seen."""
         pauses = {broker: each.pause_seconds for broker, each in times.brokers.items()}
         answers = {broker: each.answer_seconds for broker, each in times.brokers.items()}
         for bests in (self._pauses, self._answers):
@@ -176,7 +176,7 @@ class Signals:
         return self._pauses.bounds(broker)
 
     def read_pauses(self, seconds: Mapping[str, float], now: float) -> list[Reading]:
-        """Return what the last few pauses say between two calls of `read`, at a rate that could be lower."""
+        """Return the pressure by the last few pauses between two calls of `read`, at a rate that could be lower."""
         return self._pauses.read(seconds, now, at_least=False)
 
 

@@ -1,1 +1,1 @@
-"""A sidecar as a process: what it listens on, its parts, its connections, start and drain."""
+"""A sidecar as a process: its listeners, its parts, its connections, start and drain."""

@@ -1,6 +1,6 @@
 """Every connection of the process, from the accept until a drain is over: accepted, received, relayed, for both roles.
 
-Knows which part does what in which order; decides nothing about traffic. Invariant: when `accept` returns, every
+Knows the parts and their order; decides nothing about traffic. Invariant: when `accept` returns, every
 listener and every connection it served is closed.
 """
 
@@ -53,7 +53,7 @@ class Shared(NamedTuple):
 
 
 class Connections:
-    """The connections of one process. `supervisor` handles what fails while listeners are served."""
+    """The connections of one process. `supervisor` handles failures while listeners are served."""
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class Connections:
         self._supervisor = supervisor
 
     async def accept(self, listeners: Sequence[tuple[Route, trio.SocketListener]]) -> None:
-        """Serve every listener until a drain is over: at its deadline what is left is closed. Listeners stay open until
+        """Serve every listener until a drain is over: at its deadline the rest is closed. Listeners stay open until
         a process that takes over is certain to serve them."""
         limits, changes, draining, reports, reaper, log, clients = self._shared
         async with open_poller(self.poller_failed) as poller, trio.open_nursery() as handlers:

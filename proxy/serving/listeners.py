@@ -1,6 +1,6 @@
 """Every address that proxy.toml has listened on: which there are, and their sockets, bound here or taken over.
 
-Knows settings and sockets, nothing of what is served. Invariant: an address that cannot be listened on is a
+Knows settings and sockets, not their use. Invariant: an address that cannot be listened on is a
 ConfigurationError that names its setting, and leaves nothing open.
 """
 
@@ -122,5 +122,5 @@ class PageServers(NamedTuple):
 
 
 def _address(directory: Path) -> Address:
-    """Return what a hand-over calls control.sock: its path, with no port."""
+    """Return the address of control.sock in a hand-over: its path, with no port."""
     return Address(str(control_path(directory)), 0)

@@ -110,7 +110,7 @@ async def _until_drained(
     *,
     loads: bool,
 ) -> None:
-    """Serve until the drain is over. `loads`: load what could wait."""
+    """Serve until the drain is over. `loads`: load the modules that could wait."""
     async with sidecar.recorded():
         async with trio.open_nursery() as background:
             for task, run in sidecar.tasks(pages, received).items():

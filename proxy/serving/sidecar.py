@@ -281,7 +281,7 @@ class Sidecar:
         self.history.quotas(outcome)
 
     def _describe_start(self) -> tuple[str, ReloadOutcome]:
-        """Return what holds at the start, and how quotas.toml was edited before it. Blocking."""
+        """Return the quotas at the start, and the edits of quotas.toml before it. Blocking."""
         quotas = self._watch.current
         rates = ", ".join(f"{role.value} {quotas.of(role).rate_in_words()}" for role in Role if role in self._served)
         mode = "enforcing" if quotas.enforce else "observing only"
@@ -326,7 +326,7 @@ class Sidecar:
         self.reports.quota(self._throttles[role], reason)
 
     async def follow_cluster(self) -> None:
-        """Ask the broker beside, or else a remote one, what the sidecar needs to know about the cluster."""
+        """Ask the broker beside, or else a remote one, about the cluster."""
         throttles = self._throttles.values()
         questions: list[Question[Any]] = [
             TopicNameQuestion(self._names, self._names_changed),

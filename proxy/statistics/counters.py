@@ -1,4 +1,4 @@
-"""Counts what the sidecar does, in plain integers that the data path may bump without a lock or a lookup.
+"""Counters of the sidecar, in plain integers that the data path may bump without a lock or a lookup.
 
 The exporter (`observing.exposition`) reads them at scrape time; nothing here knows Prometheus, sockets or the clock.
 Invariant: every ``_total`` only grows.
@@ -113,7 +113,7 @@ class RoleStatistics:
     """Requests held now, because everything they ask for is over quota."""
     hold_seconds: Histogram = field(default_factory=Histogram)
     in_flight_pauses: Counter[str] = field(default_factory=Counter)
-    """How often a follower was not read from until answers had come, by what was too many."""
+    """How often a follower was not read from until answers had come, by the limit reached."""
     fetch_requests: Counter[int] = field(default_factory=Counter)
     """The replicas' Fetch requests by api version."""
     undecoded: Counter[str] = field(default_factory=Counter)

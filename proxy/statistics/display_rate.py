@@ -1,4 +1,4 @@
-"""A smoothed rate for people: what `status` shows per partition and estimates an ETA from.
+"""A smoothed rate for people: `status` shows it per partition and estimates an ETA from it.
 
 Quotas never use it (see package `admission`). Pure: time is an argument, in seconds.
 """
@@ -52,8 +52,8 @@ class DisplayRate:
 
 
 class GrowthMeter:
-    """A rate over about the last `GROWTH_SECONDS` that is right from its first second on: what came in one second is
-    not divided by ten while only one has been seen."""
+    """A rate over about the last `GROWTH_SECONDS` that is right from its first second on: bytes that came in one second
+    are not divided by ten while only one has been seen."""
 
     __slots__ = ("_amount", "_began", "_updated")
 

@@ -82,7 +82,7 @@ class AcceptedSocket(ssl.SSLSocket):
     asked: str | None = None
 
     def do_handshake(self, block: bool = False) -> None:
-        """Take one step. Raises HandshakeError if what the peer sent is made to cost OpenSSL much time."""
+        """Take one step. Raises HandshakeError if the peer's bytes are made to cost OpenSSL much time."""
         if comes_in_crumbs(self):
             raise HandshakeError(
                 Reason.OTHER, f"it comes in crumbs: expected at most {MAX_SMALL_RECORDS} small records"

@@ -15,7 +15,7 @@ Those that fail are classified: one word for the metric and one sentence for the
 (`ssl.SSLError.reason`, X509_V_ERR codes).
 
 Knows sockets and Trio, no keys. Invariants: no more than `most` are under way; between two steps the relay's tasks have
-all run; every error has a reason, and what is not known here is `other`, with OpenSSL's own words in the log.
+all run; every error has a reason, and an unknown one is `other`, with OpenSSL's own words in the log.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ class Handshakes:
 
 
 def _step(sock: ssl.SSLSocket) -> Callable[[ssl.SSLSocket], Awaitable[None]] | None:
-    """Take one step. Return what has to be awaited before the next one; None if the handshake is done. Raises
+    """Take one step. Return the event to await before the next one; None if the handshake is done. Raises
     OSError."""
     TLS_WATCHDOG.begin(sock.fileno(), HANDSHAKE_SECONDS)
     try:
@@ -162,9 +162,9 @@ def _step(sock: ssl.SSLSocket) -> Callable[[ssl.SSLSocket], Awaitable[None]] | N
 def comes_in_crumbs(sock: ssl.SSLSocket) -> bool:
     """Return True if more small records have come than any peer needs; False if nothing can be seen."""
     try:
-        # SSLSocket's own refuses to look at what is encrypted.
+        # SSLSocket's own refuses to look at encrypted bytes.
         came = socket.socket.recv_into(sock, _CAME, 0, socket.MSG_PEEK)
-    except OSError:  # nothing has come, or OpenSSL will say what is wrong
+    except OSError:  # nothing has come, or OpenSSL will report the error
         return False
     found = _SMALL_RECORD.finditer(_CAME[:came])
     return next(islice(found, MAX_SMALL_RECORDS, None), None) is not None

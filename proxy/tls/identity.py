@@ -1,7 +1,7 @@
 """Keys, certificates and authorities, read from PEM or PKCS12 files; and the name in a peer's certificate.
 
-Blocking. Knows no socket. Invariant: an `Identity`'s key belongs to its certificate; an error names the file and what
-is wrong with it, never a password or a key.
+Blocking. Knows no socket. Invariant: an `Identity`'s key belongs to its certificate; an error names the file and the
+problem, never a password or a key.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def read_identity(store: StoreSettings) -> Identity:
 
 
 def parse_identity(store: StoreSettings, content: bytes, pem_key: bytes | None = None) -> Identity:
-    """Parse what is in the store's files; `store` says what is expected, and gives messages their places. `pem_key`: of
+    """Parse the content of the store's files; `store` has the expected types, and messages' places. `pem_key`: of
     a store that has its key elsewhere. Raises ConfigurationError."""
     password = _password(store.password)
     place = store.location
@@ -111,7 +111,7 @@ def read_authorities(store: StoreSettings) -> Authorities:
 
 
 def parse_authorities(store: StoreSettings, content: bytes) -> Authorities:
-    """Parse what is in the store's file, as `parse_identity` does. Raises ConfigurationError."""
+    """Parse the content of the store's file, as `parse_identity` does. Raises ConfigurationError."""
     try:
         if store.type is StoreType.PKCS12:
             found = pkcs12.load_pkcs12(content, _password(store.password))
@@ -247,7 +247,7 @@ def _attribute(attribute: x509.NameAttribute[str | bytes]) -> str:
 
 
 def _encoded_value(attribute: x509.NameAttribute[str | bytes]) -> bytes:
-    """Return the DER of the value: what comes last in a name of this attribute alone, behind its type."""
+    """Return the DER of the value: the end of a name of this attribute alone, after its type."""
     name = x509.Name([attribute]).public_bytes()
     at = 0
     for _ in ("name", "relative distinguished name", "attribute"):

@@ -1,10 +1,10 @@
 """Opens the legs of a sidecar at its start, and reads their files again when they change.
 
 Once a second it is looked at which files the paths lead to, links followed. So a rename, an edit in place and the swap
-of a symbolic link (Kubernetes' secrets) are all noticed. What could not be opened or read is tried again at each look.
-Invariants: keys that are in use were good as a whole. After a change that is not good, or to a certificate that is not
-valid now where the one in use is, the last good ones stay in use; the change is counted, logged once, and shown until a
-good one comes.
+of a symbolic link (Kubernetes' secrets) are all noticed. Files that could not be opened or read are tried again at each
+look. Invariants: keys that are in use were good as a whole. After a change that is not good, or to a certificate that
+is not valid now where the one in use is, the last good ones stay in use; the change is counted, logged once, and shown
+until a good one comes.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """OpenSSL's queue of errors, one of each thread, which all connections of the thread share.
 
-OpenSSL judges a call by what is in the queue after it, so nothing may be left there by another connection's. Python's
-ssl module leaves something when a peer has gone while OpenSSL wrote to it (Python 3.13 with OpenSSL 3.5, on Debian 13):
-the next read of any connection, healthy as it was, raised BrokenPipeError (python/cpython#148594).
+OpenSSL judges a call by the errors in the queue after it, so nothing may be left there by another connection's.
+Python's ssl module leaves something when a peer has gone while OpenSSL wrote to it (Python 3.13 with OpenSSL 3.5, on
+Debian 13): the next read of any connection, healthy as it was, raised BrokenPipeError (python/cpython#148594).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Cuts a call of OpenSSL that does not return, since the loop that relays every connection waits for that call.
 
-OpenSSL goes on reading as long as what comes is not data. A peer that asks for new keys again and again (KeyUpdate,
+OpenSSL goes on reading as long as no data comes. A peer that asks for new keys again and again (KeyUpdate,
 RFC 8446 4.6.3), 27 bytes each time, kept one read busy for 0.7 s with half a megabyte, and could have done so for ever
 (measured). Python has no way to tell OpenSSL to stop. But OpenSSL's next read of the socket can be made to find the end
 of the stream: until the call is over, the socket's number leads to a closed socket.

@@ -98,7 +98,7 @@ class PartitionUrgency:
         self._name_topics()
 
     def _take(self, topic: Topic) -> None:
-        """Work out the needs of one topic's partitions anew, from what a broker last told of it."""
+        """Work out the needs of one topic's partitions anew, from a broker's last answer about it."""
         for key in self._of_topic.pop(topic, ()):
             self._of_partitions.pop(key, None)
             self.known.pop(key, None)

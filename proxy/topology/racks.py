@@ -83,7 +83,7 @@ class Relayed:
         self._counted_request_bytes = self._counted_response_bytes = 0
 
     def cross(self, statistics: RoleStatistics) -> None:
-        """Count what is not counted yet: it all goes between racks."""
+        """Count the remaining bytes: all go between racks."""
         statistics.cross_rack_request_bytes += self.request_bytes - self._counted_request_bytes
         statistics.cross_rack_response_bytes += self.response_bytes - self._counted_response_bytes
         self._counted_request_bytes, self._counted_response_bytes = self.request_bytes, self.response_bytes

@@ -6,7 +6,7 @@ counts as listed, so that a move does not begin with an unthrottled response of 
 passes unthrottled and is counted. Pure: time is an argument.
 
 Invariants: an id that no broker knew is asked for at most once per `AGAIN_SECONDS`, and at most `MAX_AT_ONCE` ids are
-asked for at once; what is remembered is bounded, whatever ids a follower makes up.
+asked for at once; the cache is bounded, whatever ids a follower makes up.
 """
 
 from __future__ import annotations
