@@ -7,7 +7,7 @@
 - **fetch**: the tables of Fetch, the only place where its format is written down (`tables`); its walkers (`walker`);
   requests with partitions taken out (`request`), responses with partitions added (`response`).
 - **session**: a follower's fetch sessions, translated into the sidecar's own at the leader.
-- **metadata**, **client_requests**: what the sidecar itself asks brokers. **kafka_json**: frames as Kafka's own tools
+- **metadata**, **own_requests**: what the sidecar itself asks brokers. **kafka_json**: frames as Kafka's own tools
   print them.
 
 Each folder imports those above it alone. Any input yields a value or `errors.ProtocolError`, nothing else.

@@ -27,9 +27,9 @@ from reassignment.throttle import written_rate
 from ..moves.applying import end_of_throttle, label_of
 from ..moves.bars import screen
 from ..moves.by_hand import NO_FILE, ByHand, cluster_words
-from ..moves.course import reassignment_of, unknown_label
-from ..moves.looking import Places, ask_held, read_move
+from ..moves.inspection import Places, ask_held, read_move
 from ..moves.moving import Chosen, Mover
+from ..moves.next_step import reassignment_of, unknown_label
 from ..moves.options import CAPACITY, LASTING, RATE, SPAN, cluster_options, connected
 from ..moves.plan_report import plan_json, plan_table
 from ..moves.planning import plan_move, wanted
@@ -46,8 +46,8 @@ if TYPE_CHECKING:
     from reassignment import Document
 
     from ..moves.bars import Bar
-    from ..moves.course import Held
     from ..moves.moving import Outcome, Proposal, Show
+    from ..moves.next_step import Held
     from ..moves.planning import Ground, MovePlan
     from ..moves.verification import Progress
     from .options import Where

@@ -28,7 +28,7 @@ from reassignment import (
 
 from ..moves.applying import apply, end_of_throttle, label_of
 from ..moves.by_hand import ByHand, cluster_words
-from ..moves.looking import survey
+from ..moves.inspection import survey
 from ..moves.options import CAPACITY, LASTING, RATE, SIZE, SPAN, cluster_options, connected
 from ..moves.plan_report import plan_json, plan_table
 from ..moves.planning import Ground, ground_of_files, plan_move, wanted

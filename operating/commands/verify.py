@@ -16,7 +16,7 @@ import click
 from proxy.errors import ClusterError, ConfigurationError, UnreachableError
 
 from ..moves.applying import label_of
-from ..moves.looking import Places, look, read_move, remove
+from ..moves.inspection import Places, look, read_move, remove
 from ..moves.options import DURATION, cluster_options, connected
 from ..moves.verification import Stage, Verification, summary, verify_json, verify_table
 from ..terminal import Console, encoded, problems_as_json, say, say_json

@@ -16,17 +16,17 @@ from typing import TYPE_CHECKING, NamedTuple
 from proxy.errors import ConfigurationError
 
 from .decision import Answer, Guard, Way
-from .holding import Holding
 from .probing import Prover, Questions
 from .reporting import say, write_metrics
+from .rule_keeper import RuleKeeper
 from .rules import Rules
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from .holding import Filter
     from .probing import Proof
+    from .rule_keeper import Filter
 
 _WRITE_SECONDS = 10.0
 _ASKING = (signal.SIGTERM, signal.SIGINT)
@@ -76,7 +76,7 @@ class Guarding:
         self._broker = broker
         self._textfile = textfile
         self._stop = threading.Event()
-        self._holding = Holding(edges.packet_filter, broker)
+        self._rules = RuleKeeper(edges.packet_filter, broker)
         self._prover = Prover(edges.prove)
         self._prove_at = 0.0
         self._proof: Proof | None = None
@@ -93,7 +93,7 @@ class Guarding:
         """Run until a signal ends it. Raises ConfigurationError if its rules are refused at the start."""
         with self._signals():
             began = time.monotonic()
-            self._holding.put_first(Rules.STANDBY)
+            self._rules.put_first(Rules.STANDBY)
             # To lead around takes as many calls of iptables as this took. The machine may be busier then, so twice the
             # time is allowed.
             lead_seconds = 2 * (time.monotonic() - began)
@@ -117,9 +117,9 @@ class Guarding:
                 event = "guard_sidecar_silent" if guard.way is Way.AROUND else "guard_through"
                 say(event, broker=self._broker, silent_seconds=round(silent, 2))
                 self._through_since = now
-            held = self._holding.leads_around, self._holding.refused
+            held = self._rules.leads_around, self._rules.refused
             self._hold(guard.way, now)
-            news |= held != (self._holding.leads_around, self._holding.refused)
+            news |= held != (self._rules.leads_around, self._rules.refused)
             news |= self._take_proof(time.monotonic())
             if news or now - self._written_at > _WRITE_SECONDS:
                 self._write(guard, now)
@@ -127,7 +127,7 @@ class Guarding:
     def _hold(self, way: Way, now: float) -> None:
         recently = now - self._through_since <= RESET_SECONDS
         wanted = Rules.AROUND if way is Way.AROUND else Rules.BACK if recently else Rules.STANDBY
-        if self._holding.hold(wanted):
+        if self._rules.hold(wanted):
             self._proof = None
             self._prove_at = now
             if wanted is Rules.AROUND:
@@ -159,7 +159,7 @@ class Guarding:
         return True
 
     def _tell_proof(self, proof: Proof) -> None:
-        event = "guard_around" if self._holding.leads_around else "guard_proved"
+        event = "guard_around" if self._rules.leads_around else "guard_proved"
         if not proof.verified:
             event = "guard_not_proved"
         if proof.blocked:
@@ -172,7 +172,7 @@ class Guarding:
     def _undo(self, guard: Guard) -> None:
         """Remove the rules. Where that fails the metrics stay as well: nothing else goes on reporting them."""
         try:
-            self._holding.take_away()
+            self._rules.take_away()
         except ConfigurationError:
             self._write(guard, time.monotonic())
             raise
@@ -182,10 +182,10 @@ class Guarding:
         if self._textfile is None:
             return
         self._written_at = now
-        holding = self._holding
+        rules = self._rules
         try:
             write_metrics(
-                self._textfile, guard, self._broker, around=holding.leads_around, refused=holding.refused,
+                self._textfile, guard, self._broker, around=rules.leads_around, refused=rules.refused,
                 proof=self._proof,
             )  # fmt: skip
         except OSError as error:

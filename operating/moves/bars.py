@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from proxy.observing.throttle_page import Page, RoleState
     from reassignment import RoleName, TopicPartition
 
-    from .view import ClusterView
+    from .cluster_view import ClusterView
 
 Destinations = dict["TopicPartition", frozenset[int]]
 """The brokers that each partition is copied to."""

@@ -36,7 +36,7 @@ from ..client.kafka_python import (
     unresolved,
 )
 from ..client.properties import usable_client_properties
-from .view import BROKER_KEYS, TOPIC_KEYS, ClusterView, LogDirectory, NativeThrottle, PartitionState
+from .cluster_view import BROKER_KEYS, TOPIC_KEYS, ClusterView, LogDirectory, NativeThrottle, PartitionState
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Begins a move, goes on with one, or takes one back: asks, lets `course` decide, acts, and asks again.
+"""Begins a move, goes on with one, or takes one back: asks, lets `next_step` decide, acts, and asks again.
 
 Blocking. Each of the three is a `Proposal`, which has looked and changed nothing; it acts once the operator has agreed.
 Invariants: whatever is reported as begun, finished, removed or cancelled was asked for afterwards, of the cluster and
@@ -20,7 +20,8 @@ from ..quota_words import format_time
 from ..status.rows import ask_all
 from .applying import apply, unnamed
 from .bars import bars, destinations
-from .course import (
+from .inspection import look, look_until, remove, survey, undo
+from .next_step import (
     Step,
     concerned_brokers,
     kept_reassignment,
@@ -29,7 +30,6 @@ from .course import (
     refuse_second,
     throttle_as_before,
 )
-from .looking import look, look_until, remove, survey, undo
 from .planning import named, plan_move, wanted
 from .verification import Progress, Stage, Verification, progress, summary
 
@@ -43,10 +43,10 @@ if TYPE_CHECKING:
     from .bars import Bar, Destinations
     from .by_hand import ByHand
     from .cluster import Cluster
-    from .course import Held
-    from .looking import Places
+    from .cluster_view import ClusterView
+    from .inspection import Places
+    from .next_step import Held
     from .planning import Ground, MovePlan
-    from .view import ClusterView
 
     Wait = Callable[[float], bool]
     """Waits so many seconds; True if the operator pressed Ctrl-C meanwhile."""

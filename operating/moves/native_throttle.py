@@ -16,14 +16,14 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from .view import LOG_DIR_RATE, NativeConfigs, NativeThrottle
+from .cluster_view import LOG_DIR_RATE, NativeConfigs, NativeThrottle
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
     from reassignment import Assignment, Document, TopicPartition
 
-    from .view import ClusterView
+    from .cluster_view import ClusterView
 
 _LIST = re.compile(r"(?:\d+:\d+(?:,\d+:\d+)*)?", re.ASCII)
 _ROLES = ("leader", "follower")

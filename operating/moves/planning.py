@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from reassignment import Rates
 
-    from .view import ClusterView, PartitionState
+    from .cluster_view import ClusterView, PartitionState
 
 _DEFAULT_REPLICATION_FACTOR = 3
 SLACK = 1.05

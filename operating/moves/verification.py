@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from reassignment import Document, TopicPartition
 
-    from .view import ClusterView
+    from .cluster_view import ClusterView
 
 Json = dict[str, Any]
 _MAX_PARTITIONS = 30

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 import trio
 
-from protocol.client_requests import api_versions_request, newest_version
 from protocol.errors import ProtocolError
 from protocol.metadata import METADATA_VERSIONS_BY_ID, NAMED_METADATA_VERSIONS, metadata_request
+from protocol.own_requests import api_versions_request, newest_version
 from protocol.wire.apis import API_METADATA
 from protocol.wire.framing import LENGTH_PREFIX_BYTES, frame_size, with_length
 

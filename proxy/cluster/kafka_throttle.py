@@ -8,12 +8,12 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from protocol.client_requests import DESCRIBE_CONFIGS_VERSIONS, broker_configs_request, dynamic_configs
+from protocol.own_requests import DESCRIBE_CONFIGS_VERSIONS, broker_configs_request, dynamic_configs
 from protocol.wire.apis import API_DESCRIBE_CONFIGS
 
 from ..roles import Role
 from .broker_client import ASKING_ERRORS, CLIENT_ID, ask_broker
-from .view import Question, poll
+from .polling import Question, poll
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any
 
 import trio
 
-from protocol.client_requests import (
+from protocol.errors import ProtocolError
+from protocol.own_requests import (
     SaslRefusedError,
     authenticate_request,
     handshake_request,
     read_authenticate,
     read_handshake,
 )
-from protocol.errors import ProtocolError
 
 from ..errors import ConfigurationError
 from ..files.reading import read_bytes, refuse_silent

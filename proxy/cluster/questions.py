@@ -1,7 +1,7 @@
 """The questions about the cluster: names of topic ids, listed topics, how many replicas are in sync, in which rack each
 broker is, and between which brokers replication runs.
 
-Each has its time, its request and the receiver of the answer; `view` asks. What answers mean is decided by their
+Each has its time, its request and the receiver of the answer; `polling` asks. What answers mean is decided by their
 users: `topology`, `observing.quota_checks`.
 """
 
@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from protocol.client_requests import REASSIGNMENT_VERSIONS, added_replicas, reassignments_request
 from protocol.metadata import (
     broker_hosts,
     cluster_and_racks,
@@ -22,13 +21,14 @@ from protocol.metadata import (
     replication_links,
     topic_names_by_id,
 )
+from protocol.own_requests import REASSIGNMENT_VERSIONS, added_replicas, reassignments_request
 from protocol.wire.apis import API_LIST_PARTITION_REASSIGNMENTS
 
 from ..changes import Changes
 from ..config.settings_values import Address
 from .broker_client import ASKING_ERRORS, CLIENT_ID, ask_broker, ask_metadata
 from .host_names import HostNames
-from .view import LOOK_SECONDS, RETRY_SECONDS, Question, poll
+from .polling import LOOK_SECONDS, RETRY_SECONDS, Question, poll
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence

@@ -14,8 +14,8 @@ import trio
 from ..changes import Changes
 from ..clients.throttle import ClientThrottle
 from ..cluster.broker_client import KnownBrokers
+from ..cluster.polling import follow_cluster
 from ..cluster.questions import BrokerAddressQuestion, RackQuestion, ReplicaCountQuestion, TopicNameQuestion
-from ..cluster.view import follow_cluster
 from ..control.override_keeper import OverrideKeeper
 from ..control.override_routes import override_routes
 from ..handover.serving import HandOver
@@ -59,7 +59,7 @@ from .listeners import PageServers, routes
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
-    from ..cluster.view import Question
+    from ..cluster.polling import Question
     from ..config.settings import Settings
     from ..logs.log import Log
     from ..process.signals import SignalReceiver

@@ -7,8 +7,8 @@ import struct
 
 import pytest
 
-from protocol.client_requests import API_VERSIONS_VERSION, api_versions_request, newest_version
 from protocol.errors import ProtocolError
+from protocol.own_requests import API_VERSIONS_VERSION, api_versions_request, newest_version
 from protocol.wire.apis import API_METADATA, API_VERSIONS
 
 from .kafka_codec import KafkaCodec

@@ -14,7 +14,7 @@ import pytest
 from construct import Int8sb, Int16sb, Int32sb, Int64sb
 
 from lab.brokers.jars import kafka_jars
-from protocol import client_requests, metadata, produce
+from protocol import metadata, own_requests, produce
 from protocol.fetch import tables as fetch
 from protocol.wire import headers
 from protocol.wire.apis import (
@@ -129,13 +129,13 @@ MESSAGES = {
     "FetchResponse": (fetch.RESPONSE, fetch.SUPPORTED_FETCH_VERSIONS),
     "MetadataRequest": (metadata.REQUEST, range(14)),
     "MetadataResponse": (metadata.RESPONSE, range(14)),
-    "ListPartitionReassignmentsRequest": (client_requests.REASSIGNMENTS_REQUEST, client_requests.REASSIGNMENT_VERSIONS),
+    "ListPartitionReassignmentsRequest": (own_requests.REASSIGNMENTS_REQUEST, own_requests.REASSIGNMENT_VERSIONS),
     "ListPartitionReassignmentsResponse": (
-        client_requests.REASSIGNMENTS_RESPONSE,
-        client_requests.REASSIGNMENT_VERSIONS,
+        own_requests.REASSIGNMENTS_RESPONSE,
+        own_requests.REASSIGNMENT_VERSIONS,
     ),
-    "DescribeConfigsRequest": (client_requests.DESCRIBE_CONFIGS_REQUEST, range(5)),
-    "DescribeConfigsResponse": (client_requests.DESCRIBE_CONFIGS_RESPONSE, range(5)),
+    "DescribeConfigsRequest": (own_requests.DESCRIBE_CONFIGS_REQUEST, range(5)),
+    "DescribeConfigsResponse": (own_requests.DESCRIBE_CONFIGS_RESPONSE, range(5)),
     "ProduceResponse": (produce.RESPONSE, produce.SUPPORTED_PRODUCE_VERSIONS),
     "RequestHeader": (headers.REQUEST_HEADER, range(3)),
     "ResponseHeader": (headers.RESPONSE_HEADER, range(2)),

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import pytest
 
-from protocol.client_requests import broker_configs_request, dynamic_configs
 from protocol.errors import ProtocolError
+from protocol.own_requests import broker_configs_request, dynamic_configs
 
 RATE = b"leader.replication.throttled.rate"
 ANSWER = (

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import pytest
 
-from protocol.client_requests import added_replicas, reassignments_request
 from protocol.errors import ProtocolError
+from protocol.own_requests import added_replicas, reassignments_request
 
 ANSWER = bytes.fromhex(
     "0000000700"  # header v1

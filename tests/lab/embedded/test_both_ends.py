@@ -9,7 +9,7 @@ import trio
 
 from lab.embedded.follower import EmbeddedFollower, FetcherSettings, InvalidFullFetchResponseError
 from lab.embedded.leader import EmbeddedLeader
-from protocol.client_requests import api_versions_request
+from protocol.own_requests import api_versions_request
 from protocol.wire.framing import with_length
 from tests.proxy.conversation import fetch_frame
 from tests.proxy.relay.wire import T0, T1, answer, batch, entry, parsed, read_all, read_exactly, read_frame

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from operating.commands import move as move_command
 from operating.fleet import members as members_module
-from operating.moves import looking, moving
+from operating.moves import inspection, moving
 from operating.moves.cluster import Cluster
 from tests.operating.fleet.sidecars import fleet_file, running
 from tests.operating.moves.fake_client import FakeClient
@@ -131,7 +131,7 @@ def opened(tmp_path: Path, sidecar: Sidecar, monkeypatch: pytest.MonkeyPatch) ->
         monkeypatch.setattr(made.client, "alter_partition_reassignments", made.reassign)
         monkeypatch.setattr(move_command, "connected", connected)
         monkeypatch.setattr(move_command, "held_interrupts", held_interrupts)
-        for module in (move_command, moving, looking):
+        for module in (move_command, moving, inspection):
             passing = SimpleNamespace(sleep=made.pause, monotonic=lambda: made.now)
             monkeypatch.setattr(module, "time", passing)
         yield made

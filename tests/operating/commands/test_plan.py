@@ -11,7 +11,7 @@ import pytest
 import trio
 
 from operating.commands import plan as plan_command
-from operating.moves import looking
+from operating.moves import inspection
 from operating.moves.cluster import Cluster
 from proxy.quotas import effective, parse_quotas
 from proxy.quotas.override import layer_of
@@ -124,7 +124,7 @@ def test_in_is_measured_by_looking_twice(
         client.sizes[101, "orders", 0] += 4 * MB
         client.sizes[102, "orders", 1] -= 30 * MB
 
-    monkeypatch.setattr(looking, "time", SimpleNamespace(sleep=sleep, monotonic=lambda: clock[0]))
+    monkeypatch.setattr(inspection, "time", SimpleNamespace(sleep=sleep, monotonic=lambda: clock[0]))
     report = asked(sidecar, generated, "--bootstrap", "a:9092", "--measure", "2s", "--rate", "7MB/s")
     follower = report["brokers"][1]
     assert (follower["broker"], follower["written_bytes_per_second"]) == (104, 2 * MB)
@@ -140,7 +140,7 @@ def test_times_count_from_the_end_of_a_measurement(
     def sleep(seconds: float) -> None:
         clock[0] += timedelta(seconds=seconds)
 
-    monkeypatch.setattr(looking, "time", SimpleNamespace(sleep=sleep, monotonic=lambda: clock[0].timestamp()))
+    monkeypatch.setattr(inspection, "time", SimpleNamespace(sleep=sleep, monotonic=lambda: clock[0].timestamp()))
     monkeypatch.setattr(plan_command, "datetime", SimpleNamespace(now=lambda _: clock[0]))
     options = ("--bootstrap", "a:9092", "--rate", "7MB/s", "--finish-by", "2026-12-01T00:40:00Z", "--measure", "30m")
     assert "(in 10m00s)" in sidecar("plan", generated, *options).stdout

@@ -9,7 +9,7 @@ import pytest
 
 from operating.client.kafka_python import KafkaError
 from operating.commands import verify as verify_command
-from operating.moves import looking
+from operating.moves import inspection
 from operating.moves.cluster import Cluster
 from tests.operating.fleet.sidecars import fleet_file, running
 from tests.operating.moves.fake_client import FakeClient
@@ -97,7 +97,7 @@ def _bench(made: Bench, monkeypatch: pytest.MonkeyPatch) -> Bench:
 
     monkeypatch.setattr(verify_command, "connected", connected)
     # The command's own: a thread that another test left behind would make the time of all of `time` pass.
-    for module in (verify_command, looking):
+    for module in (verify_command, inspection):
         monkeypatch.setattr(module, "time", SimpleNamespace(sleep=made.sleep, monotonic=lambda: made.now))
     return made
 

@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from operating.moves.bars import Bar, bars, destinations, screen
+from operating.moves.cluster_view import ClusterView, PartitionState
 from operating.moves.verification import Progress, Stage
-from operating.moves.view import ClusterView, PartitionState
 from proxy.observing.throttle_page import Page, PassingState, QuotasState, RateState, RoleState
 from reassignment import Ongoing, TopicPartition
 from tests.operating.moves.shown import shown

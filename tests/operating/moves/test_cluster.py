@@ -20,9 +20,9 @@ from operating.client.kafka_python import (
 )
 from operating.moves import cluster as cluster_module
 from operating.moves.cluster import Cluster, Connection, connect
+from operating.moves.cluster_view import LogDirectory, NativeThrottle, PartitionState
 from operating.moves.native_throttle import NativeLeftover
 from operating.moves.options import connected
-from operating.moves.view import LogDirectory, NativeThrottle, PartitionState
 from proxy.errors import ClusterError, ConfigurationError
 from reassignment import Ongoing, TopicPartition
 from tests.operating.moves.fake_client import FakeClient

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
+from operating.moves.cluster_view import ClusterView, NativeConfigs, NativeThrottle, PartitionState
 from operating.moves.native_throttle import native_findings, needs_every_list
-from operating.moves.view import ClusterView, NativeConfigs, NativeThrottle, PartitionState
 from reassignment import Document, Ongoing, TopicPartition
 
 if TYPE_CHECKING:

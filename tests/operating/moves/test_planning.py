@@ -4,8 +4,8 @@ import math
 
 import pytest
 
+from operating.moves.cluster_view import ClusterView, LogDirectory, PartitionState
 from operating.moves.planning import Ground, Wanted, ground_of_cluster, ground_of_files, inflow_of, plan_move
-from operating.moves.view import ClusterView, LogDirectory, PartitionState
 from proxy.errors import ConfigurationError
 from reassignment import Capacity, Document, Ongoing, PartitionMove, ReassignmentError, Size, TopicPartition
 

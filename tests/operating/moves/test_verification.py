@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from operating.moves.cluster_view import ClusterView, LogDirectory, NativeThrottle, PartitionState
 from operating.moves.native_throttle import NativeFindings, NativeLeftover
 from operating.moves.verification import Progress, Stage, Verification, progress, summary, verify_table
-from operating.moves.view import ClusterView, LogDirectory, NativeThrottle, PartitionState
 from reassignment import Document, Ongoing, TopicPartition
 from tests.operating.moves.shown import shown
 

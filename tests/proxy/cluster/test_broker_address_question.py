@@ -9,8 +9,8 @@ import trio.testing
 
 from protocol.metadata import broker_hosts
 from proxy.cluster import questions
+from proxy.cluster.polling import LOOK_SECONDS, follow
 from proxy.cluster.questions import BROKER_ADDRESSES_SECONDS, BrokerAddressQuestion
-from proxy.cluster.view import LOOK_SECONDS, follow
 
 from ..metadata_broker import MetadataBroker
 from ..recorded_log import RecordedLog

@@ -13,7 +13,7 @@ import trio
 from protocol.wire.framing import with_length
 from proxy.cluster.broker_client import Broker
 from proxy.cluster.kafka_throttle import KAFKA_THROTTLE_SECONDS, KEYS, KafkaThrottleQuestion
-from proxy.cluster.view import follow
+from proxy.cluster.polling import follow
 from proxy.config.settings import Address
 from proxy.roles import Role
 

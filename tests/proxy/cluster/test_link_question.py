@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import trio
 import trio.testing
 
+from proxy.cluster.polling import LOOK_SECONDS, follow
 from proxy.cluster.questions import LINKS_SECONDS, LinkQuestion
-from proxy.cluster.view import LOOK_SECONDS, follow
 
 from ..metadata_broker import MetadataBroker
 from ..recorded_log import RecordedLog

@@ -11,13 +11,13 @@ import trio
 import trio.testing
 
 from proxy.cluster import broker_client
+from proxy.cluster.polling import follow
 from proxy.cluster.questions import (
     CONFIRM_SECONDS,
     LISTED_TOPICS_SECONDS,
     TOPICS_PER_REQUEST,
     ListedTopicsQuestion,
 )
-from proxy.cluster.view import follow
 from proxy.config.settings import Address
 
 from ..metadata_broker import MetadataBroker

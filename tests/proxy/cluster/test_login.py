@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import pytest
 import trio
 
-from protocol.client_requests import SaslRefusedError
 from protocol.errors import ProtocolError
+from protocol.own_requests import SaslRefusedError
 from proxy.cluster.broker_client import Broker, response_of
 from proxy.cluster.login import Login
 from proxy.config.names_settings import LoginSettings

@@ -12,8 +12,8 @@ import trio.testing
 
 from protocol.metadata import cluster_and_racks
 from proxy.cluster import broker_client
+from proxy.cluster.polling import LOOK_SECONDS, RETRY_SECONDS, follow
 from proxy.cluster.questions import RACKS_SECONDS, UNKNOWN_RACK_SECONDS, RackQuestion
-from proxy.cluster.view import LOOK_SECONDS, RETRY_SECONDS, follow
 from proxy.config.settings import Address
 from proxy.quotas import Quotas, RoleQuota
 from proxy.quotas.finer_rates import Entity, FinerRates

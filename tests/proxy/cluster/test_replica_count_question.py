@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 import pytest
 import trio
 
-from protocol.client_requests import REASSIGNMENTS_RESPONSE
 from protocol.metadata import ReplicaCount, metadata_request_layout, metadata_response_layout, replica_counts
+from protocol.own_requests import REASSIGNMENTS_RESPONSE
 from protocol.wire.framing import with_length
 from protocol.wire.headers import peek_request, response_header, response_header_version
 from protocol.wire.layout import TAGS, layout, parse_whole
 from proxy.cluster import broker_client
+from proxy.cluster.polling import RETRY_SECONDS, follow
 from proxy.cluster.questions import ReplicaCountQuestion, without_added
-from proxy.cluster.view import RETRY_SECONDS, follow
 from proxy.config.settings import Address
 from proxy.quotas.priorities import Priorities
 from proxy.topology.partition_urgency import PartitionUrgency

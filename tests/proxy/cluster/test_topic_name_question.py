@@ -19,8 +19,8 @@ from protocol.wire.headers import peek_request, response_header
 from protocol.wire.layout import TAGS, parse_whole
 from proxy.cluster import broker_client
 from proxy.cluster.broker_client import RESPONSE_TIMEOUT_SECONDS, ask_metadata
+from proxy.cluster.polling import follow
 from proxy.cluster.questions import TopicNameQuestion
-from proxy.cluster.view import follow
 from proxy.config.settings import Address
 from proxy.topology.topic_names import TopicNames
 

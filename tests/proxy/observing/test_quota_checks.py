@@ -10,8 +10,8 @@ import trio
 import trio.testing
 
 from protocol.metadata import Links
+from proxy.cluster.polling import follow
 from proxy.cluster.questions import LINKS_SECONDS
-from proxy.cluster.view import follow
 from proxy.diagnostics.quota_diagnostics import ALONE_SECONDS, MISSING_SECONDS, Reason
 from proxy.diagnostics.replica_stats import ReplicaStats
 from proxy.diagnostics.role_rates import RoleRates

@@ -8,7 +8,7 @@ import trio
 from protocol.errors import ProtocolError
 from protocol.metadata import replica_counts
 from proxy.cluster.broker_client import Broker, ask_metadata
-from proxy.cluster.view import NoBrokerAnswersError, Question, first_answer, follow
+from proxy.cluster.polling import NoBrokerAnswersError, Question, first_answer, follow
 from proxy.config.settings import Address
 
 from ..metadata_broker import MetadataBroker

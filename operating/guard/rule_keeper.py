@@ -42,7 +42,7 @@ class Filter(Protocol):
     def intact(self) -> bool: ...
 
 
-class Holding:
+class RuleKeeper:
     """The rules of one guard, whose `broker` the log names."""
 
     def __init__(self, packet_filter: Filter, broker: int) -> None:

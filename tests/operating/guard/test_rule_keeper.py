@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 from operating.guard.decision import LOOK_SECONDS
-from operating.guard.holding import MAX_PAUSE_SECONDS, TELL_SECONDS, Refusals
+from operating.guard.rule_keeper import MAX_PAUSE_SECONDS, TELL_SECONDS, Refusals
 from operating.guard.rules import Rules
 
 DAY_SECONDS = 24 * 3600.0

@@ -5,7 +5,8 @@ import json
 import pytest
 
 from operating.fleet.members import Member, Reply
-from operating.moves.course import (
+from operating.moves.cluster_view import ClusterView, PartitionState
+from operating.moves.next_step import (
     Held,
     Step,
     are_overrides,
@@ -19,7 +20,6 @@ from operating.moves.course import (
     unknown_label,
 )
 from operating.moves.verification import Progress, Stage
-from operating.moves.view import ClusterView, PartitionState
 from proxy.errors import ConfigurationError
 from reassignment import Document, Ongoing, Throttle, TopicPartition
 

@@ -18,11 +18,11 @@ from reassignment import ReassignmentError, read_assignment, text_of
 
 from ..fleet.members import at_all, author, get, post
 from ..fleet.replies import whom
-from .course import Held, are_overrides
+from .cluster_view import LOG_DIR_RATE, NativeConfigs
 from .native_throttle import NativeFindings, native_findings, needs_every_list
+from .next_step import Held, are_overrides
 from .planning import ground_of_cluster, inflow_of
 from .verification import UNDER_WAY, MoveOverride, Verification, progress
-from .view import LOG_DIR_RATE, NativeConfigs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 
     from ..fleet.members import Member, Reply
     from .cluster import Cluster
+    from .cluster_view import ClusterView
     from .planning import Ground
     from .verification import Progress
-    from .view import ClusterView
 
 EFFECT_SECONDS = 5.0
 """The time within which brokers and sidecars must know of a removal; they take a quarter of a second."""

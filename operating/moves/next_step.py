@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from reassignment import Document
 
     from ..fleet.members import Member, Reply
-    from .view import ClusterView
+    from .cluster_view import ClusterView
 
 Json = dict[str, Any]
 

@@ -4,14 +4,14 @@ import struct
 
 import pytest
 
-from protocol.client_requests import (
+from protocol.errors import ProtocolError
+from protocol.own_requests import (
     SaslRefusedError,
     authenticate_request,
     handshake_request,
     read_authenticate,
     read_handshake,
 )
-from protocol.errors import ProtocolError
 
 
 def text(value: str) -> bytes:
