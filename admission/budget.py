@@ -83,6 +83,9 @@ class StrictBudget(BudgetNode):
             return math.inf
         if not bucket.rate or claim.fetcher.rests_until > now:
             return 0.0
+        if bucket.sharing != self.shares.count:
+            bucket.share_gate(self.shares.count)
+            self.gate_bytes = bucket.gate_bytes
         least = min(bucket.piece_bytes if beside_in_sync else bucket.gate_bytes, most)
         available = bucket.available(now)
         if available < least and self._give_up_overdue(now):
@@ -96,7 +99,7 @@ class StrictBudget(BudgetNode):
                 return 0.0
             free = available - kept
             if not claim.fetcher.priority:  # while much of the burst is in flight nobody else can ask for anything
-                free = min(free, max(bucket.gate_bytes, bucket.rate * claim.fetcher.absence_seconds))
+                free = min(free, bucket.gate_bytes + max(claim.credit, 0.0))
             free = max(free, least)
         return min(free, self._max_bytes_beside_in_sync(claim)) if beside_in_sync else free
 

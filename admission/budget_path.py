@@ -144,10 +144,11 @@ class BudgetPath:
     def _bound_credit(self) -> None:
         """Bound what is kept for the connection, where it had less than others, by what its other budgets let it
         have."""
-        bursts = [claim.budget.part_of_burst for claim in self.trunk[1:]]
+        away = self.fetcher.absence_seconds
+        parts = [claim.budget.part_at_once(away) for claim in self.trunk[1:]]
         if self._only_branches:
-            bursts.append(sum(claim.budget.part_of_burst for claim in self._asked))
-        self.fetcher.path_credit = min(bursts, default=math.inf)
+            parts.append(sum(claim.budget.part_at_once(away) for claim in self._asked))
+        self.fetcher.path_credit = min(parts, default=math.inf)
 
     def _branch_room(self, now: float, *, beside_in_sync: bool) -> dict[Claim, float]:
         """Return the room in each branch. Where the fetch goes on without it, what is the connection's own is enough:
@@ -165,7 +166,7 @@ class BudgetPath:
         room = most
         for claim in self.trunk:
             if not claim.budget.shares.is_one:
-                room = min(room, self.fetcher.max_grant_bytes)
+                room = min(room, self.fetcher.max_grant_bytes, self.fetcher.line_bytes)
         for claim in reversed(self.trunk):
             found = claim.budget.room(claim, now, beside_in_sync=beside_in_sync, most=room)
             if not found:

@@ -11,10 +11,17 @@ import math
 
 from .token_bucket import MIN_GATE_BYTES
 
-AWAY_SECONDS = 1.0
-"""A connection's part is kept for so long after it last asked, and none rests longer than this. By then it is back
-even from a fetch that waited at its leader for max_wait_ms (500 ms by default), and from a region that is 240 ms
-away."""
+AWAY_SECONDS = 3.0
+"""A connection's part is kept for so long after it last asked. By then it is back even from a fetch that waited at its
+leader for max_wait_ms (500 ms by default), from a region that is 240 ms away, and over a line that needs 1.4 s for a
+batch: after one second, that one had 0.74 of its share."""
+MAX_ABSENCES = 4
+"""The number of its absences after which a connection whose answer is late counts as gone: over a slow line a grant
+takes as long as it is large."""
+MAX_FETCH_SECONDS = 0.5
+"""A connection is granted as much as its line brings in this time, where it was away for half of it with its last
+fetch. Meanwhile a budget of one of its topics gains more than it can keep: behind a line of 480 kB/s and with grants
+of 420 kB it had 0.2 of its share of a topic."""
 ABSENCE_GROWTH = 1.25
 """An absence counts as longer than the ones before by this factor at most, so that one late answer says little."""
 MIN_ABSENCE_SECONDS = 0.05
@@ -45,8 +52,8 @@ class Fetcher:
 
     __slots__ = (
         "_brought_bytes", "_granted_at", "_granted_bytes", "_settled_bytes", "_usable_bytes", "_usual_bytes",
-        "absence_seconds", "asked_at", "due", "expected_bytes", "is_trusted", "max_bytes_beside_in_sync", "max_credit",
-        "max_grant_bytes", "path_credit", "priority", "request", "rests_until",
+        "absence_seconds", "asked_at", "due", "expected_bytes", "is_trusted", "line_bytes", "max_bytes_beside_in_sync",
+        "max_credit", "max_grant_bytes", "path_credit", "priority", "request", "rests_until",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -67,6 +74,8 @@ class Fetcher:
         """The most bytes that it is granted at once beside other connections. That is little while its grants come back
         late or empty, since what came of them all at once would be on top of what others were granted. The leader of
         such a connection throttles too, by the broker's own quota or by its own sidecar."""
+        self.line_bytes = math.inf
+        """The most that it is granted at once beside other connections, since its line needs so long for more."""
         self.max_bytes_beside_in_sync = math.inf
         """The most that it is granted at once beside records of replicas in sync, which wait for it."""
         self.path_credit = math.inf
@@ -90,7 +99,7 @@ class Fetcher:
         return (
             self.request is not Request.AWAY
             or not self.is_overdue(now)
-            or (now - self._granted_at <= 2 * self.absence_seconds)
+            or (now - self._granted_at <= MAX_ABSENCES * self.absence_seconds)
         )
 
     def ask(self, now: float, wished: float = 0.0) -> None:
@@ -100,6 +109,9 @@ class Fetcher:
             if longest < MIN_ABSENCE_SECONDS:
                 longest = MIN_ABSENCE_SECONDS
             self.absence_seconds = absence if absence < longest else longest
+            self.line_bytes = math.inf
+            if absence > MAX_FETCH_SECONDS / 2 and self._brought_bytes:
+                self.line_bytes = max(self._brought_bytes / absence * MAX_FETCH_SECONDS, MIN_GATE_BYTES)
         self.request, self.asked_at, self.due = Request.HERE, now, now
         if wished > self._usable_bytes:
             self._usable_bytes = wished

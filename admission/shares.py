@@ -77,7 +77,7 @@ class Claim:
 class Shares:
     """The claims of all connections in one budget."""
 
-    __slots__ = ("_claims", "has_priorities", "is_one")
+    __slots__ = ("_claims", "count", "has_priorities", "is_one")
 
     def __init__(self) -> None:
         self._claims: list[Claim] = []
@@ -85,6 +85,8 @@ class Shares:
         """True if some claim has a priority above 0."""
         self.is_one = True
         """True if there is at most one claim: all that is there is its own."""
+        self.count = 1
+        """The number of connections that share it, as of late."""
 
     def __len__(self) -> int:
         return len(self._claims)
@@ -100,6 +102,8 @@ class Shares:
     def look_again(self) -> None:
         """Refresh what is known of the claims: a connection came, went, or has another priority."""
         self.is_one = len(self._claims) < 2
+        if self.is_one:
+            self.count = 1
         self.has_priorities = any(claim.fetcher.priority for claim in self._claims)
         for claim in self._claims:
             claim.weight = 1.0
@@ -122,6 +126,7 @@ class Shares:
                 total += claim.credit
             elif claim.credit > 0.0:
                 claim.credit = 0.0
+        self.count = len(using) or 1
         if self.has_priorities:
             self._weigh(using)
         if size < total:
@@ -249,10 +254,11 @@ class BudgetNode(ABC):
     def restore(self, state: float | None, now: float) -> None:  # noqa: B027 - not every policy has a state
         """Begin with no more than the other process has left, so that both together keep to the rate."""
 
-    @property
-    def part_of_burst(self) -> float:
-        """The part of what it lets through at once that each of its connections has."""
-        return max(2 * self.burst_bytes / len(self.shares), MIN_GATE_BYTES)
+    def part_at_once(self, away_seconds: float) -> float:
+        """Return the most bytes that one of its connections, which is away for so long with a fetch, can have at once:
+        its part of the burst, and no more than two gates beside what comes in meanwhile."""
+        part = max(2 * self.burst_bytes / len(self.shares), MIN_GATE_BYTES)
+        return min(part, 2 * self.gate_bytes + self.bytes_per_second * away_seconds)
 
     def join(self, fetcher: Fetcher) -> Claim:
         """Give a connection a place in line."""

@@ -39,12 +39,14 @@ class TokenBucket:
 
     __slots__ = (
         "_beside_burst", "_burst_seconds", "_gate_seconds", "_is_unlimited", "_max_in_flight_bytes", "_reserved",
-        "_tokens", "_updated", "burst_bytes", "gate_bytes", "piece_bytes", "rate",
+        "_tokens", "_updated", "burst_bytes", "gate_bytes", "piece_bytes", "rate", "sharing",
     )  # fmt: skip
 
     def __init__(self, *, rate: float, gate_seconds: float, burst_seconds: float, now: float) -> None:
         self._gate_seconds = gate_seconds
         self._burst_seconds = burst_seconds
+        self.sharing = 1
+        """The number of connections that share the gate."""
         self._take_rate(rate)
         self._reserved = 0.0
         self._beside_burst = 0.0
@@ -54,7 +56,7 @@ class TokenBucket:
     def _take_rate(self, rate: float) -> None:
         self.rate = rate
         self._is_unlimited = math.isinf(rate)
-        self.gate_bytes = max(rate * self._gate_seconds, MIN_GATE_BYTES)
+        self.gate_bytes = max(rate * self._gate_seconds / math.sqrt(self.sharing), MIN_GATE_BYTES)
         self.burst_bytes = max(rate * self._burst_seconds, self.gate_bytes, MIN_BURST_BYTES)
         flight_bytes = 0.0 if self._is_unlimited else rate * self._burst_seconds / 2
         self._max_in_flight_bytes = max(self.gate_bytes + flight_bytes, self.burst_bytes)
@@ -80,6 +82,14 @@ class TokenBucket:
         """Open with another gate's worth from now on; tokens and debt stay, capped at the new burst."""
         self._gate_seconds = gate_seconds
         self.change_rate(self.rate, now)
+
+    def share_gate(self, count: int) -> None:
+        """Open with a smaller gate, since `count` connections share it. One after the other is granted a gate's worth:
+        with the whole gate each of six waited for 0.6 s, and what a topic's budget gained meanwhile it could not
+        keep. A sixth of the gate would be six times as many fetches; by the root of the count neither grows so
+        much."""
+        self.sharing = count
+        self._take_rate(self.rate)
 
     def available(self, now: float) -> float:
         """Return the bytes that may be asked for now; negative in debt."""

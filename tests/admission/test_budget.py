@@ -161,7 +161,7 @@ def test_a_lowered_rate_leaves_nobody_behind_by_a_grant_of_the_old_one(settled: 
                 got[path] += size
                 path.settle(reserved=size, used=size, now=now)
     assert sum(got.values()) >= 10 * MIB
-    assert abs(got[ahead] - got[behind]) <= 1.1 * GATE
+    assert abs(got[ahead] - got[behind]) <= MIB  # what is there at once
 
 
 def test_one_that_rests_is_granted_nothing_for_a_moment_and_keeps_nobody_else_from_it() -> None:
@@ -227,9 +227,9 @@ def test_a_leader_that_is_always_late_costs_nobody_the_burst() -> None:
     (granted,) = late.grant([Wish(GATE, 1)], 0.0)
     late.settle(reserved=granted, used=granted, now=0.2)
     (granted,) = late.grant([Wish(GATE, 1)], 5.0)
-    assert sum(sum(other.grant([Wish(2 * MIB, 1)], 5.25)) for _ in range(3)) >= 2 * GATE
+    assert sum(sum(other.grant([Wish(2 * MIB, 1)], 5.3)) for _ in range(3)) >= 2 * GATE
     for path, size in ((late, granted), (other, MIB)):
-        path.settle(reserved=size, used=size, now=5.25)
+        path.settle(reserved=size, used=size, now=5.3)
     (granted,) = late.grant([Wish(GATE, 1)], 20.0)
     assert sum(sum(other.grant([Wish(2 * MIB, 1)], 20.05)) for _ in range(3)) <= MIB - GATE
 

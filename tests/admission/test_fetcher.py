@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from admission.fetcher import AWAY_SECONDS, MAX_GRANT_GROWTH, REST_SECONDS, Fetcher
+from admission.fetcher import AWAY_SECONDS, MAX_FETCH_SECONDS, MAX_GRANT_GROWTH, REST_SECONDS, Fetcher
 from admission.token_bucket import MIN_GATE_BYTES
 
 
@@ -64,6 +64,23 @@ def test_who_wished_for_little_can_use_more_as_soon_as_it_wishes_for_more() -> N
     assert fetcher.max_credit == 3
     fetcher.ask(1.0, 1000)
     assert fetcher.max_credit == 1000
+
+
+@pytest.mark.parametrize(
+    ("brought", "seconds", "most"),
+    [
+        (10**6, 0.2, math.inf),
+        (10**6, MAX_FETCH_SECONDS, 10**6),
+        (10**6, 2.0, 10**6 / 4),
+        (10**3, 2.0, MIN_GATE_BYTES),
+        (0, 2.0, math.inf),
+    ],
+)
+def test_over_a_slow_line_a_grant_is_what_comes_in_half_a_second(brought: int, seconds: float, most: float) -> None:
+    fetcher = Fetcher()
+    granted(fetcher, 10**6, brought, at=1.0, seconds=0.01)
+    fetcher.ask(1.0 + seconds)
+    assert fetcher.line_bytes == pytest.approx(most)
 
 
 def test_one_rests_for_a_moment_and_is_forgotten_after_a_while() -> None:

@@ -184,3 +184,14 @@ def test_what_was_used_evenly_forgives_no_debt_of_others() -> None:
     subject.settle(reserved=0, used=3e6, now=0.0)
     subject.charge_evenly(5e6, 1.0, most_debt_seconds=0.5)
     assert subject.available(1.0) == pytest.approx(-1.75e6)
+
+
+def test_connections_that_share_a_gate_wait_for_the_root_of_their_number() -> None:
+    subject = bucket(10 * MIB)
+    subject.share_gate(4)
+    assert (subject.gate_bytes, subject.burst_bytes) == (pytest.approx(MIB / 2), pytest.approx(2.5 * MIB))
+    assert subject.piece_bytes == pytest.approx(MIB / 4)
+    subject.change_rate(20 * MIB, 0.0)
+    assert subject.gate_bytes == pytest.approx(MIB)
+    subject.share_gate(1)
+    assert subject.gate_bytes == pytest.approx(2 * MIB)
