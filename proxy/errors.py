@@ -1,5 +1,4 @@
-"""The errors an operator can cause, by their remedies; no layer below the edge raises or knows
-these.
+"""The errors an operator can cause, by their remedies; no layer below the edge raises or knows these.
 
 Invariant: the text of a `ConfigurationError` is ready to print: it names the file, the key path, the
 expected and the found value, and needs no traceback beside it.

@@ -200,8 +200,7 @@ def _resolves(host: str) -> bool:
 
 
 def _names_in(hosts_file: Path) -> frozenset[str]:
-    """Return the names in the file; none if it cannot be read, because its user reports the error of
-    it."""
+    """Return the names in the file; none if it cannot be read, because its user reports the error of it."""
     try:
         return frozenset(known_addresses(hosts_file))
     except ConfigurationError:

@@ -1,7 +1,6 @@
 """``plan``: from a reassignment to the quotas that hold while it runs. Reads files, asks a cluster if told to, prints.
 
-`operating.moves.planning` decides about moves and rates. Invariant: without ``--apply`` nothing is
-changed anywhere.
+`operating.moves.planning` decides about moves and rates. Invariant: without ``--apply`` nothing is changed anywhere.
 """
 
 from __future__ import annotations

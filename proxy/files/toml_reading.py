@@ -54,8 +54,7 @@ unknown keys took six seconds."""
 
 
 class CostlyError(tomllib.TOMLDecodeError):
-    """TOML that would cost the parser too much. The message says what is wrong with it, and in which
-    line."""
+    """TOML that would cost the parser too much. The message says what is wrong with it, and in which line."""
 
 
 def parse_toml(content: bytes, *, source: str) -> dict[str, Any]:

@@ -55,8 +55,7 @@ _Result = TypeVar("_Result")
 
 
 class _Route(NamedTuple):
-    """The way to a file: the names that lead to it, and the directories they are in, with their
-    identity."""
+    """The way to a file: the names that lead to it, and the directories they are in, with their identity."""
 
     names: frozenset[str]
     directories: Mapping[str, tuple[int, int]]

@@ -44,8 +44,7 @@ _MESSAGES: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(Message)
 
 
 class ChannelError(OSError):
-    """The other process is gone, or belongs to a user that is neither ours nor root, or sends no message of
-    ours."""
+    """The other process is gone, or belongs to a user that is neither ours nor root, or sends no message of ours."""
 
 
 class GoneError(ChannelError):

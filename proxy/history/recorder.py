@@ -87,8 +87,7 @@ class HistoryRecorder:
         """The reason why records are not written, ready to print; None if they are."""
 
     def override(self, override: Override, action: str, by: str | None, effects: Sequence[Effect] | None) -> None:
-        """Record an override that was set or undone, or has ended. Without `effects` the process before has done
-        so."""
+        """Record an override that was set or undone, or has ended. Without `effects` the process before has done so."""
         if effects is not None:
             self._put(0, of_override(override, action, by, effects, self._now()))
 

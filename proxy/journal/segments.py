@@ -88,8 +88,7 @@ _NAME = re.compile(r"(?P<run>\d{8}T\d{6}Z)-(?P<number>\d+)(?:\.open)?\.ndjson\.g
 
 
 class _Place(NamedTuple):
-    """A file's place in the order of its broker's files. Files with foreign names come last, by their
-    names."""
+    """A file's place in the order of its broker's files. Files with foreign names come last, by their names."""
 
     is_foreign: bool
     run: str

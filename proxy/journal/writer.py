@@ -251,8 +251,7 @@ class Writer:
         segment.close()
 
     def _name_ended(self) -> None:
-        """Rename files that have ended. Raises OSError; a file that is not renamed is tried again with the next
-        one."""
+        """Rename files that have ended. Raises OSError; a file that is not renamed is tried again with the next one."""
         while self._ended:
             self._segments.close(self._ended[-1])
             self._ended.pop()

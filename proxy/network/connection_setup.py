@@ -228,8 +228,7 @@ class NameLookups(trio.abc.HostnameResolver):
     server does not answer, it keeps its thread for 5 to 30 seconds after its caller has given up. With 60 such dials, a
     change of quotas waited for 44 s (measured). Numeric addresses never come here: Trio reads them itself.
 
-    A resolver for `trio.socket.set_custom_hostname_resolver`. `lookup` is called as socket.getaddrinfo is, in a
-    thread.
+    A resolver for `trio.socket.set_custom_hostname_resolver`. `lookup` is called as socket.getaddrinfo is, in a thread.
     """
 
     def __init__(self, lookup: Callable[..., list[Any]] = socket.getaddrinfo) -> None:

@@ -130,8 +130,7 @@ class RoleQuota:
         return not (self.otherwise or self.named or any(listed for _, listed in self.globs))
 
     def listed(self) -> dict[str, str]:
-        """Describe the selection, for people: partitions (or ``*``) by topic or glob; ``*`` is every other
-        topic."""
+        """Describe the selection, for people: partitions (or ``*``) by topic or glob; ``*`` is every other topic."""
         return {name: str(partitions) for name, partitions in self.lists().items()}
 
     def has_lists_of(self, other: RoleQuota) -> bool:

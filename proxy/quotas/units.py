@@ -142,8 +142,7 @@ def format_bytes(size_bytes: float) -> str:
 
 
 def format_rate(bytes_per_second: float) -> str:
-    """Write a rate: `4.00 MiB/s (4194304 B/s)`, so that the meaning of mega is clear; `unlimited` for
-    infinity."""
+    """Write a rate: `4.00 MiB/s (4194304 B/s)`, so that the meaning of mega is clear; `unlimited` for infinity."""
     if math.isinf(bytes_per_second):
         return UNLIMITED
     exact = f"{bytes_per_second:.0f} B/s"

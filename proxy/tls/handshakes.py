@@ -141,8 +141,7 @@ class Handshakes:
 
 
 def _step(sock: ssl.SSLSocket) -> Callable[[ssl.SSLSocket], Awaitable[None]] | None:
-    """Take one step. Return the event to await before the next one; None if the handshake is done. Raises
-    OSError."""
+    """Take one step. Return the event to await before the next one; None if the handshake is done. Raises OSError."""
     TLS_WATCHDOG.begin(sock.fileno(), HANDSHAKE_SECONDS)
     try:
         sock.do_handshake()
