@@ -1,7 +1,7 @@
 """proxy.toml, as every command reads it: the one that is named, or the one in the current folder.
 
 Knows no command. Invariant: a problem is reported as `load_settings` reports it; where the current folder has none, it
-is also said how to name another one, since an operator types commands wherever they happen to be.
+is also said how to name another, since an operator types commands wherever they happen to be.
 """
 
 from __future__ import annotations

@@ -174,7 +174,7 @@ def _refuses(host: str, port: str) -> bool:
 
 
 def known_addresses(hosts_file: Path) -> dict[str, str]:
-    """Return by name the addresses of a file like /etc/hosts; where a name has several, the last one.
+    """Return by name the addresses of a file like /etc/hosts; where a name has several, the last.
 
     Raises ConfigurationError if it cannot be read.
     """

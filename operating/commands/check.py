@@ -109,7 +109,7 @@ def _load(
 
 def _about_journal(settings: Settings) -> list[str]:
     """Return the problems of its directory that `run` would refuse, as far as that shows without writing: it is made if
-    it is not there, and who may write there is the sidecar's user, who may be another one."""
+    it is not there, and who may write there is the sidecar's user, who may be another."""
     if settings.journal is None:
         return []
     directory = settings.journal.directory

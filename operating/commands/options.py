@@ -32,7 +32,7 @@ class _SidecarUrl(click.ParamType[str]):
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
         if not value:
-            # As of a variable that is not set: the sidecar that is then asked would be another one.
+            # As of a variable that is not set: the sidecar that is then asked would be another.
             self.fail("expected a URL, found nothing", param, ctx)
         if names_user(value):
             # Every table, message and command that tells of the sidecar would show it.

@@ -1,6 +1,6 @@
 """``run``: the sidecar itself, loaded when its options are known.
 
-Invariant: a process that is to replace another one loads its code at a lower priority than the other one relays.
+Invariant: a process that is to replace another loads its code at a lower priority than the other relays.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def command(config_path: Path, overrides: tuple[str, ...], *, take_over: bool) -
     \b
     Signals:
       SIGHUP                    read quotas.toml again, as after every saved change of it
-      SIGTERM, SIGINT, SIGQUIT  drain: finish fetches in flight, accept nothing new; a second one ends at once
+      SIGTERM, SIGINT, SIGQUIT  drain: finish fetches in flight, accept nothing new; a second ends at once
       SIGUSR2                   start the installed program with --take-over, and end when it has taken over
 
     Exit status 0: drained. 1: the configuration is wrong. 70: the event loop hung for 5 s, see the log.
@@ -86,7 +86,7 @@ def _load_to_take_over() -> None:
 def give_way(work: Callable[[], object]) -> None:
     """Do `work` in a thread of lower priority, and return when it is done. Blocking.
 
-    A process that is to replace another one loads its code while the other one relays; this takes more than a second
+    A process that is to replace another loads its code while the other relays; this takes more than a second
     of CPU. On two busy cores, producers with acks=all waited 0.2 to 0.37 s meanwhile, because brokers and the old
     process waited for their turns. Linux has a priority for each thread, but a thread that has lowered its own needs a
     privilege to raise it again: so this one ends afterwards. On other systems it is a thread like others.

@@ -105,7 +105,7 @@ def _asked(config: Path | None, where: Where) -> list[Member]:
 
 
 def _watch(members: Sequence[Member], console: Console) -> None:
-    """Refresh the table until Ctrl-C; the last one stays on the screen."""
+    """Refresh the table until Ctrl-C; the last stays on the screen."""
     with held_interrupts() as interrupted, Live(console=console, auto_refresh=False) as live:
         while True:
             height = console.height if len(members) > 1 else None

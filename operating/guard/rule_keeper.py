@@ -2,7 +2,7 @@
 
 Blocking. Invariant: rules that another program takes away, such as a firewall that is loaded anew, are restored after a
 second, or a little later where looking alone takes long. A change that is not the one refused last is tried at once;
-the same one is tried again after at most `MAX_PAUSE_SECONDS`, and its refusal is logged when it begins, then at most
+the same is tried again after at most `MAX_PAUSE_SECONDS`, and its refusal is logged when it begins, then at most
 once in `TELL_SECONDS`, and once when it is over.
 """
 
@@ -133,7 +133,7 @@ class Over(NamedTuple):
 class Refusals:
     """The refusals of one guard: when a change is tried again, and when the log reports it. Pure: time is an argument.
 
-    As long as refusals `last`, it is not certain what the kernel has: one table may have been taken and the next one
+    As long as refusals `last`, it is not certain what the kernel has: one table may have been taken and the next
     refused.
     """
 

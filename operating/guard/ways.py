@@ -25,7 +25,7 @@ class Detour(NamedTuple):
     port: int
     real: Address
     leaves_host: bool
-    """True if it is dialled on this host and ends on another one, so that its packets need this host's address as their
+    """True if it is dialled on this host and ends on another, so that its packets need this host's address as their
     source."""
 
     @property

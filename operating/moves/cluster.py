@@ -165,7 +165,7 @@ class Cluster:
         ongoing = self._ongoing()
         partitions = self._partitions(topics)
         brokers = self._brokers()
-        # Those that have something of it: of a large cluster the others would be asked for nothing, one by one.
+        # Those that have something of it: of a large cluster the others would be asked for nothing, in turn.
         having = {broker for state in partitions.values() for broker in state.replicas}
         sizes, directories = self._logs(partitions, brokers & having)
         return ClusterView(partitions, ongoing, sizes, brokers, directories)
@@ -355,7 +355,7 @@ class Cluster:
     @staticmethod
     def _answer(call: Callable[[], Any]) -> Any:
         """Return what some broker answers. kafka-python asks any that it knows, also one that has just died, and after
-        a failed connection another one."""
+        a failed connection another."""
         for _ in range(_MAX_TRIES - 1):
             with suppress(KafkaConnectionError):
                 return call()

@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 
 POLL_SECONDS = 1.0
 GONE_SECONDS = 10.0
-"""The time for which a reassignment is missing, or another one, until that is believed: brokers hear of its end later
+"""The time for which a reassignment is missing, or another, until that is believed: brokers hear of its end later
 than the controller, and one that has just started may not know the topic."""
 _GONE = frozenset({Stage.NOT_STARTED, Stage.MISSING, Stage.ELSEWHERE})
 FINISH_SECONDS = 60.0

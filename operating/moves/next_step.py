@@ -1,7 +1,7 @@
 """Decides the next step of a move in one command, from how far the cluster is and which sidecars throttle it.
 
 All that a move is can be asked for: the replicas, the reassignment under way, and the overrides with its label. So a
-command that is killed at any moment, and another one on another machine, come to the same next step:
+command that is killed at any moment, and another on another machine, come to the same next step:
 
     throttled nowhere or in part, not in place      THROTTLE
     throttled, some partitions not started          EXECUTE
@@ -9,7 +9,7 @@ command that is killed at any moment, and another one on another machine, come t
     all in place                                    REMOVE
 
 Pure. Invariants: nothing is executed before every broker that sends or fetches is throttled; nothing is removed before
-every partition is in place; a move that meets another one, or itself, is refused with what to do.
+every partition is in place; a move that meets another, or itself, is refused with what to do.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ SHARE_SECONDS = 1.0
 """Seconds between two counts of the connections that share a budget."""
 MIN_LARGEST_BYTES = 2**20
 """The least `largest_response_bytes`, the default of `max.partition.fetch.bytes`: where a response is cut off, its last
-batch comes in part, and once more with the next one."""
+batch comes in part, and once more with the next."""
 
 
 class ClientBudget(Protocol):

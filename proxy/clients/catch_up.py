@@ -3,7 +3,7 @@
     quota with catch_up_only ──▶ a link of the entity's throttle     read whole, held or changed, as a follower's
     any other, or none ────────▶ the role's link, which decides followers' Fetches alone
 
-A link refuses a fetch session that it has not begun, or whose throttle is lifted, and the consumer begins another one
+A link refuses a fetch session that it has not begun, or whose throttle is lifted, and the consumer begins another
 at once. So a session from which partitions were left out never goes on at the broker as it is. Pure.
 """
 

@@ -7,7 +7,7 @@
                                                  where that is right, and nothing is charged
 
 Nothing is read from a connection that is muted or stands in line; answers to earlier requests go on. A broker reads
-the next request after it has answered the last one, and begins to mute then. Here several may be in flight, so the mute
+the next request after it has answered the last, and begins to mute then. Here several may be in flight, so the mute
 begins when the bytes are charged; but a Fetch waits for the answer to the one before it, as nobody knows what that will
 bring. Pure: time is an argument. Invariant: the mute of a connection ends no later than its entities' debts.
 """
@@ -240,7 +240,7 @@ class ClientConnection:
         """Return the session id with which a consumer's Fetch is to be answered here, without records, because its
         entity is over quota; None: it is to go on, or to wait in line.
 
-        If it is answered, the connection is muted as if the answer were as large as the last one.
+        If it is answered, the connection is muted as if the answer were as large as the last.
         """
         throttled = self._throttle.enforce and entity.throttle_seconds(now) >= MIN_THROTTLE_SECONDS
         if self.has_turn(entity) or not throttled:
@@ -255,7 +255,7 @@ class ClientConnection:
         return answered
 
     def has_turn(self, entity: Entity) -> bool:
-        """Return True if its Fetch goes on although its entity is over quota, as the last one was answered here."""
+        """Return True if its Fetch goes on although its entity is over quota, as the last was answered here."""
         return self._was_answered and entity.budget.takes_turns
 
     def throttle_time_ms(self, now: float) -> int:

@@ -1,7 +1,7 @@
 """An entity of client quotas for one kind of traffic: its budget, and the line of connections that wait for it.
 
     in debt ──▶ the next Produce, Fetch or ShareFetch of each of its connections stands in line, before it goes on
-    paid ─────▶ the first of the line goes on, is charged, and the next one waits until that is paid
+    paid ─────▶ the first of the line goes on, is charged, and the next waits until that is paid
 
 So the debt of an entity is bounded by its bytes under way, over however many connections. Pure: time is an argument.
 Invariant: a connection stands in one line at most, and no longer than `max_throttle`.
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 OTHER = "other"
 MAX_NAME_CHARACTERS = 249
 """The characters that count in a user or client id: longer ones share a quota where they begin alike. A client id may
-have 32 KiB, and 128 as text, of which each connection remembers the last one."""
+have 32 KiB, and 128 as text, of which each connection remembers the last."""
 MAX_NAME_BYTES = 4 * MAX_NAME_CHARACTERS
 """The most bytes of a name in UTF-8."""
 MAX_AT_ONCE = 64
@@ -160,7 +160,7 @@ class Entity:
         return next(iter(self.line), None) is connection
 
     def first_looks_again(self, now: float) -> None:
-        """Call the first of the line, as the debt has changed, or another one was first."""
+        """Call the first of the line, as the debt has changed, or another was first."""
         if (first := next(iter(self.line), None)) is not None:
             first.look_again(now)
 

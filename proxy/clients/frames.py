@@ -112,7 +112,7 @@ class ClientFrames:
 
     @property
     def awaits_fetch(self) -> bool:
-        """A Fetch of a client with a quota is in flight; the next one waits for its answer, which is charged first.
+        """A Fetch of a client with a quota is in flight; the next waits for its answer, which is charged first.
         After a Produce whose acks could not be read it waits for every answer, lest its own be taken for another."""
         pending = self._in_flight.correlator.pending
         oldest = pending[0][1] if pending else None
@@ -311,7 +311,7 @@ class ClientFrames:
     def _held_up(
         self, head: RequestHead, fetch: ConsumerFetch, entity: Entity, now: float, *, may_answer: bool
     ) -> Step | Answer | None:
-        """Hold a Fetch, or answer it here, for the answer to the last one or while its entity is over quota;
+        """Hold a Fetch, or answer it here, for the answer to the last or while its entity is over quota;
         None: it goes on."""
         if self.awaits_fetch:
             return HELD

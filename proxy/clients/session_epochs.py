@@ -41,7 +41,7 @@ class SessionEpochs:
     def forwarded(self, session_id: int, epoch: int) -> int:
         """Return the epoch with which a request goes on."""
         if epoch in (INITIAL_EPOCH, FINAL_EPOCH):
-            self.session_id, self.answered = NO_SESSION_ID, 0  # this session ends, or another one begins
+            self.session_id, self.answered = NO_SESSION_ID, 0  # this session ends, or another begins
             return epoch
         self._take(session_id)
         return (epoch - 1 - self.answered) % MAX_EPOCH + 1 if self.answered else epoch

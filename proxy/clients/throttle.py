@@ -145,7 +145,7 @@ class ClientThrottle:
 
     def learn_authentication(self, *, is_asked: bool = True) -> None:
         """Charge nobody from now on before it has authenticated; or everybody, as the broker has answered one that had
-        not: its listener is another one since it was restarted."""
+        not: its listener is another since it was restarted."""
         if self.listener_authenticates is not is_asked:
             self.listener_authenticates = is_asked
             self.generation += 1

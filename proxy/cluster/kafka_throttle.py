@@ -29,7 +29,7 @@ _LONG = re.compile("[0-9]{1,19}")
 class KafkaThrottleQuestion(Question["Mapping[Role, int]"]):
     """Asks a broker for its own rates, while a quota holds.
 
-    Without an answer, be it that the broker is too old, is another one, or does not authorize us, they are unknown.
+    Without an answer, be it that the broker is too old, is another, or does not authorize us, they are unknown.
     """
 
     name = "kafka_throttle"

@@ -42,7 +42,7 @@ class Address(NamedTuple):
         return self.host in _ANY
 
     def covers(self, other: Address) -> bool:
-        """Return True if it is every interface of the other one's family, whatever the ports."""
+        """Return True if it is every interface of the other's family, whatever the ports."""
         return self.is_any and _ANY[self.host] == (":" in other.host)
 
 

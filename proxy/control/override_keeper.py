@@ -1,7 +1,7 @@
 """The running sidecar's overrides: the process is the truth about them; their store is for its next start.
 
 Trio's side of this package. Invariants: `set` is acknowledged once it is stored and in force; `undo` takes effect
-whatever the disk does, and is stored as soon as that can be; changes take place one after the other. Whatever happens
+whatever the disk does, and is stored as soon as that can be; changes take place in turn. Whatever happens
 to the store while the process runs changes nothing that is in force: it is written again from memory.
 """
 

@@ -1,4 +1,4 @@
-"""Looks at a role's replicas one after the other: how many there are, how far behind, and those furthest behind.
+"""Looks at a role's replicas in turn: how many there are, how far behind, and those furthest behind.
  There may be 200 000 replicas, and to look at all of them takes a tenth of a second or more. So `replica_stats` is a
 generator that yields every 0.1 ms or so, and its caller goes on with it when nothing else is to be done. A replica that
 changes in between is counted as it is when it is looked at. Pure: time is an argument.

@@ -68,7 +68,7 @@ class RoleRateMeter:
             samples.popleft()
 
     def measure(self) -> RoleRates:
-        """Return the rates between the oldest sample of the window and the last one; nothing before there are two."""
+        """Return the rates between the oldest sample of the window and the last; nothing before there are two."""
         if not self._samples:
             return RoleRates()
         first, last = self._samples[0], self._samples[-1]

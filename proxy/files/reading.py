@@ -132,7 +132,7 @@ def no_answer(path: Path) -> str:
 
 
 def _touch(path: Path) -> None:
-    with suppress(OSError, ValueError):  # the second one about a zero byte in the path
+    with suppress(OSError, ValueError):  # the second about a zero byte in the path
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         try:
             os.read(descriptor, 1)
@@ -182,12 +182,12 @@ one."""
 
 
 def identities_of(files: Iterable[Path]) -> Identities:
-    """Return what shows that a file, or the file that a link leads to, has become another one. Blocking."""
+    """Return what shows that a file, or the file that a link leads to, has become another. Blocking."""
     found = []
     for path in files:
         try:
             status = os.stat(path)  # noqa: PTH116 - of many, once a second
             found.append((status.st_dev, status.st_ino, status.st_mtime_ns, status.st_size))
-        except (OSError, ValueError):  # the second one about a zero byte in the path
+        except (OSError, ValueError):  # the second about a zero byte in the path
             found.append((0, 0, 0, 0))
     return tuple(found)

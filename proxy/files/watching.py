@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 _STEP_MS = 40
-"""A change is complete once there was no further one for this long (an editor writes, renames, then sets the mode). The
+"""A change is complete once there was no further for this long (an editor writes, renames, then sets the mode). The
 thread looks this often; every 20 ms it took 6 % of a busy sidecar's CPU (measured)."""
 _DEBOUNCE_MS = 80
 """A file that is changed again and again is reported this often, since a change is to take effect within 250 ms."""
@@ -76,7 +76,7 @@ class FileWatch:
         """The file as the last look found it."""
         self._looks = 0
         self._threads = trio.CapacityLimiter(1)
-        """A limiter of one thread: if it hangs, no second one hangs beside it."""
+        """A limiter of one thread: if it hangs, no second hangs beside it."""
         self._is_left = False
         """True if the watcher thread is stuck and was abandoned."""
 
@@ -149,7 +149,7 @@ async def follow(path: Path, look: Callable[[], Awaitable[bool]], failed: Callab
     true, it is repeated after a second, too.
 
     `failed` is called once when the file can no longer be watched. Watching is tried again every second. Meanwhile
-    `look` is called once, whenever the file has become another one, and to repeat a look: a user who has no inotify
+    `look` is called once, whenever the file has become another, and to repeat a look: a user who has no inotify
     instance left can still read the file.
     """
     failing = again = False
@@ -181,7 +181,7 @@ async def _changed_or_due(watch: FileWatch, is_due: bool) -> bool:
 
 
 def _kept(route: _Route, until: ExitStack) -> _Route:
-    """Return the same route and keep its directories open: while a directory is open, no other one gets its inode
+    """Return the same route and keep its directories open: while a directory is open, no other gets its inode
     number.
 
     On ext4, a directory that is removed and made again usually has the same number. Then nothing would tell that the

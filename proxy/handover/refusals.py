@@ -70,5 +70,5 @@ def refuse_listeners(old: Iterable[Listener], new: Sequence[Listener]) -> str | 
 
 def is_same_listener(one: Listener, other: Listener) -> bool:
     """Return True if both are the same listener. The setting's key tells apart addresses without a port alone: it is
-    another one where a peer before this one has gone."""
+    another where a peer before this one has gone."""
     return one[1] == other[1] and (bool(one[1].port) or one[0] == other[0])

@@ -2,7 +2,7 @@
  Knows throttles, listeners and connections, and puts `old_process` and `new_process` between them. Invariants: a server
 that gives accepts nothing and answers no page until the process that takes has failed. A server that drains for another
 reason gives the socket of its pages, which is still open. A server that takes accepts nothing, answers no page and
-offers itself to no other process before the other one gives."""
+offers itself to no other process before the other gives."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
 ALONE = frozenset({Task.HTTP, Task.CONTROL, Task.OVERRIDES})
 """The tasks of the serving process alone: pages, and overrides, which a process that begins to serve, or does so again,
-reads as the other one stored them."""
+reads as the other stored them."""
 
 
 class HandOver:
@@ -218,7 +218,7 @@ class HandOver:
         hold(source, run, partial(_close, ends))
 
     def end_soon(self) -> None:
-        """End the process soon, before or after another one takes over: it takes nothing back."""
+        """End the process soon, before or after another takes over: it takes nothing back."""
         self._is_told_to_end = True
         self._decided.set()
 

@@ -2,7 +2,7 @@
 
 Blocking. No file stays open: two processes may write during a hand-over, and files that something else moved away are
 made anew. Invariants: a file and its predecessor together have no more than their bound and one batch; a line that a
-crash or a full disk cut ends before the next one begins; a file belongs to the owner of its directory, whoever writes
+crash or a full disk cut ends before the next begins; a file belongs to the owner of its directory, whoever writes
 it. Nothing is synced: after a power cut the lines of the last half minute may be missing.
 """
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from .routing import Routes
 
 _BACKLOG = 1024
-"""The most connections that wait in the kernel to be accepted. The kernel does not answer a further one; its peer,
+"""The most connections that wait in the kernel to be accepted. The kernel does not answer a further; its peer,
 perhaps a probe, tries again only after a second."""
 _MAX_ACCEPTED = 8
 """The most connections that are accepted in one turn of the loop; each takes some 60 µs. If it were one, a probe would
@@ -176,7 +176,7 @@ class HttpServer:
             raise
 
     def _has_room(self, now: float) -> bool:
-        """Return True if one more connection may be accepted, ending another one for it if need be."""
+        """Return True if one more connection may be accepted, ending another for it if need be."""
         if len(self._open) < self._bounds.connections:
             return True
         longest = min(self._open, key=lambda each: now if each.waits_since is None else each.waits_since)

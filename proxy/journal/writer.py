@@ -37,7 +37,7 @@ happened. So this is half a minute to eight minutes of a disk that hangs, and so
 SLICE_SECONDS = 0.0005
 REST_SECONDS = 0.001
 """The thread's rest after each slice of work. With it, a block of 100 000 partitions takes a second and a half to
-write, and there are fifteen until the next one."""
+write, and there are fifteen until the next."""
 
 
 class Batch(NamedTuple):
@@ -251,7 +251,7 @@ class Writer:
         segment.close()
 
     def _name_ended(self) -> None:
-        """Rename files that have ended. Raises OSError; a file that is not renamed is tried again with the next one."""
+        """Rename files that have ended. Raises OSError; a file that is not renamed is tried again with the next."""
         while self._ended:
             self._segments.close(self._ended[-1])
             self._ended.pop()
@@ -260,7 +260,7 @@ class Writer:
         return encode_event(self._origin, line, self._last.first_time + line.tick, self._rest)
 
     def _give_up(self, batch: Batch, problem: str, *, waiting: int = 0) -> None:
-        """Count a batch that cannot be written as dropped, but for the lines that wait for the next one, and end the
+        """Count a batch that cannot be written as dropped, but for the lines that wait for the next, and end the
         open file as it is; an empty one is removed. The next batch tries a new file."""
         self.problem = problem
         self.statistics.dropped_by_disk += batch.lines - waiting

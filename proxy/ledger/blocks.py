@@ -146,7 +146,7 @@ class Block:
         return len(self._links)
 
     def traffic_lines(self, pause: Callable[[], object] = no_pause) -> Iterator[Traffic]:
-        """Yield each link's traffic, once. `pause` is called after every few partitions. The sums are freed one by one:
+        """Yield each link's traffic, once. `pause` is called after every few partitions. The sums are freed in turn:
         to free all of them together would keep other threads waiting."""
         replicas: dict[LinkKey, list[ReplicaTraffic]] = {link: [] for link in self._links}
         sums = self._sums

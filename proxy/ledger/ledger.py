@@ -91,7 +91,7 @@ class Ledger:
         return finished
 
     def cut(self, now: float) -> list[Block]:
-        """Return all blocks, the one that is being filled included; later reports are in another one."""
+        """Return all blocks, the one that is being filled included; later reports are in another."""
         if now >= self._ends:
             self._turn(now)
         self._end_block()

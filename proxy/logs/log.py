@@ -243,7 +243,7 @@ class LogRate:
 
     def admit(self, event: str, keys: Mapping[str, object], now: float) -> int | None:
         """Return None if the line is one too many for its cause. Otherwise it may be written; return how many lines of
-        its cause were suppressed since the last one."""
+        its cause were suppressed since the last."""
         of_event = self._events.setdefault(event, _Event())
         window = of_event.window(tuple(str(keys.get(key))[:80] for key in CAUSE_KEYS), now)
         suppressed = 0

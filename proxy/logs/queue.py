@@ -128,7 +128,7 @@ class _Output:
         except (OSError, ValueError, AttributeError):  # io.UnsupportedOperation is the first two
             self._descriptor = None
         self._is_cut = False
-        """True if the disk took only a part of the last line, so the next one is begun with a line break."""
+        """True if the disk took only a part of the last line, so the next is begun with a line break."""
 
     def write(self, line: bytes) -> bool:
         """Return whether the whole line was written. Blocks until the pipe is read."""

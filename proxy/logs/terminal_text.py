@@ -43,7 +43,7 @@ def printable_lines(text: str) -> str:
 
 def printable_answer(answer: Any) -> Any:
     """Return an answer, decoded from JSON, with its texts as they are to be shown. In a line of ours a name cannot
-    begin another one: its line breaks are escaped as well."""
+    begin another: its line breaks are escaped as well."""
     if isinstance(answer, str):
         return printable(answer)
     if isinstance(answer, dict):

@@ -48,7 +48,7 @@ class Pause(enum.StrEnum):
     CONNECTIONS = "connections"
     """The number of open connections is at `limits.max_connections`, or at the bound by the limit of open files."""
     DESCRIPTORS = "descriptors"
-    """The kernel had no descriptor, or no memory, for another one."""
+    """The kernel had no descriptor, or no memory, for another."""
     MEMORY = "memory"
     """The process nears `limits.max_memory`."""
 

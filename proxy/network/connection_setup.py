@@ -83,7 +83,7 @@ class _Met(NamedTuple):
 
 class ConnectionSetup:
     """Receives connections for both roles. `refused` counts; `meet` is called with the brokers that redirected
-    connections were meant for, and the name that each one's certificate must have, if it is known."""
+    connections were meant for, and the name that each certificate must have, if it is known."""
 
     def __init__(
         self,

@@ -150,7 +150,7 @@ def pause_seconds(took_seconds: float) -> float:
 
 
 class ReplicaStatsTask:
-    """Collects statistics of every replica when they are wanted and due. `partitions`: also each one's rate."""
+    """Collects statistics of every replica when they are wanted and due. `partitions`: also the rate of each."""
 
     def __init__(
         self,

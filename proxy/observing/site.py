@@ -230,7 +230,7 @@ def pages(
 class ProcessFigures:
     """The kernel's figures of this process (CPU, memory, descriptors) as prometheus_client has them: ``process_…``.
 
-    Read in a thread, because descriptors are counted one by one, and 10 000 connections have 20 000. A scrape waits no
+    Read in a thread, because descriptors are counted in turn, and 10 000 connections have 20 000. A scrape waits no
     longer than `PROCESS_FRESH_SECONDS`; if the figures are not there in time, it shows the last ones.
     """
 

@@ -48,9 +48,9 @@ MAX_NEW_OBJECTS = 60_000
 """The number of new objects within `GARBAGE_LOOK_SECONDS` above which no look is taken: most of them are in a few long
 lists that are still in use, and looking through them would be a pause of 20 ms and more for every connection."""
 WORTHWHILE_OBJECTS = 1000
-"""A look that finds so many objects to be garbage, some 200 kB, was worth it: the next one is not put off."""
+"""A look that finds so many objects to be garbage, some 200 kB, was worth it: the next is not put off."""
 MAX_LOOKING_SHARE = 0.003
-"""The most of the time that may go to looks that were not worth it: after such a look the next one is put off."""
+"""The most of the time that may go to looks that were not worth it: after such a look the next is put off."""
 FULL_COLLECTION_SECONDS = 600.0
 DESCRIPTORS_PER_CONNECTION = 2
 """The two sockets of a relayed connection. Splicing takes up to four more for pipes; if there are none, bytes are

@@ -40,7 +40,7 @@ async def follow_signals(
     start_next: Callable[[], object] = lambda: None,
 ) -> None:
     """Reload the quotas at SIGHUP. SIGHUP reloads the quotas. SIGUSR2 starts a process that takes over. SIGTERM, SIGINT
-    and SIGQUIT drain, and a second one of them ends the process at once. A signal that would end the process by
+    and SIGQUIT drain, and a second of them ends the process at once. A signal that would end the process by
     default, and means nothing to a sidecar, is logged once and ignored.
 
     While a reload hangs (the disk does not answer), other signals are still served, and at most one more reload waits.

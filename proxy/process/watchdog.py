@@ -99,7 +99,7 @@ def stack_of(thread: int) -> str:
 BEAT_SECONDS = 0.1
 KEPT_SECONDS = 15.0
 """The metric shows the worst lag of the current and of the previous window. Prometheus, which scrapes every 15 seconds
-by default, sees every worst lag, and a second reader of the metric does not reset it for the first one."""
+by default, sees every worst lag, and a second reader of the metric does not reset it for the first."""
 
 
 class LoopLag:

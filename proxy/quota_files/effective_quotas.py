@@ -66,7 +66,7 @@ class InForce(NamedTuple):
 
 
 class FileEffects(NamedTuple):
-    """The effects of another file, or of the end of sections of the same one."""
+    """The effects of another file, or of the end of sections of the same."""
 
     first: Sequence[Effect] = ()
     """The first `MAX_EFFECTS` of them."""

@@ -67,7 +67,7 @@ class LayerIndex:
 
     def values(self, place: str, key: str, now: datetime) -> Iterator[LayerValue]:
         """Yield the values of `key` at `place` in all layers that have one, the effective value first. It hides those
-        after it; the last one is the default."""
+        after it; the last is the default."""
         for words in self._words(place, key):
             section = words.section(now)
             if section is not None:
@@ -75,7 +75,7 @@ class LayerIndex:
         yield self._default(place, key)
 
     def of_override(self, override: str, place: str, key: str, now: datetime) -> tuple[bool, LayerValue, LayerValue]:
-        """Return whether an override's value is the effective one, the value, and the next one below it. An override
+        """Return whether an override's value is the effective one, the value, and the next below it. An override
         that has ended says what would hold without it."""
         found = self._words(place, key)
         number = next((number for number, each in enumerate(found) if each.override == override), len(found))

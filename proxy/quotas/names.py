@@ -1,7 +1,7 @@
 """The names in quotas.toml: keys with dots, brokers, racks, topics, and topic globs: `*`, `?`, `[abc]`, `[a-c]` and
 `[!abc]`, with the meaning of Python's fnmatchcase, in bounded time.
 
-A glob is cut at its stars into parts. The first part must begin the name and the last one must end it. Each part in
+A glob is cut at its stars into parts. The first part must begin the name and the last must end it. Each part in
 between is taken at the first place where it is found after the part before it; this choice never has to be undone. A
 regular expression tries every place for every star instead: 120 times `*a` against a name that nearly matches stopped
 the loop for longer than 20 s (by fuzzing).

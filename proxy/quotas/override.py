@@ -247,7 +247,7 @@ def _kept(overrides: Overrides, now: datetime) -> Overrides:
 
 def added(overrides: Overrides, new: Override, now: datetime) -> Overrides:
     """Return the overrides with `new` as the newest. The same one again, as after an answer that was lost, changes
-    nothing. Raises ConfigurationError if another one has its id, if it ends before it begins to count, or if they are
+    nothing. Raises ConfigurationError if another has its id, if it ends before it begins to count, or if they are
     too many."""
     if not new.is_active(now):
         raise ConfigurationError(f"until: expected a time in the future, found {new.until:%Y-%m-%dT%H:%M:%SZ}")

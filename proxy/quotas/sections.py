@@ -166,7 +166,7 @@ class Draft:
         self.values[key] = key.parse(value, Position(self.kind, f"{self.path}.{name}", self.since))
 
     def missing(self) -> Iterator[tuple[str, str]]:
-        """Yield the key that misses another one, or is missing itself, and the expected text."""
+        """Yield the key that misses another, or is missing itself, and the expected text."""
         for key in BY_KIND[self.kind].values():
             if key.is_required and key.name not in self.seen:
                 yield key.name, f"expected {key.values}, found none"

@@ -48,7 +48,7 @@ class Observed(NamedTuple):
     in_sync_bytes_per_second: float = 0.0
     """The bytes per second of the quota that replicas in sync take."""
     fresh: bool = True
-    """False for an older look: the last one failed or takes long."""
+    """False for an older look: the last failed or takes long."""
     used_bytes_per_second: float = 0.0
     """The bytes per second that went through since the last look."""
     carried_bytes_per_second: float = 0.0

@@ -93,7 +93,7 @@ class DeadlineRate:
         if source.deadline.daily is None:
             moment = source.deadline.moment(since)
         else:
-            # The daily deadline is the next one after the beginning of the catch-up: as long as that goes on in this
+            # The daily deadline is the next after the beginning of the catch-up: as long as that goes on in this
             # process, one that is missed is not moved to tomorrow.
             moment = source.deadline.moment(wall if self._began is None else self._began[1])
         left = (moment - wall).total_seconds()

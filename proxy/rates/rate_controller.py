@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 STEP_SECONDS = 1.0
 """The time between two looks, and the longest that reading the host's counters may take; a longer reading is lost."""
 STALE_SECONDS = 5.0
-"""The longest wait for a new look. After it the rate is chosen from the last one: there are 200 000 replicas, or the
+"""The longest wait for a new look. After it the rate is chosen from the last: there are 200 000 replicas, or the
 loop is late."""
 TOLD_SECONDS = 10.0
 """The least time between two log lines about one role's rate, but for lateness."""
@@ -186,7 +186,7 @@ class RateController:
         steered, source = self._roles[role], self._source(role)
         if source is None:
             if steered.choice is not None:
-                # Without a rate source it is not seen that this catch-up ends and another one begins, so what is known
+                # Without a rate source it is not seen that this catch-up ends and another begins, so what is known
                 # of it is forgotten.
                 steered.rate, steered.signals = RoleRate(), Signals()
             steered.choice = steered.told = None

@@ -56,7 +56,7 @@ class Undecoded(enum.Enum):
 
 @dataclass(slots=True)
 class Histogram:
-    """Counts per bucket (not cumulative; the last one is +Inf) and the sum, as Prometheus wants them."""
+    """Counts per bucket (not cumulative; the last is +Inf) and the sum, as Prometheus wants them."""
 
     counts: list[int] = field(default_factory=lambda: [0] * (len(HOLD_BUCKETS_SECONDS) + 1))
     sum: float = 0.0

@@ -2,7 +2,7 @@
 
 A step may be a signature, which takes a millisecond or two of the one thread. A peer that begins thousands of
 handshakes and ends none must not keep those out who end theirs. So where all places are taken, a handshake that has
-waited for its peer for `YIELDS_AFTER_SECONDS` gives its place to the next one. One that has waited for less may finish:
+waited for its peer for `YIELDS_AFTER_SECONDS` gives its place to the next. One that has waited for less may finish:
 otherwise a storm of reconnecting brokers would push itself out. And a peer that lets all of its handshakes speak at
 once must not take the loop from replication: 250 steps came in one turn of it, and took 55 to 97 ms of a core. Now the
 longest turn in such a storm takes 4 to 6 ms (measured).
@@ -86,7 +86,7 @@ class Handshakes:
         self._door = trio.Lock()
         """A lock at which handshakes wait for a place, in line; only the first of the line looks for one."""
         self.turn = trio.Lock()
-        """The handshake that has it takes one step. Trio wakes the next one in line for the loop's next turn, never for
+        """The handshake that has it takes one step. Trio wakes the next in line for the loop's next turn, never for
         this one."""
 
     @property
@@ -141,7 +141,7 @@ class Handshakes:
 
 
 def _step(sock: ssl.SSLSocket) -> Callable[[ssl.SSLSocket], Awaitable[None]] | None:
-    """Take one step. Return the event to await before the next one; None if the handshake is done. Raises OSError."""
+    """Take one step. Return the event to await before the next; None if the handshake is done. Raises OSError."""
     TLS_WATCHDOG.begin(sock.fileno(), HANDSHAKE_SECONDS)
     try:
         sock.do_handshake()

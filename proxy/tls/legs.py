@@ -55,7 +55,7 @@ class _Kept:
     """True if the disk of its files does not answer."""
     outcomes: Counter[str] = field(default_factory=Counter)
     threads: trio.CapacityLimiter = field(default_factory=lambda: trio.CapacityLimiter(1))
-    """A limiter of one look at a time. While the disk keeps a look waiting, no further one begins."""
+    """A limiter of one look at a time. While the disk keeps a look waiting, no further begins."""
 
 
 class Legs:
