@@ -11,6 +11,7 @@ import importlib
 import io
 import os
 import sys
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -147,7 +148,10 @@ def cli() -> None:
 def main() -> None:
     """Run the console script."""
     mend_standard_streams()
-    sys.exit(cli(prog_name="throttle-sidecar"))
+    try:
+        sys.exit(cli(prog_name="throttle-sidecar"))
+    finally:
+        _forget_unwritten()
 
 
 @click.command("completion", short_help="Print a shell's completion script.")
@@ -184,6 +188,18 @@ def mend_standard_streams() -> None:
         # UTF-8 can write every character but lone surrogates; callers must have escaped those before.
         if isinstance(stream, io.TextIOWrapper) and stream.encoding.lower() not in ("utf-8", "utf8"):
             stream.reconfigure(errors="backslashreplace")
+
+
+def _forget_unwritten() -> None:
+    """Send output to /dev/null that a full disk did not take and that has been reported: from Python 3.13 on the
+    interpreter would write it once more at its end, fail, and exit with status 120."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        with suppress(OSError):
+            null = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(null, sys.stdout.fileno())
+            os.close(null)
 
 
 def _open_null(number: int) -> None:
