@@ -93,7 +93,7 @@ def _context_with(certificate: str | None, key: str | None, trusted: str | None,
 
 
 def token_in(content: bytes, *, whose: str) -> str:
-    """Return the one token that a file holds. Raises ConfigurationError, which never shows the content: with more
+    """Return the token that a file holds. Raises ConfigurationError, which never shows the content: with more
     than one line of it `http.client` would refuse the header, and print that."""
     found = content.strip()
     if not TOKEN.fullmatch(found):

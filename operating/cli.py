@@ -178,7 +178,7 @@ def completion(ctx: click.Context, /, *, shell: str) -> None:
 def mend_standard_streams() -> None:
     """Open standard streams that are closed; to be called before anything stays open.
 
-    Where one is closed, there is /dev/null.
+    A closed stream becomes /dev/null.
     """
     for number, (name, mode) in enumerate(_STREAMS):
         if getattr(sys, name) is None:

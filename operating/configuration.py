@@ -1,4 +1,4 @@
-"""proxy.toml, as every command reads it: the one that is named, or the one in the current folder.
+"""proxy.toml, as every command reads it: the named file, or the file in the current folder.
 
 Knows no command. Invariant: a problem is reported as `load_settings` reports it; where the current folder has none, it
 is also said how to name another, since an operator types commands wherever they happen to be.

@@ -1,7 +1,7 @@
 """Connections to a sidecar over HTTP: in plaintext, over TLS, or to the control.sock of this host.
 
 Blocking. Invariants: an answer is waited for no longer than it may take, its headers and a refusal included; nobody is
-asked but the server that the URL names, since a token or a certificate is for one server alone: no redirect is
+asked but the server that the URL names, since a token or a certificate is for a single server: no redirect is
 followed, and no proxy of the environment is used.
 """
 

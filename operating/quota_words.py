@@ -31,7 +31,7 @@ _RATE_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 _NEXT_UNIT = 1023.5
 """The number from which on the next unit is written: 1024 would be one of it."""
 _DIGITS_TOLD = 8
-"""The most digits of a count; a longer one is written in millions, or the next unit."""
+"""The most digits of a count; a longer count is written in millions, or the next unit."""
 _MULTIPLES = ((10**18, "E"), (10**15, "P"), (10**12, "T"), (10**9, "G"), (10**6, "M"))
 
 

@@ -73,6 +73,6 @@ def run_sidecar(config_path: Path, overrides: tuple[str, ...], *, take_over: boo
 
 
 def _end_stalled(queue: LogQueue) -> None:
-    """End the process; no other way ends one whose main thread does not come back."""
+    """End the process; nothing else ends a process whose main thread hangs."""
     queue.finish()
     os._exit(EXIT_STATUS)

@@ -5,7 +5,7 @@ Nouns, from the inside out:
 - **Role** (`roles`): leader, for what this broker sends to followers; follower, for what it fetches.
 - **Quotas** (`quotas`): what an operator wants of each role, an immutable snapshot of quotas.toml.
 - **Throttle** (`throttle`): the pure core; decides by budget and turn what each fetch may ask for.
-- **Relay** (`relay`): the bytes of one connection, both ways, as the throttle decided.
+- **Relay** (`relay`): the bytes of a connection, both ways, as the throttle decided.
 - **Clients** (`clients`): client quotas, for producers and consumers on the same listener.
 - **Sidecar** (`serving`): listeners, connections, live quotas, HTTP, signals: one process.
 

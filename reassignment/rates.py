@@ -80,7 +80,7 @@ class Load(NamedTuple):
 
 
 class Capacity(NamedTuple):
-    """N, the network of one broker, and R, the replication factor."""
+    """N, the network of a broker, and R, the replication factor."""
 
     bytes_per_second: float = math.inf
     replication_factor: int = 3

@@ -1,7 +1,7 @@
 """The report of ``check``, as JSON and in lines. Pure but for the store of overrides and the kept starts.
 
 Of a rate that sets itself it says above all by when catch-up is to end. A `within` counts from when the sidecar first
-read it, which the sidecar keeps where an operator may not be able to look: no time is shown but one that the sidecar
+read it, which the sidecar keeps where an operator may not be able to look: no time is shown but those that the sidecar
 uses; where it is not known here, the report says so. Invariants: both forms say the same; the layer that is shown is
 the one that `proxy.quotas.effective` uses.
 """
@@ -60,7 +60,7 @@ if TYPE_CHECKING:
 
 
 MAX_CHANGES = 4
-"""The most changes that are shown: of those ahead, and of one override."""
+"""The most changes that are shown: of those ahead, and of an override."""
 OVERRIDE = "override "
 Json = dict[str, Any]
 
@@ -275,8 +275,8 @@ def with_overrides(
     quota_file: QuotaFile, state: Path, broker_id: int, now: datetime, running: RunningState | None = None
 ) -> tuple[QuotaFile, list[str]]:
     """Return the file below the overrides that the running sidecar goes by, or else those that are stored beside
-    `state`; a line for each of them that counts at `now`, and one that says where they are from, or why they cannot be
-    read."""
+    `state`; a line for each of them that counts at `now`, and a line that says where they are from, or why they cannot
+    be read."""
     if running is not None:
         layers = {each.id: layer_of(each, broker_id) for each in running.overrides}
         lines = [_override_line(each) for each in active(running.overrides, now)]
@@ -295,7 +295,7 @@ def with_overrides(
 
 
 def _is_closed(directory: Path) -> bool:
-    """Return True if this user may not look into the directory, or into one above it."""
+    """Return True if this user may not look into the directory, or into a parent of it."""
     try:
         return is_directory(directory) and not os.access(directory, os.X_OK)
     except ConfigurationError:

@@ -1,4 +1,4 @@
-"""The one place that imports kafka-python's admin client, and teaches it to resolve names by a hosts file.
+"""The only place that imports kafka-python's admin client, and teaches it to resolve names by a hosts file.
 
 Names that this machine cannot resolve are the usual reason why brokers do not answer: `unresolved` finds them.
 
@@ -68,7 +68,7 @@ MAX_HOSTS_BYTES = 2**20
 
 class AdminClient(KafkaAdminClient):  # type: ignore[misc]  # kafka-python ships no types
     """An admin client that tells under which names it knows brokers, that raises where a broker refuses to show a
-    config, and that finds another controller where the one it knew is dead."""
+    config, and that finds another controller where the known one is dead."""
 
     def advertised_hosts(self) -> list[str]:
         """Return the names by which brokers are known so far, without asking any."""

@@ -79,7 +79,7 @@ def usable_client_properties(path: Path) -> dict[str, Any]:
     """Return arguments for kafka-python's clients.
 
     Raises:
-        ConfigurationError: the file, or one that it names, cannot be read or used; with every problem found.
+        ConfigurationError: the file, or a file that it names, cannot be read or used; with every problem found.
     """
     try:
         # As Kafka trims them (ConfigDef.parseType).

@@ -52,7 +52,7 @@ _BLOCK = re.compile(r"-----BEGIN ([A-Z0-9 ]+)-----(.*?)-----END \1-----", re.DOT
 
 
 class _Content(NamedTuple):
-    """The content of one property. key: of the properties; place: of the file, or the key again."""
+    """The content of a property. key: of the properties; place: of the file, or the key again."""
 
     key: str
     place: str

@@ -58,7 +58,7 @@ def command(
     warning is about something valid that is probably not meant, such as a rate without replicas.
 
     The sidecar of this proxy.toml is asked for its overrides and conditions, if it runs; else what it has
-    stored is looked at. Exit status 0: both files are valid. 1: one is not.
+    stored is looked at. Exit status 0: both files are valid. 1: a file is not.
 
     \b
     Examples:

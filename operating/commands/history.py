@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 TOGETHER_SECONDS = 60.0
-"""The longest time between equal records of a fleet's members that are shown as one."""
+"""The longest time between equal records of a fleet's members that are shown together."""
 _BYTES = re.compile(r" \(\d+ B/s\)")
 _PROCESS = {
     "started": "started",
@@ -128,7 +128,7 @@ def _records(replies: Iterable[Reply]) -> Iterator[tuple[Reply, Json]]:
 
 
 def _is_same(one: Json, other: Json) -> bool:
-    """Return True if two records tell of one change; its author has another address at each member."""
+    """Return True if two records tell of the same change; its author has another address at each member."""
     told = [[_what({**each, "by": None}), *_effects(each)] for each in (one, other)]
     return told[0] == told[1] and (other["at"] - one["at"]).total_seconds() <= TOGETHER_SECONDS
 

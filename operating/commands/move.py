@@ -91,7 +91,7 @@ class Throttling(NamedTuple):
         return self.rate is not None or self.within is not None
 
     def choose(self, ground: Ground) -> Chosen:
-        """Return the rates and their plan. Raises ConfigurationError if no rate, or not this one, ends in time."""
+        """Return the rates and their plan. Raises ConfigurationError if no rate, or not this rate, ends in time."""
         now, most, finish_by = datetime.now(UTC), self.rate, None
         if self.within is not None:
             least = plan_move(ground, wanted(ground, None, self.within, self.capacity)).rates.values()

@@ -69,7 +69,7 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print one JS
 
 
 class Where(NamedTuple):
-    """The sidecars that a command is for, as they were named: by --url, by --fleet, or the one on this host."""
+    """The sidecars that a command is for, as they were named: by --url, by --fleet, or this host's."""
 
     urls: tuple[str, ...]
     fleet: Path | None

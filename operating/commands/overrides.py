@@ -1,4 +1,4 @@
-"""``overrides`` lists the settings above quotas.toml, at one sidecar or at many, and where members differ; ``undo``
+"""``overrides`` lists the settings above quotas.toml, at one or more sidecars, and where members differ; ``undo``
 removes overrides, so that whatever they hid counts again."""
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 NICE = 10
-"""The niceness of a thread that gives way: where others always want the core it has a tenth of it, so one second of CPU
+"""The niceness of a thread that gives way: where others always want the core it has a tenth of it, so a second of CPU
 takes ten."""
 
 
@@ -89,7 +89,7 @@ def give_way(work: Callable[[], object]) -> None:
     A process that is to replace another loads its code while the other relays; this takes more than a second
     of CPU. On two busy cores, producers with acks=all waited 0.2 to 0.37 s meanwhile, because brokers and the old
     process waited for their turns. Linux has a priority for each thread, but a thread that has lowered its own needs a
-    privilege to raise it again: so this one ends afterwards. On other systems it is a thread like others.
+    privilege to raise it again: so this thread ends afterwards. On other systems it is a thread like others.
 
     An error of `work` is printed and ends only that thread. Modules not loaded by then are loaded at their first use.
     """

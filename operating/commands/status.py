@@ -1,7 +1,7 @@
 """``status``: shows the present traffic of one or more sidecars, read from their /throttle.
 
 Asks all of them at once (`operating.status`). Invariant: a sidecar that cannot be reached is a row with
-its error, never the end of the table; exit status 1 says that there was one.
+its error, never the end of the table; exit status 1 says that there was an error.
 """
 
 from __future__ import annotations

@@ -62,7 +62,7 @@ class Member(NamedTuple):
 
 
 class Reply(NamedTuple):
-    """The answer of one member."""
+    """The answer of a member."""
 
     member: Member
     answer: Mapping[str, Any] | None = None
@@ -155,12 +155,12 @@ def at_all(found: Sequence[_T], ask: Callable[[_T], _Answer]) -> list[_Answer]:
 
 
 def post(member: Member, page: str, body: Mapping[str, Any]) -> Reply:
-    """Send JSON to one member."""
+    """Send JSON to a member."""
     return _answered(member, page, "POST", msgspec.json.encode(body))
 
 
 def get(member: Member, page: str) -> Reply:
-    """Ask one member for a page of JSON."""
+    """Ask a member for a page of JSON."""
     return _answered(member, page, "GET", None)
 
 

@@ -145,7 +145,7 @@ class Guarding:
                 say("guard_reset_connections", broker=self._broker, count=count)
 
     def _take_proof(self, now: float) -> bool:
-        """Begin a proof if it is time, and take one that has come; return whether one has."""
+        """Begin a proof if it is time, and take a finished proof; return whether there was one."""
         if now >= self._prove_at:
             self._prover.start()
             self._prove_at = now + PROVE_SECONDS

@@ -30,7 +30,7 @@ COMMAND = "sysctl -w net.ipv4.conf.all.route_localnet=1"
 
 
 class PacketFilter:
-    """The rules of one guard in the kernel's packet filter.
+    """The rules of a guard in the kernel's packet filter.
 
     `route_localnet`: the kernel's setting, which some ways need as well.
     """
@@ -140,8 +140,8 @@ class RouteLocalnet:
         self._changed = False
 
     def is_on(self) -> bool:
-        """Return True if it is on for all network devices, or for one that leads to other hosts: that was chosen on
-        purpose."""
+        """Return True if it is on for all network devices, or for a device that leads to other hosts: that was chosen
+        on purpose."""
         files = self._folder.glob("*/route_localnet")
         return any(_read(file) == "1" for file in files if file.parent.name not in ("lo", "default"))
 

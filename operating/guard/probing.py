@@ -99,7 +99,7 @@ def targets(ways: Ways) -> tuple[Target, ...]:
 
 
 def prove(aimed_at: Sequence[Target], dial: Callable[[Address, int], str]) -> Proof:
-    """`dial`: as the one below."""
+    """`dial`: as below."""
     with ThreadPoolExecutor(_MAX_AT_ONCE) as pool:
         found = list(zip(aimed_at, pool.map(lambda each: _prove(each, dial), aimed_at), strict=True))
     return Proof(
@@ -135,7 +135,7 @@ def dial(address: Address, mark: int) -> str:
 
 
 def _own_address(real: Address) -> str:
-    """Return which address of this host's would dial that one; a loopback one if none can."""
+    """Return the address of this host that would dial it; a loopback address if none can."""
     family = socket.AF_INET6 if ":" in real.host else socket.AF_INET
     with socket.socket(family, socket.SOCK_DGRAM) as aimed:
         try:
@@ -153,7 +153,7 @@ class Answered(NamedTuple):
 
 
 class Questions:
-    """`put`: asks one question and returns its answer; blocking."""
+    """`put`: asks a question and returns its answer; blocking."""
 
     def __init__(self, put: Callable[[], Answer]) -> None:
         self._put = put

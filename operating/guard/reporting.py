@@ -1,6 +1,6 @@
 """Reports a guard's state: a JSON line for each change, and a file for node_exporter's textfile collector.
 
-Blocking. Invariant: a reader of the file sees the whole new content or the whole old one.
+Blocking. Invariant: a reader of the file sees the whole new or the whole old content.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ replication_throttle_guard_ways{{broker="{broker}",state="blocked"}} {blocked}
 
 
 def say(event: str, **facts: object) -> None:
-    """Write one line to standard output; if its reader is gone, the line is lost."""
+    """Write a line to standard output; if its reader is gone, the line is lost."""
     stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     line = json.dumps({"timestamp": stamp, "event": event, **facts})
     try:
@@ -53,7 +53,7 @@ def say(event: str, **facts: object) -> None:
 
 
 def write_metrics(path: Path, guard: Guard, broker: int, *, around: bool, refused: bool, proof: Proof | None) -> None:
-    """Write the metrics. `around` and `refused`: the state of iptables; `proof`: the last probe, if there was one. The
+    """Write the metrics. `around` and `refused`: the state of iptables; `proof`: the last probe, if any. The
     guard's own way is no more than a wish.
 
     Raises OSError.

@@ -1,7 +1,7 @@
 """Keeps the guard's rules in the kernel's packet filter: retries those refused, restores those gone.
 
 Blocking. Invariant: rules that another program takes away, such as a firewall that is loaded anew, are restored after a
-second, or a little later where looking alone takes long. A change that is not the one refused last is tried at once;
+second, or a little later where looking alone takes long. A change other than that refused last is tried at once;
 the same is tried again after at most `MAX_PAUSE_SECONDS`, and its refusal is logged when it begins, then at most
 once in `TELL_SECONDS`, and once when it is over.
 """
@@ -43,7 +43,7 @@ class Filter(Protocol):
 
 
 class RuleKeeper:
-    """The rules of one guard, whose `broker` the log names."""
+    """The rules of a guard, whose `broker` the log names."""
 
     def __init__(self, packet_filter: Filter, broker: int) -> None:
         self._filter = packet_filter
@@ -131,7 +131,7 @@ class Over(NamedTuple):
 
 
 class Refusals:
-    """The refusals of one guard: when a change is tried again, and when the log reports it. Pure: time is an argument.
+    """The refusals of a guard: when a change is tried again, and when the log reports it. Pure: time is an argument.
 
     As long as refusals `last`, it is not certain what the kernel has: one table may have been taken and the next
     refused.

@@ -48,7 +48,7 @@ class Rules(enum.Enum):
 
 
 class Jump(NamedTuple):
-    """A jump from a chain of the kernel's to one of ours."""
+    """A jump from a chain of the kernel's to a chain of ours."""
 
     hook: str
     chain: str
@@ -147,7 +147,7 @@ def _around(ways: Ways, detours: Iterable[Detour]) -> Iterable[str]:
 
 
 def _met(ways: Ways, detours: Iterable[Detour]) -> Iterable[str]:
-    """Return the guard's own connections: one that is not translated would meet the sidecar, and prove nothing."""
+    """Return the guard's own connections: without translation they would meet the sidecar, and prove nothing."""
     for each in detours:
         yield f"-p tcp {_untranslated(each)} {_ITS_OWN} {_RESET}"
     if ways.redirected_to is not None:

@@ -40,10 +40,10 @@ _NOT_IN_LABEL = re.compile(r"[^A-Za-z0-9._-]+")
 
 
 class Effective(NamedTuple):
-    """The quotas that one sidecar has before the move, from its /config."""
+    """The quotas that a sidecar has before the move, from its /config."""
 
     rates: Mapping[str, float]
-    """Bytes per second by role; infinite if unlimited. Of a rate that sets itself the one chosen last."""
+    """Bytes per second by role; infinite if unlimited. Of a rate that sets itself the last choice."""
     lists: Mapping[str, Mapping[str, str]]
     """The partitions, or ``*``, by role and by topic or glob, in the order in which they count; ``*`` is every other
     topic."""

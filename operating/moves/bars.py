@@ -1,4 +1,4 @@
-"""Draws a move that is under way: one bar for each broker and role, with its rate, its quota and the time left.
+"""Draws a move that is under way: a bar for each broker and role, with its rate, its quota and the time left.
 
 Pure: answers of cluster and sidecars in, a rich renderable out. Invariant: an unknown value is a `-`, never
 a number; a bar is full only if every replica of it is in place.
@@ -34,7 +34,7 @@ _MAX_BARS = 20
 
 
 class Bar(NamedTuple):
-    """The progress of one broker in one role.
+    """The progress of a broker in one role.
 
     total_bytes: None while a size is not known. role: None if the broker's sidecar does not answer.
     """

@@ -1,4 +1,4 @@
-"""The command that does one step of a move alone, as an operator types it. Pure."""
+"""The command that does a single step of a move, as an operator types it. Pure."""
 
 from __future__ import annotations
 

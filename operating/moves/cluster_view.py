@@ -19,7 +19,7 @@ TOPIC_KEYS = ("leader.replication.throttled.replicas", "follower.replication.thr
 
 
 class PartitionState(NamedTuple):
-    """The replicas of one partition. leader: None while there is none."""
+    """The replicas of a partition. leader: None while there is none."""
 
     leader: int | None
     replicas: tuple[int, ...]

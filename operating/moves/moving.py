@@ -58,7 +58,7 @@ GONE_SECONDS = 10.0
 than the controller, and one that has just started may not know the topic."""
 _GONE = frozenset({Stage.NOT_STARTED, Stage.MISSING, Stage.ELSEWHERE})
 FINISH_SECONDS = 60.0
-"""The time for which brokers may fail to answer once all is in place, as one that restarts does."""
+"""The time for which brokers may fail to answer once all is in place, as a restarting broker does."""
 _LEFT = {Stage.MOVING: "under way", Stage.DONE: "in place already, where it stays"}
 
 
@@ -90,7 +90,7 @@ class Outcome(NamedTuple):
     """The result of a command on a move.
 
     name: finished, in_place, going_on, stopped, cancelled, not_cancelled or not_begun.
-    found: by the last look; None if the operator did not wait for one.
+    found: by the last look; None if the operator did not wait for it.
     is_complete: everything asked for was done, and seen to be done everywhere.
     """
 
@@ -109,7 +109,7 @@ class Proposal(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Mover:
-    """One move, as one command sees it."""
+    """A move, as a command sees it."""
 
     cluster: Cluster
     move: Document
@@ -262,7 +262,7 @@ class Mover:
         return applied.is_complete
 
     def _start(self, starts: dict[TopicPartition, tuple[int, ...]]) -> bool:
-        """Start these; where one is refused, take the others back and report the result of each."""
+        """Start these; where any is refused, take the others back and report the result of each."""
         refused = self.cluster.reassign(starts)
         if not refused:
             self.report.say(f"started: {named(sorted(starts))}")

@@ -146,7 +146,7 @@ def _own_entries(lists: Iterable[NativeThrottle], target: Assignment) -> dict[tu
             without_destinations.append((topic, partition, leaders))
     if own:
         # A partition that gets no new replica is listed by the tool too, beside others that do. By itself, such a list
-        # may as well be a standing one.
+        # may as well be permanent.
         for topic, partition, leaders in without_destinations:
             own.setdefault((topic, "leader"), set()).update((partition, broker) for broker in leaders)
     return {place: frozenset(entries) for place, entries in own.items()}

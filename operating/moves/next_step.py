@@ -1,4 +1,4 @@
-"""Decides the next step of a move in one command, from how far the cluster is and which sidecars throttle it.
+"""Decides the next step of a move, from how far the cluster is and which sidecars throttle it.
 
 All that a move is can be asked for: the replicas, the reassignment under way, and the overrides with its label. So a
 command that is killed at any moment, and another on another machine, come to the same next step:
@@ -64,7 +64,7 @@ class Held(NamedTuple):
         return {broker: mine for broker, mine in found.items() if mine}
 
     def end_of(self, label: str) -> datetime | None:
-        """Return when the last of a label's overrides ends; None if one has no end. Raises ConfigurationError."""
+        """Return when the last of a label's overrides ends; None if any has no end. Raises ConfigurationError."""
         ends = [each.get("until") for mine in self.of(label).values() for each in mine]
         try:
             moments = [parse_moment(end) for end in ends if end is not None]
@@ -83,7 +83,7 @@ class Held(NamedTuple):
 
 
 def are_overrides(answer: Mapping[str, Any] | None) -> bool:
-    """Return True if a sidecar's answer is one about overrides, as far as they are read here."""
+    """Return True if a sidecar's answer is about overrides, as far as they are read here."""
     found = (answer or {}).get("overrides")
     return isinstance(found, list) and all(_is_override(each) for each in found)
 
@@ -191,7 +191,7 @@ def reassignment_of(label: str, held: Held) -> Document | None:
 
 def throttle_as_before(wanted: Throttle, held: Held, label: str) -> Throttle | None:
     """Return `wanted` for the brokers that have no override of the label, with the rates of those that have: the same
-    role's largest. None if no broker has one, so that a rate must be named."""
+    role's largest. None if no broker has any, so that a rate must be named."""
     rates: dict[str, int] = {}
     finish_by = None
     for change in (change for mine in held.of(label).values() for each in mine for change in each["changes"]):

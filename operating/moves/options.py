@@ -77,7 +77,7 @@ DURATION = Quantity("duration", _parse_duration)
 SPAN = Quantity("duration", _parse_span)
 """A duration above 0."""
 LASTING = Quantity("duration", lambda value: parse_span(value).total_seconds())
-"""A duration as `set --for` takes it. Ends are in whole seconds, so less than one would be over at once."""
+"""A duration as `set --for` takes it. Ends are in whole seconds, so less than a second would be over at once."""
 _ADDRESS = re.compile(r"(?:[A-Za-z_]+://)?(?:\[(?P<v6>[^]]+)\]|[^][:/\s]+)(?::(?P<port>[0-9]{1,5}))?", re.ASCII)
 """An address of a broker; without a port, 9092 is meant."""
 

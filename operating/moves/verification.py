@@ -51,7 +51,7 @@ UNDER_WAY = frozenset({Stage.MOVING, Stage.ELSEWHERE, Stage.BEHIND, Stage.ON_DIS
 
 
 class Progress(NamedTuple):
-    """The progress of one partition. left_bytes: the bytes that replicas still lack to be in place and in sync; None if
+    """The progress of a partition. left_bytes: the bytes that replicas still lack to be in place and in sync; None if
     it is unknown."""
 
     partition: TopicPartition
@@ -223,7 +223,7 @@ def summary(found: Sequence[Progress]) -> str:
 
 
 def left_behind(found: Verification) -> list[str]:
-    """Return one line for each throttle that is left."""
+    """Return a line for each throttle that is left."""
     return [*map(str, found.overrides), *map(str, found.native.left)]
 
 

@@ -112,13 +112,13 @@ def _quota(row: RoleRow) -> float:
 
 
 class Total(NamedTuple):
-    """The total of one role over the rows that are shown. Rates are bytes per second.
+    """The total of a role over the rows that are shown. Rates are bytes per second.
 
     Args:
-        quota: None if one is unlimited, and so all together are.
+        quota: None if any is unlimited, and so all together are.
         limited_rate: what those with more than 0 use of it; what passes at 0 is of replicas in sync.
         in_sync, unthrottled: of those that say so; None if none does.
-        eta: the longest; None if one gets nowhere.
+        eta: the longest; None if any gets nowhere.
     """
 
     name: str
@@ -136,7 +136,7 @@ class Total(NamedTuple):
 
 
 def totals(found: Sequence[RoleRow]) -> Iterator[Total]:
-    """Yield one for each role that is shown, leader first."""
+    """Yield a total for each role that is shown, leader first."""
     for name in sorted({row.name for row in found}, reverse=True):
         mine = [row for row in found if row.name == name]
         quota = sum(map(_quota, mine))
@@ -182,7 +182,7 @@ def amiss_at(page: Page) -> Iterator[Amiss]:
 
 
 def amiss_in(page: Page, name: str, role: RoleState) -> Iterator[Amiss]:
-    """Yield the problems of one role."""
+    """Yield the problems of a role."""
     del role
     yield from _conditions(page, name)
 
@@ -200,7 +200,7 @@ def is_wrong(page: Page) -> bool:
 
 
 class Sidecar(NamedTuple):
-    """The answer of one sidecar, or the `error` in place of it."""
+    """The answer of a sidecar, or the `error` in place of it."""
 
     member: Member
     content: bytes = b""

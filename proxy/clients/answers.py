@@ -53,7 +53,7 @@ class _Awaited(NamedTuple):
 
 
 class ClientAnswers:
-    """The responses of one connection that a client quota awaits."""
+    """The responses of a connection that a client quota awaits."""
 
     __slots__ = ("_awaited", "_client", "_fetched_by", "_in_flight", "_left", "_throttle")
 

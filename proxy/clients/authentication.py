@@ -63,13 +63,13 @@ class _Attempt(NamedTuple):
 
 
 class Authentication:
-    """The exchange of one connection, and the user that its client has named last."""
+    """The exchange of a connection, and the user that its client has named last."""
 
     __slots__ = ("_attempts", "_client", "_has_mechanism", "_in_flight", "is_open", "mechanism", "named")
 
     def __init__(self, in_flight: InFlightRequests, client: ClientConnection) -> None:
         self.is_open = True
-        """Frames are to be shown: a part of an exchange may follow, or an answer to one."""
+        """Frames are to be shown: a part of an exchange may follow, or an answer to it."""
         self.mechanism = ""
         self.named: str | None = None
         """The user that the client has named in the exchange that is going on; None: none that is known."""

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from ..config.settings import QuotaSettings
 
 LARGEST_RESPONSE_SECONDS = 1.0
-"""Policy `strict`: how much of its quota one response may bring a consumer, in seconds of the quota."""
+"""Policy `strict`: how much of its quota a response may bring a consumer, in seconds of the quota."""
 MAX_RESPONSE_SECONDS = 10.0
-"""The seconds of its quota that one response may bring at most: as a broker with its default window allows."""
+"""The seconds of its quota that a response may bring at most: as a broker with its default window allows."""
 SHARE_SECONDS = 1.0
 """Seconds between two counts of the connections that share a budget."""
 MIN_LARGEST_BYTES = 2**20
@@ -31,7 +31,7 @@ batch comes in part, and once more with the next."""
 
 
 class ClientBudget(Protocol):
-    """The bytes that one entity may move, of one kind of traffic."""
+    """The bytes that an entity may move, of one kind of traffic."""
 
     bytes_per_second: float
     most_seconds: float

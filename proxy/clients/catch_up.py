@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class ConsumerDecider:
-    """The choice for one connection."""
+    """The choice for a connection."""
 
     __slots__ = ("_in_flight", "_throttle")
 
@@ -29,7 +29,7 @@ class ConsumerDecider:
 
     @property
     def has_session(self) -> bool:
-        """True if the consumer's fetch session may be one that only a link can go on with, or refuse."""
+        """True if the consumer's fetch session may be such that only a link can go on with it, or refuse it."""
         return self._throttle is not None
 
     def decides(self, throttle: CatchUp | None, fetch: ConsumerFetch) -> bool:

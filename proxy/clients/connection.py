@@ -42,7 +42,7 @@ def _nothing() -> None:
 
 
 class ClientConnection:
-    """The state of one connection of the listener. `woken` is called when a mute ends before its time."""
+    """The state of a connection of the listener. `woken` is called when a mute ends before its time."""
 
     __slots__ = (
         "__weakref__", "_answer_began", "_bounded", "_charged_until", "_client_id", "_counted_until", "_entities",

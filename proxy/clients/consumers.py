@@ -88,7 +88,7 @@ def _standing(end: End, replica: Replica, was_at_tail: bool, *, one_fetch_brings
 
 
 class CatchUp:
-    """The throttle of the consumers of one entity.
+    """The throttle of the consumers of an entity.
 
     `quotas`: those in force, of which the listener's rate and the mode count here too. `counted` is called with bytes
     that passed: those at the tail, and those that count against the quota. `above`: the budget of the listener.
@@ -135,8 +135,8 @@ class CatchUp:
         self.throttle.budget.restore(-seconds * self.throttle.budget.bytes_per_second, now)
 
     def link(self, peer: str, *, leader: Hashable, reads_committed: bool = False) -> Link:
-        """Return a link for one connection of a consumer. Partitions behind are never asked for all at once: the tail
-        would wait while the broker looks into hundreds of logs for one answer."""
+        """Return a link for a connection of a consumer. Partitions behind are never asked for all at once: the tail
+        would wait while the broker looks into hundreds of logs for an answer."""
         end = stable_end_offset if reads_committed else end_offset
         ask, again = partial(asked, end), partial(asked_again, end)
         policy = LinkPolicy(

@@ -31,7 +31,7 @@ NOT_LEADER_OR_FOLLOWER, FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH. Those of fetc
 
 
 class FollowerProof:
-    """The search on one connection."""
+    """The search on a connection."""
 
     __slots__ = ("_answers_left", "_in_flight", "is_given", "last_api")
 

@@ -1,4 +1,5 @@
-"""`InFlightRequests.clients` applies client quotas to the frames of a relayed connection; None where no client has one.
+"""`InFlightRequests.clients` applies client quotas to the frames of a relayed connection; None where no client has a
+quota.
 
 Both readers show it the frame at the start of the window before they look at it themselves:
 

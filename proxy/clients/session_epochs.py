@@ -1,4 +1,4 @@
-"""The epochs of one connection's fetch session (KIP-227) where some requests are answered here.
+"""The epochs of a connection's fetch session (KIP-227) where some requests are answered here.
 
     client's epoch      1   2   3   4   5
     answered here           x   x

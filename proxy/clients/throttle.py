@@ -74,7 +74,7 @@ class Uncharged(enum.Enum):
 
 
 class ClientThrottle:
-    """One per process: clients dial the ingress alone."""
+    """There is a single one per process: clients dial the ingress alone."""
 
     def __init__(self, settings: QuotaSettings, quotas: Quotas, now: float, statistics: RoleStatistics) -> None:
         """Begin with `quotas`. `statistics`: the ingress's."""
@@ -157,7 +157,7 @@ class ClientThrottle:
 
     def entity(self, user: str | None, client_id: str | None, traffic: ClientTraffic, now: float) -> Entity | None:
         """Return the entity whose quota bounds a client; None: none does. `user`: None if it is not known. Without a
-        client id it is the empty one."""
+        client id it is empty."""
         quota = self._rates.of(traffic).of(user, client_id or "")
         return None if quota is None else self._entity(traffic, quota, now)
 

@@ -139,12 +139,12 @@ async def _receive_exactly(stream: trio.abc.Stream, size: int) -> bytes:
 
 
 class KnownBrokers:
-    """The brokers that a sidecar may ask: the one beside us, the configured peers, then those that redirected
+    """The brokers that a sidecar may ask: the broker beside us, the configured peers, then those that redirected
     connections were meant for, the one met last first. An iteration yields the brokers that were known when it began;
     `legs` has the keys to speak with them."""
 
     def __init__(self, settings: Settings, legs: Legs) -> None:
-        """Open the login, if one is configured. Blocking.
+        """Open the login, if configured. Blocking.
 
         Raises ConfigurationError if [names] says how to log in, and that is not possible here.
         """

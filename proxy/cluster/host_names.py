@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 RESOLVE_SECONDS = 2.0
 MAX_HOSTS = 2000
-"""The most names of one look; a broker may claim any number."""
+"""The most names of a look; a broker may claim any number."""
 
 
 class HostNames:
-    """The names of one question, with the addresses found last."""
+    """The names of a question, with the addresses found last."""
 
     def __init__(self) -> None:
         self._known: dict[str, frozenset[str]] = {}

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 LOGIN_THREADS = trio.CapacityLimiter(1)
 MAX_SECRET_BYTES = 2**20
 MAX_EXCHANGES = 8
-"""The most exchanges of one login. SCRAM has two, the other mechanisms have one."""
+"""The most exchanges of a login. SCRAM has two, the other mechanisms a single one."""
 _CLASSES = {
     "PLAIN": ("kafka.net.sasl.plain", "SaslMechanismPlain"),
     "SCRAM-SHA-256": ("kafka.net.sasl.scram", "SaslMechanismScram"),

@@ -1,6 +1,6 @@
-"""The sidecar's view of the cluster: a few questions, asked of brokers at one cadence and within one bound.
+"""The sidecar's view of the cluster: a few questions, asked of brokers at a common cadence and within a bound.
 
-Invariant: asking one question takes at most `MAX_TIME_SHARE` of the time, however long its answers take. A question
+Invariant: asking a question takes at most `MAX_TIME_SHARE` of the time, however long its answers take. A question
 that no broker answers is logged once, and again only after an answer.
 """
 
@@ -30,7 +30,7 @@ _Found = TypeVar("_Found")
 
 
 class NoBrokerAnswersError(Exception):
-    """No broker answered; the text gives the error of the one that was asked last."""
+    """No broker answered; the text gives the error of the last broker."""
 
 
 class Question(ABC, Generic[_Found]):
@@ -69,7 +69,7 @@ async def follow_cluster(questions: Sequence[Question[_Found]], brokers: Iterabl
 
 
 async def follow(question: Question[_Found], brokers: Iterable[Broker], log: Log) -> None:
-    """Ask one question whenever it is due, until cancelled."""
+    """Ask a question whenever it is due, until cancelled."""
     is_answered = True
     while True:
         await question.wait_until_due()

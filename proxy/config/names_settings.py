@@ -119,7 +119,7 @@ def _secret(texts: Mapping[str, str], jaas: Mapping[str, str], base: Path, *, to
 
 
 class Jaas(NamedTuple):
-    """One entry of a JAAS configuration."""
+    """An entry of a JAAS configuration."""
 
     module: str
     options: dict[str, str]

@@ -1,7 +1,7 @@
 """proxy.toml, read once at start, as one frozen tree.
 
 Each table is declared once, as a dataclass (`tables`). Knows nothing of quotas.toml but where it is. Invariant: a
-`Settings` that exists is one the sidecar can start with, as far as the file alone can tell; every problem is reported
+`Settings` that exists lets the sidecar start, as far as the file alone can tell; every problem is reported
 with its file (or override), key path, the expected and the found value. Where the last good quotas are kept, they
 never take the place of the operator's own file.
 """

@@ -159,7 +159,7 @@ class LimitSettings:
     max_connections: Count = 10_000
     """The most connections in all; 0: as many as the limit of open files allows."""
     max_connections_per_source: Count = 0
-    """The most connections of one source address; 0: any number. Brokers behind one address translation share a
+    """The most connections of a source address; 0: any number. Brokers behind one address translation share a
     source."""
     max_held_bytes: Annotated[int, FIXED] = 64 * 2**20
     """The most bytes, in all, of frames that have to be whole before anything is done with them."""

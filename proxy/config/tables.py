@@ -122,7 +122,7 @@ AtLeastOne = Annotated[int, whole_number(least=1)]
 
 
 class Declared(NamedTuple):
-    """One key of a table."""
+    """A key of a table."""
 
     field: str
     of: Any
@@ -175,7 +175,7 @@ def _declared(hint: Any) -> Any:
 
 
 class TableReader:
-    """Reads declared tables of one file. `base`: the directory that paths are relative to."""
+    """Reads declared tables of a file. `base`: the directory that paths are relative to."""
 
     def __init__(self, base: Path, problems: Problems) -> None:
         self._base = base
@@ -228,7 +228,7 @@ class TableReader:
 
 
 class Problems:
-    """The problems of one file, so that one run of ``check`` shows all of them.
+    """The problems of a file, so that one run of ``check`` shows all of them.
 
     `source` is the file; `origins` says by key path which override a value came from instead; `text` is what stands
     in the file."""

@@ -47,7 +47,7 @@ class Ends(NamedTuple):
 
 
 def read_role(role: str, tables: object, ends: Ends, *, base: Path, problems: Problems) -> RoleTls:
-    """Read one role's table `[<role>.tls]`. Errors go to `problems`.
+    """Read a role's table `[<role>.tls]`. Errors go to `problems`.
 
     Args:
         role: `ingress` or `egress`.
@@ -101,7 +101,7 @@ def read_listener(path: str, name: str, table: object, *, base: Path, problems: 
 
 
 class _Leg:
-    """One leg's table. `written` is None if it is not there. `name`: the leg's name; None: the one that follows from
+    """The table of a leg. `written` is None if it is not there. `name`: the leg's name; None: the one that follows from
     the path."""
 
     def __init__(self, path: str, table: object, base: Path, problems: Problems, *, name: str | None = None) -> None:
@@ -182,7 +182,7 @@ class _Leg:
         return bool(algorithm)
 
     def _keystores(self) -> tuple[StoreSettings, ...]:
-        """Return one certificate, or several from which one is chosen by the name that the peer asks for."""
+        """Return a certificate, or several from which to choose by the name that the peer asks for."""
         written = self.written or {}
         locations = written.get("ssl.keystore.location")
         if not isinstance(locations, list):

@@ -1,4 +1,4 @@
-"""The settings of one leg's keys, in Kafka's own words where it has some; ssl.enabled.protocols and ssl.cipher.suites,
+"""The settings of a leg's keys, in Kafka's own words where it has some; ssl.enabled.protocols and ssl.cipher.suites,
 from Java's words to OpenSSL's.
 
 Knows no file's content. Python's interface to OpenSSL can choose only among the suites of TLS 1.2; TLS 1.3 has three,
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 KEY_AGREEMENT = "prime256v1"
-"""The one group by which keys are agreed on with a peer that dials us: P-256, which every client has. OpenSSL also
+"""The only group by which keys are agreed on with a peer that dials us: P-256, which every client has. OpenSSL also
 offers finite fields, and the peer chooses among them. A hello of 1.2 KB for ffdhe8192 takes 120 ms of a core
 (measured), and Python cannot name more than one group."""
 _VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
@@ -83,7 +83,7 @@ class StoreSettings:
 
 @dataclass(frozen=True, slots=True)
 class LegSettings:
-    """The settings of one leg. `name` is its key path without `tls`, such as `ingress.listen`."""
+    """The settings of a leg. `name` is its key path without `tls`, such as `ingress.listen`."""
 
     name: str
     keystores: tuple[StoreSettings, ...] = ()

@@ -35,7 +35,7 @@ def open_control(directory: Path, *, log: Log, inherited: socket.socket | None =
     """Return the server of control.sock, bound; None, with a line in the log, where the directory cannot be made.
 
     A start that failed would end replication; commands and the guard only lose their private way. `inherited` is the
-    socket of the process before this one.
+    socket of the previous process.
 
     Raises ConfigurationError if the directory is another user's, or if another sidecar listens there.
     """
@@ -75,7 +75,7 @@ def _listening(directory: Path) -> socket.socket:
 
 
 def _remove_stale(path: str, directory: Path) -> None:
-    """Remove the socket of a sidecar that ended. Raises ConfigurationError if one listens there."""
+    """Remove the socket of a sidecar that ended. Raises ConfigurationError if a sidecar listens there."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         try:
             probe.connect(path)

@@ -24,7 +24,7 @@ _MODE = 0o700
 
 
 def default_directory(broker_id: int, environ: Mapping[str, str]) -> Path:
-    """Return the directory of a broker's sidecar unless proxy.toml names one.
+    """Return the directory of a broker's sidecar unless proxy.toml names another.
 
     It is below $RUNTIME_DIRECTORY, which systemd sets for a unit with ``RuntimeDirectory=`` (systemd.exec(5); the first
     of several), else below /run/kafka-throttle-sidecar.

@@ -53,7 +53,7 @@ _WORK = trio.CapacityLimiter(1)
 _Result = TypeVar("_Result")
 Record = Callable[["Override", str, str | None, "Sequence[Effect] | None"], None]
 """A callback with an override, the action (``set``, ``undone``, ``ended``), by whom, and the effects of its
-first changes; None: the process before this one has done it, and knows them."""
+first changes; None: the previous process has done it, and knows them."""
 
 
 class Applied(NamedTuple):
@@ -127,7 +127,7 @@ class OverrideKeeper:
         return list(self._watch.overrides) if self._is_behind else None
 
     def inherit(self, overrides: list[Override]) -> None:
-        """Follow these in place of the store: the process before this one could not store them."""
+        """Follow these in place of the store: the previous process could not store them."""
         self._inherited = tuple(overrides)
 
     def old(self) -> list[tuple[str, str]]:
@@ -211,7 +211,7 @@ class OverrideKeeper:
             raise
 
     async def _follow_store(self) -> None:
-        """Put in force the overrides that the process before this one has stored last."""
+        """Put in force the overrides that the previous process has stored last."""
         try:
             if self._inherited is not None:
                 loaded = await in_thread(_inherited, self._inherited, self._broker_id, limiter=_WORK)

@@ -1,7 +1,7 @@
 """Overrides over HTTP: at control.sock for trusted processes, and on the public pages for writers alone.
 
     GET  /overrides         those that have not ended, the values they hide, and whether each change is effective
-    POST /overrides         makes one: {"changes": [{"place", "key", "value"}], and what else `NewOverride` has}
+    POST /overrides         makes an override: {"changes": [{"place", "key", "value"}], and what else `NewOverride` has}
     POST /overrides/undo    removes some: {"id"} or {"label"} or {"last": true}
 
 Invariant: a refused request has changed nothing, and its answer has the expected and the found value.
@@ -39,7 +39,7 @@ class NewOverride(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
     changes: tuple[PlacedValue, ...]
     id: str | None = None
-    """The override's id; None: the sidecar chooses one."""
+    """The override's id; None: the sidecar chooses."""
     label: str | None = None
     by: str | None = None
     """The author; None: where the request came from."""

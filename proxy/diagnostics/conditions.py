@@ -165,11 +165,11 @@ class Kind(enum.Enum):
 
 
 class Found(NamedTuple):
-    """A condition at one look."""
+    """A condition at a look."""
 
     kind: Kind
     text: str
-    """One sentence, with ``{count}`` for `number`, which may be added up over several sidecars."""
+    """A sentence, with ``{count}`` for `number`, which may be added up over several sidecars."""
     role: Role | None = None
     number: int = 0
     subject: str = ""
@@ -193,7 +193,7 @@ class Condition(msgspec.Struct, frozen=True):
 
 
 class Conditions:
-    """The conditions of one process. `record` is called with each that begins (True) or ends (False)."""
+    """The conditions of a process. `record` is called with each that begins (True) or ends (False)."""
 
     def __init__(self, log: Log, record: Callable[[Condition, bool], None] = lambda *_: None) -> None:
         self._log = log

@@ -28,7 +28,7 @@ ALONE_SECONDS = 60.0
 (replica.fetch.backoff.ms, reconnect.backoff.max.ms)."""
 MISSING_SECONDS = 30.0
 """How long a broker that should be seen through the sidecar may not be before a warning."""
-# Metadata tells who replicates by assignment: nothing here tells one that goes around from one that is cut off.
+# Metadata tells who replicates by assignment: nothing here tells a broker that goes around from one that is cut off.
 _WHO_GOES_AROUND = {
     Role.LEADER: (
         "fetch from this broker: they go around the sidecar, if they are not cut off. Does the broker advertise "
@@ -71,7 +71,7 @@ def is_in_force(quota: RoleQuota) -> bool:
 
 
 class QuotaDiagnostics:
-    """The warnings about one role that this sidecar serves. `found`: those of the last look."""
+    """The warnings about a role that this sidecar serves. `found`: those of the last look."""
 
     def __init__(self, role: Role) -> None:
         self.found: tuple[QuotaWarning, ...] = ()

@@ -40,7 +40,7 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True)
 class PartitionStats:
-    """One throttled replica, as one connection knows it."""
+    """A throttled replica, as a connection knows it."""
 
     topic: str
     partition: int
@@ -55,7 +55,7 @@ class PartitionStats:
 
 @dataclass(frozen=True, slots=True)
 class LinkStats:
-    """One connection with replicas' fetches on it."""
+    """A connection with replicas' fetches on it."""
 
     peer: str
     fetch_version: int | None = None

@@ -46,7 +46,7 @@ class _Sample(NamedTuple):
 
 
 class RoleRateMeter:
-    """Works out the rates of one role."""
+    """Works out the rates of a role."""
 
     __slots__ = ("_samples",)
 
@@ -82,7 +82,7 @@ class RoleRateMeter:
 
 
 class PartitionRate(NamedTuple):
-    """One series of `[http] partition_rates`, as KIP-73's PartitionBytesInRate."""
+    """A series of `[http] partition_rates`, as KIP-73's PartitionBytesInRate."""
 
     topic: str
     """The topic's name, or its id as Kafka's tools write one until a broker has told the name."""

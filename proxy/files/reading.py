@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 _MAX_BYTES = 64 * 2**20
-"""The longest file, well above any real one: the JSON of a reassignment of 100 000 partitions is 8 MB."""
+"""The longest file, well above real sizes: the JSON of a reassignment of 100 000 partitions is 8 MB."""
 _KINDS = {
     stat.S_IFDIR: "a directory",
     stat.S_IFIFO: "a named pipe",

@@ -1,4 +1,4 @@
-"""Waits until one file changes: edited in place, replaced by a rename, or reached through symbolic links that now lead
+"""Waits until a file changes: edited in place, replaced by a rename, or reached through symbolic links that now lead
 elsewhere (a Kubernetes ConfigMap swaps its ``..data`` link).
 
 Watches the directories of the file and of every link on the way to it, not the file itself: a watch on a file ends with
@@ -66,7 +66,7 @@ _State = tuple[int, int, int, int] | None
 
 
 class FileWatch:
-    """A watch on one file, by the directories on the way to it."""
+    """A watch on a file, by the directories on the way to it."""
 
     def __init__(self, path: Path, route: _Route, notify: RustNotify, state: _State) -> None:
         self._path = path

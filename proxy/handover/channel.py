@@ -1,4 +1,4 @@
-"""The unix socket between two sidecars of one broker: messages with descriptors beside them.
+"""The unix socket between two sidecars of a broker: messages with descriptors beside them.
 
     length (4 bytes, big endian), with the descriptors ─▶ message (msgpack)
 
@@ -33,7 +33,7 @@ MAX_DESCRIPTORS = 253
 """The most descriptors beside one message, as many as the kernel allows (SCM_MAX_FD): all listening sockets come with
 one, and each peer has one."""
 ANSWER_SECONDS = 60.0
-"""How long one process waits for the other: a new one reads its configuration and opens its files meanwhile."""
+"""How long one process waits for the other: a new process reads its configuration and opens its files meanwhile."""
 SEND_SECONDS = 10.0
 """How long a message may take from its first byte on. The other process takes 6 MiB in some hundredths of a second."""
 _LENGTH = struct.Struct(">I")

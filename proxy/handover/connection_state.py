@@ -31,7 +31,7 @@ the old process, as in a drain."""
 
 
 def needs_this_process(connection: Connection) -> bool:
-    """Return True if no other process can go on with the connection: the keys of its TLS are in this one."""
+    """Return True if no other process can go on with the connection: the keys of its TLS are here."""
     return any(isinstance(end, TlsSocket) for end in connection.ends)
 
 

@@ -16,7 +16,7 @@ from ..throttle.replica import ReplicaState  # noqa: TC001 - msgspec reads it
 
 SCHEMA = 2
 """The version of these messages. If the two processes have different ones, the new process is refused with the reason,
-and the old one goes on."""
+and the old process goes on."""
 
 
 class Hello(msgspec.Struct, frozen=True, tag="hello"):
@@ -55,7 +55,7 @@ class Alive(msgspec.Struct, frozen=True, tag="alive"):
 
 
 class Begin(msgspec.Struct, frozen=True, tag="begin"):
-    """The old process accepts nothing more: the new one does, and gets the connections.
+    """The old process accepts nothing more: the new process does, and gets the connections.
 
     `available_bytes`: bytes that the budget of each role and that of the listener have left now, so that both processes
     together keep to the quota; None: there is no such budget.
@@ -69,7 +69,7 @@ class Begin(msgspec.Struct, frozen=True, tag="begin"):
 
 
 class Confirmed(msgspec.Struct, frozen=True, tag="confirmed"):
-    """The new process has proven itself: the old one takes nothing back from here on."""
+    """The new process has proven itself: the old process takes nothing back from here on."""
 
 
 class SessionMessage(msgspec.Struct, frozen=True, array_like=True):

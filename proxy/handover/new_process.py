@@ -1,4 +1,4 @@
-"""The new process' side: it asks the old one for everything, and says when it is ready to have it.
+"""The new process' side: it asks the old process for everything, and says when it is ready to have it.
  Knows which messages come and in which order (`old_process`), not their use. Invariant: sockets that come
 and are not wanted are closed."""
 
@@ -28,7 +28,7 @@ SOCKETS_OF_A_CONNECTION = 2
 ALIVE_SECONDS = 0.5
 """How often the new process says that its loop turns."""
 END_SECONDS = 0.1
-"""A process that ends without an answer is certainly gone from its address after this time, and the one that took over
+"""A process that ends without an answer is certainly gone from its address after this time, and its successor
 from it is there."""
 MAX_ATTEMPTS = 3
 """How many processes in a row may end while they are asked, each replaced by another."""
@@ -62,12 +62,12 @@ class Inherited:
         return None if found is None else self._listening.pop(found)
 
     async def ready(self) -> None:
-        """Report that this process could serve. Raises ChannelError if the old one is gone."""
+        """Report that this process could serve. Raises ChannelError if the old process is gone."""
         self.close_unwanted()
         await self._channel.send(Ready())
 
     async def report(self) -> None:
-        """Report that the loop of this process turns, until the old one is gone or has confirmed this one."""
+        """Report that the loop of this process turns, until the old process is gone or has confirmed this one."""
         with self._reporting, contextlib.suppress(ChannelError):
             while True:
                 await self._channel.send(Alive())

@@ -7,8 +7,8 @@
                   ◀─ ConnectionState with its two sockets, ...
                   ◀─ Confirmed, after PROVING_SECONDS more: until then the old process keeps its listeners
                      the end of the stream: the old process is gone
- If the new process ends or hangs before it is confirmed, the old one accepts again and keeps the connections that it
-has not given. Knows a server only by `Server`. Invariants: while no process is confirmed, this one serves or
+ If the new process ends or hangs before it is confirmed, the old process accepts again and keeps the connections it has
+not given. Knows a server only by `Server`. Invariants: while no process is confirmed, this one serves or
 will again. A connection that cannot be handed over, as one with TLS (`ending_turns`), ends here as in a drain, and its
 follower dials the new process."""
 
@@ -156,7 +156,7 @@ class OldProcess:
             self._server.take_back()
 
     def _listener(self, path: Path) -> trio.socket.SocketType | None:
-        """Return a socket that listens there, in place of the process before this one. None, with a line in the log, if
+        """Return a socket that listens there, in place of the previous process. None, with a line in the log, if
         there cannot be one."""
         listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         new = path.with_name(f"{path.name}.new")

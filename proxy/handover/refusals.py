@@ -1,7 +1,7 @@
 """Words for refused hand-overs, whichever way they were asked for, that name what to do.
 
 The ways: `run --take-over` asks the old process (`new_process`), which judges its question (`old_process`); SIGUSR2,
-which a package's upgrade sends as well, has the old process start the new one (`next_process`). Values only.
+which a package's upgrade sends as well, has the old process start the new process (`next_process`). Values only.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def refuse_process(old: int, new: int | None) -> str | None:
 
     Args:
         old: the id of the old process, as its own namespace or the new process shows it.
-        new: the id of the new process there, 0 if it is of another namespace; None: it would be a child of the old one.
+        new: the id of the new process there, 0 if it is of another namespace; None: a child of the old process.
     """
     return OF_A_CONTAINER if old == FIRST_PROCESS and new != 0 else None
 

@@ -56,7 +56,7 @@ reads as the other stored them."""
 
 
 class HandOver:
-    """Hands one server over, and takes one over."""
+    """Hands a server over, and takes a server over."""
 
     def __init__(
         self,
@@ -103,7 +103,7 @@ class HandOver:
         self._kept.give = EndingTurns(log).give
 
     async def ask(self, serves: Sequence[tuple[str, Address]] = ()) -> Inherited | None:
-        """Ask the process before this one for its listeners; `serves`: those of this one, each by its setting. Raises
+        """Ask the previous process for its listeners; `serves`: those of this one, each by its setting. Raises
         ConfigurationError."""
         self._inheritance = None if self._path is None else await inherit(self._path, self.broker, serves)
         if self._inheritance is None:
@@ -155,8 +155,8 @@ class HandOver:
         return self._draining.begun.is_set()
 
     async def take_connections(self, hold: Hold, go_on: GoOn) -> None:
-        """Take every connection of the process before this one, until that process is gone. `hold` runs a connection
-        like one that was accepted from its source, and closes it if that fails.
+        """Take every connection of the previous process, until that process is gone. `hold` runs a connection
+        as if it had been accepted from its source, and closes it if that fails.
 
         If the other process has given this one up and serves on, this one drains: two would let twice the quota
         through.

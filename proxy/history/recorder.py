@@ -44,7 +44,7 @@ _READING = trio.CapacityLimiter(1)
 
 
 class _Waiting:
-    """Records of one file that are not written yet."""
+    """Records of a file that are not written yet."""
 
     def __init__(self, file: HistoryFile) -> None:
         self.file = file

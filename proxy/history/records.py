@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 KEPT = timedelta(days=30)
 MAX_CHARACTERS = 1000
-"""The most characters of one text; the longest are conditions'."""
+"""The most characters of a text; the longest are conditions'."""
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One event."""
+    """An event of the history."""
 
     time: datetime
     event: str

@@ -115,7 +115,7 @@ class BearerToken:
         return hmac.compare_digest(brought, self._token or b"\0") and self._token is not None
 
     def required(self, request: Request) -> Answer | None:
-        """Return the answer to a request without the token; None for one that has it."""
+        """Return the answer to a request without the token; None if it has the token."""
         if not self.is_known:
             return json_answer(503, {"error": "http.token_file is wrong, so no token is accepted; the log says why"})
         if self.admits(request.header("authorization")):
@@ -165,7 +165,7 @@ class Writers:
         self._subjects = subjects
 
     def required(self, request: Request) -> Answer | None:
-        """Return the answer to a request that is not authorized; None for one that is."""
+        """Return the answer to a request that is not authorized; None if it is."""
         if request.subject and request.subject in self._subjects:
             return None
         if self._token is not None:
@@ -202,7 +202,7 @@ class Trust:
         return _is_address(name) or name == "localhost" or name in self._names or name.endswith(self._below)
 
     def may_change(self, method: str, *, origin: str, fetch_site: str, host: str) -> bool:
-        """Return True if a request of this method may come from where it says: from no page, or from one of ours.
+        """Return True if a request of this method may come from where it says: from no page, or from ours.
 
         `origin` and `fetch_site` are the headers Origin and Sec-Fetch-Site, "" if they are missing.
         """

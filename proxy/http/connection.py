@@ -1,4 +1,4 @@
-"""One HTTP connection: requests in, answers out, until either side has had enough.
+"""An HTTP connection: requests in, answers out, until either side has had enough.
 
     receive head ─▶ check ─▶ receive body ─▶ handler ─▶ send ─▶ (again | linger, close)
 
@@ -63,7 +63,7 @@ class Service(NamedTuple):
 
 
 class HttpConnection:
-    """One HTTP connection. Call `serve` once."""
+    """An HTTP connection. Call `serve` once."""
 
     def __init__(self, stream: trio.SocketStream, peer: str, service: Service) -> None:
         self.waits_since: float | None = None

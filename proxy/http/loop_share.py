@@ -119,7 +119,7 @@ class InterruptedWorkError(Exception):
 
 
 class _Go(Generic[_T]):
-    """One execution of the work, for all callers that asked before it began."""
+    """An execution of the work, for all callers that asked before it began."""
 
     def __init__(self) -> None:
         self.over = trio.Event()

@@ -27,7 +27,7 @@ _END_OF_HEAD = re.compile(rb"\n\r?\n")
 
 
 class RefusedError(Exception):
-    """The request is not served, and the connection ends after `answer`, if there is to be one."""
+    """The request is not served, and the connection ends after `answer`, if any."""
 
     def __init__(self, reason: HttpRefusal, answer: Answer | None, found: str = "") -> None:
         super().__init__(reason.value)
@@ -121,7 +121,7 @@ class Bounds(NamedTuple):
     head_bytes: int = 8 * 1024
     """The request line and all headers."""
     headers: int = 64
-    """The most header lines of one request: h11 takes 3 µs for each (measured), and a head is read in one step of the
+    """The most header lines of a request: h11 takes 3 µs for each (measured), and a head is read in one step of the
     loop."""
     body_bytes: int = 4 * 1024
     """The longest body of a request whose route says nothing else; such a body is read and ignored."""
@@ -133,7 +133,7 @@ class Bounds(NamedTuple):
     answer_seconds: float = 5.0
     """The time in which an answer must be sent; a peer that reads no faster is disconnected."""
     idle_seconds: float = 120.0
-    """The time between two requests of one connection; scrapes are rarely more than a minute apart."""
+    """The time between two requests of a connection; scrapes are rarely more than a minute apart."""
     linger_seconds: float = 1.0
     """The time for which a closed connection is still read from: closing a socket with unread bytes makes TCP reset it,
     and the peer may lose the last answer."""
@@ -166,7 +166,7 @@ class HttpRefusal(enum.Enum):
 
 @dataclass(slots=True)
 class HttpStatistics:
-    """Counters of one process since its start."""
+    """Counters of a process since its start."""
 
     answers: Counter[int] = field(default_factory=Counter)
     """The number of answers by status code."""

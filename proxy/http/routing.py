@@ -59,7 +59,7 @@ Admit = Callable[[Request], Answer | None]
 
 
 class Route(NamedTuple):
-    """The handler of one method at one path."""
+    """The handler of a method at a path."""
 
     method: str
     path: str

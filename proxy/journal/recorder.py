@@ -38,7 +38,7 @@ MIN_STEP_SECONDS = 1.0
 
 
 class Journal:
-    """The journal of one process. Made within Trio, after the directory has been found good."""
+    """The journal of a process. Made within Trio, after the directory has been found good."""
 
     def __init__(
         self, settings: JournalSettings, *, broker: int, log: Log, wall: Callable[[], float] = time.time

@@ -1,6 +1,6 @@
 """Reports events to the journal: starts, stops, quotas, reloads, connections, traffic of clients with quotas.
 
-The one place that knows both the sidecar's values and the fields of events. Invariant: without a journal everything
+The only place that knows both the sidecar's values and the fields of events. Invariant: without a journal everything
 here does nothing.
 """
 
@@ -44,7 +44,7 @@ class ClientTotals(Protocol):
 
 
 class JournalReports:
-    """Reports events of the sidecar to its journal, if it keeps one."""
+    """Reports events of the sidecar to its journal, if any."""
 
     def __init__(self, journal: Journal | None, policy: str) -> None:
         self._journal = journal

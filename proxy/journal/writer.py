@@ -1,6 +1,6 @@
 """A thread that takes batches of lines from a bounded queue and keeps the journal's files.
 
-The thread is the only one that touches the disk. It is a daemon, so a disk that hangs keeps the process neither from
+Only the thread touches the disk. It is a daemon, so a disk that hangs keeps the process neither from
 serving nor from ending. Knows nothing of where lines come from. Invariant: `offer` never waits; every line offered is
 written, or counted as dropped, or a role's last quota that waits for the next batch (`PendingQuotas`). If somebody
 removes an open file, its lines, which were counted as written, are counted as dropped as well: before each batch is
@@ -41,7 +41,7 @@ write, and there are fifteen until the next."""
 
 
 class Batch(NamedTuple):
-    """The lines of one tick of the recorder. `first_time` is the wall clock at tick 0, in seconds since 1970."""
+    """The lines of a tick of the recorder. `first_time` is the wall clock at tick 0, in seconds since 1970."""
 
     tick: int
     first_time: int

@@ -26,7 +26,7 @@ def no_pause() -> None:
 
 
 class TrafficKey(NamedTuple):
-    """One sum per key: a partition of a link, apart for each state it was in."""
+    """A sum per key: a partition of a link, apart for each state it was in."""
 
     role: str
     peer: str
@@ -37,7 +37,7 @@ class TrafficKey(NamedTuple):
 
 
 class LinkKey(NamedTuple):
-    """One line of the journal per link and block."""
+    """A line of the journal per link and block."""
 
     role: str
     peer: str
@@ -63,7 +63,7 @@ class Seconds(NamedTuple):
 
 
 class ReplicaTraffic(NamedTuple):
-    """One partition's part of a block."""
+    """A partition's part of a block."""
 
     topic: str
     partition: int
@@ -80,7 +80,7 @@ class ReplicaTraffic(NamedTuple):
 
 
 class Traffic(NamedTuple):
-    """The seconds from `tick` on, of one link, as they go to the journal. Replicas in the order of their names."""
+    """The seconds from `tick` on, of a link, as they go to the journal. Replicas in the order of their names."""
 
     tick: int
     link: LinkKey
@@ -108,7 +108,7 @@ class Last:
 
 
 class Sums:
-    """Sums of one partition of one link."""
+    """Sums of a partition of a link."""
 
     __slots__ = (
         "before", "fetches", "header_bytes", "last", "link", "omitted", "position", "said", "second_bytes",

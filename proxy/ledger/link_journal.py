@@ -1,4 +1,4 @@
-"""Reports one connection's fetches to the journal's ledger, of every partition, throttled or not.
+"""Reports a connection's fetches to the journal's ledger, of every partition, throttled or not.
 
 Pure. Exists only where a journal is kept. Knows offsets and sizes, never records.
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ..roles import Role
     from .ledger import Ledger
 MAX_SEEN = 20_000
-"""The most partitions of one connection that are recorded; entries and omissions of further ones are in no line of the
+"""The most partitions of a connection that are recorded; entries and omissions of further ones are in no line of the
 journal and are counted as dropped."""
 
 
@@ -41,7 +41,7 @@ class ThrottledReplica(Protocol):
 
 
 class _Seen:
-    """The last request of a follower and the last answer of its leader for one partition."""
+    """The last request of a follower and the last answer of its leader for a partition."""
 
     __slots__ = ("behind_from", "high_watermark", "keys", "offset")
 
@@ -56,7 +56,7 @@ class _Seen:
 
 
 class LinkJournal:
-    """Tells of one connection. `peer`: the other broker, by its address until its id is known. `known`: the throttled
+    """Tells of a connection. `peer`: the other broker, by its address until its id is known. `known`: the throttled
     replicas of the connection, as they are at each moment."""
 
     __slots__ = ("_known", "_ledger", "_role", "_seen", "_topic_name", "peer")

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 MAX_CHARACTERS = 32 * 1024
-"""The most characters of one value; a longer one is cut. The longest values that are logged are tracebacks."""
+"""The most characters of a value; a longer text is cut. The longest values that are logged are tracebacks."""
 
 
 LEVELS = ("debug", "info", "warning", "error")
@@ -45,10 +45,10 @@ _LINES = ("exception", "stack")
 _Render = Callable[[dict[str, object]], str]
 WINDOW_SECONDS = 10.0
 MAX_LINES = 200
-"""The most lines of one cause in a window. A rolling restart of a large cluster closes fewer connections (some 10 for
+"""The most lines of a cause in a window. A rolling restart of a large cluster closes fewer connections (some 10 for
 each other broker), and a disk or a log collector does not notice so many lines."""
 MAX_CAUSES = 100
-"""The most causes of one event that are remembered. Beyond them, all new causes of that event count as one, until
+"""The most causes of an event that are remembered. Beyond them, all new causes of that event count as one, until
 windows end. Other events keep causes of their own: a peer can make up a word in a line, but not an event."""
 CAUSE_KEYS = ("cause", "reason", "role", "task", "signal", "status")
 _OTHERS = ("others",)

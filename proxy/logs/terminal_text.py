@@ -18,7 +18,7 @@ import re
 from typing import Any
 
 MAX_CHARACTERS = 8192
-"""The most characters of one text; Kafka's longest topic name has 249."""
+"""The most characters of a text; Kafka's longest topic name has 249."""
 LAYOUT = "\n\t"
 _USER = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*:/*)?.*@", re.DOTALL)
 """The user part of a URL, to the last at sign: an unescaped password may contain slashes, colons and at signs. A user

@@ -48,7 +48,7 @@ FRESH_SECONDS = 5.0
 
 
 class Route(NamedTuple):
-    """The destination of one listener's connections."""
+    """The destination of a listener's connections."""
 
     role: Role
     listen: Address

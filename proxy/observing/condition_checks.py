@@ -1,4 +1,4 @@
-"""Checks the sidecar once a second: the one place that raises and clears each condition.
+"""Checks the sidecar once a second: the only place that raises and clears each condition.
 
 Decides little: the parts describe their problems in a sentence. Invariant: a look is short, whatever there is.
 """
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 LOOK_SECONDS = 1.0
 OVER = 1.05
-"""The promise for any eleven seconds, but for one batch of records on each connection."""
+"""The promise for any eleven seconds, but for a batch of records on each connection."""
 WINDOW_SECONDS = 11
 SETTLED_SECONDS = 13
 """The least time since the quota was lowered: the window is put together of samples of a second."""

@@ -57,7 +57,7 @@ class Sources:
     served: Collection[Role] = tuple(Role)
     """The roles that proxy.toml has. Another role has no quota metrics: alerts would miss its traffic."""
     limit_bytes_per_second: Callable[[Role], float] = lambda _: math.inf
-    """The quota in force; for a rate that sets itself the chosen one."""
+    """The quota in force; for a rate that sets itself the last choice."""
     bounds: Callable[[Role], Iterable[BudgetNode]] = lambda _: ()
     """The budgets of peers and topics inside a role's."""
     chosen: Callable[[Role], Choice | None] = lambda _: None

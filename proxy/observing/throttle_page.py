@@ -48,7 +48,7 @@ class RateState(msgspec.Struct, frozen=True):
 
 
 class BoundState(msgspec.Struct, frozen=True):
-    """A rate inside the role's: for the traffic with one broker or one rack, or for a topic."""
+    """A rate inside the role's: for the traffic with a broker or a rack, or for a topic."""
 
     kind: str
     """The kind: "peer", "rack" or "topic"."""
@@ -87,7 +87,7 @@ class ClientState(msgspec.Struct, frozen=True):
 
 class RoleState(msgspec.Struct, frozen=True):
     quota_bytes_per_second: float | None
-    """The quota; None: unlimited. Of a rate that sets itself the one chosen last."""
+    """The quota; None: unlimited. Of a rate that sets itself the last choice."""
     rate_bytes_per_second: float
     throttled_bytes_total: ThrottledBytes = ThrottledBytes()
     omitted_partitions_total: int = 0

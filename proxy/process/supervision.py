@@ -35,7 +35,7 @@ class Task(enum.StrEnum):
     """The value is the metric label `task`."""
 
     ACCEPT = "accept"
-    """Accepts connections to one of the listeners."""
+    """Accepts connections to a listener."""
     QUOTAS_FILE = "quotas_file"
     """Reads quotas.toml again when it changes."""
     QUOTAS_CLOCK = "quotas_clock"
@@ -102,7 +102,7 @@ class Supervisor:
             try:
                 await trio.sleep_until(rests_until)
                 await run()
-            except* Exception as errors:  # noqa: BLE001 - the one boundary of background tasks
+            except* Exception as errors:  # noqa: BLE001 - the only boundary of background tasks
                 failure = errors
             if trio.current_time() - rests_until >= STEADY_SECONDS:
                 pause_seconds = FIRST_PAUSE_SECONDS

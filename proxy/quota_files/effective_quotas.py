@@ -1,4 +1,4 @@
-"""Computes the effective quotas of one broker: those it starts with (of the file, the last good ones, or, with an
+"""Computes the effective quotas of a broker: those it starts with (of the file, the last good ones, or, with an
 error, none), and at each moment how they differ from those in force.
 
 `start_with` reads files and blocks; there is always an answer, even if a disk gives none. All else is pure: time is an

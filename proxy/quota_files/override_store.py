@@ -125,7 +125,7 @@ def want_of_room(path: Path) -> str | None:
 
 
 def _read(path: Path, broker_id: int) -> tuple[tuple[Override, ...], Mapping[str, Layer]]:
-    """Read one file. Raises ConfigurationError for anything but a whole store."""
+    """Read a file. Raises ConfigurationError for anything but a whole store."""
     content = read_bytes(path, most_bytes=2 * MAX_BYTES)
     try:
         found = _FILE.decode(content)
@@ -140,7 +140,7 @@ def _read(path: Path, broker_id: int) -> tuple[tuple[Override, ...], Mapping[str
 
 
 def _replace(path: Path, content: bytes) -> None:
-    """Replace one file as a whole. Raises OSError."""
+    """Replace a whole file. Raises OSError."""
     fresh, owner = path.with_name(f"{path.name}.new"), path.parent.stat()
     fresh.unlink(missing_ok=True)  # a crash's file may be another user's
     descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)

@@ -61,7 +61,7 @@ SHORT_BYTES = 16 * 1024
 FEW_CHANGES = 100
 """The most changes of overrides that are compared with a changed file at once; more are compared in a thread."""
 MAX_CHANGES_SHOWN = 20
-"""The most changes of one override that pages show."""
+"""The most changes of an override that pages show."""
 READ_SECONDS = 60.0
 """The longest time for the file's disk and the parser: the longest file is some seconds of work."""
 WORKING_THREADS = trio.CapacityLimiter(1)
@@ -100,7 +100,7 @@ class ReloadOutcome:
 
 @dataclass(slots=True)
 class ReloadStatistics:
-    """Counters of reloads of one process."""
+    """Counters of reloads of a process."""
 
     outcomes: Counter[ReloadResult] = field(default_factory=Counter)
     last_reload_successful: bool = True
@@ -111,7 +111,7 @@ class ReloadStatistics:
 
 
 class QuotaWatch:
-    """The one place that holds the current quotas."""
+    """The only place that holds the current quotas."""
 
     def __init__(
         self,

@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 _NOTHING = "throttles nothing"
 _ITSELF = f"is this broker, which replicates nothing from itself: {_NOTHING}"
 MAX_WARNINGS = 20
-"""The most texts of one role: each topic of a file may have one."""
+"""The most texts of a role: each topic of a file may have one."""
 
 
 def advise(quota_file: QuotaFile, broker_id: int, now: datetime, *, roles: Collection[Role] = tuple(Role)) -> list[str]:
-    """Return warnings for one broker; `roles` are those its proxy.toml has."""
+    """Return warnings for a broker; `roles` are those its proxy.toml has."""
     quotas = effective(quota_file, broker_id, now)
     warnings = [] if quotas.enforce else ["mode.enforce is false: quotas are observed, not enforced"]
     for section in quota_file.base.sections():

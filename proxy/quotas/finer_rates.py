@@ -1,4 +1,4 @@
-"""Rates inside a role's rate: of the traffic with one broker or one rack, of one topic or of the topics of a glob.
+"""Rates inside a role's rate: of the traffic with a broker or a rack, of a topic or of the topics of a glob.
 
 Bytes sent to a peer, or fetched from it, keep to the peer's rate, to that of its rack and to the role's; those of
 a topic keep to the topic's rate as well. A glob's rate bounds all its topics together. Of several sections that match
@@ -37,7 +37,7 @@ class Entity(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FinerRates:
-    """The finer rates of one role of one broker, in bytes per second. `math.inf` is no rate; for a topic it also keeps
+    """The finer rates of a role of a broker, in bytes per second. `math.inf` is no rate; for a topic it also keeps
     away the rate of a less specific glob."""
 
     peers: Mapping[int, float] = field(default_factory=dict)

@@ -95,7 +95,7 @@ class Position(NamedTuple):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class QuotaKey(Generic[T]):
-    """One key, and all that is known of its values."""
+    """A key, and all that is known of its values."""
 
     name: str
     kinds: tuple[SectionKind, ...]
@@ -103,7 +103,7 @@ class QuotaKey(Generic[T]):
     values: str
     """The values, with their unit, for documents, help and errors."""
     meaning: str
-    """One sentence for documents, help and completion."""
+    """A sentence for documents, help and completion."""
     parse: Callable[[object, Position], T]
     """Returns the value that a file or an override gives. Raises InvalidValueError."""
     default: T

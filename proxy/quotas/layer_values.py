@@ -155,7 +155,7 @@ class _Words(NamedTuple):
 
 
 def _sections(layer: Layer, broker_id: int, place: str, key: QuotaKey[Any]) -> Iterator[Section]:
-    """Yield the sections of one layer that may say it, in the order in which they count."""
+    """Yield the sections of a layer that may say it, in the order in which they count."""
     kind, _, name = place.partition(".")
     own = {
         "mode": lambda: layer.mode,

@@ -81,7 +81,7 @@ class _Pattern:
 
 
 class Glob:
-    """One glob, ready to be matched with many names."""
+    """A glob, ready to be matched with many names."""
 
     __slots__ = ("_first", "_last", "_least", "_middle")
 

@@ -57,7 +57,7 @@ Overrides = tuple["Override", ...]
 
 
 class PlacedValue(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One change: `key` has `value` at `place`."""
+    """A change: `key` has `value` at `place`."""
 
     place: str
     key: str

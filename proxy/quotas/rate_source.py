@@ -71,7 +71,7 @@ class Deadline(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RateSource:
-    """One rate that sets itself. `least` and `most` are in bytes per second. If it has a `deadline` and `auto`, the
+    """A rate that sets itself. `least` and `most` are in bytes per second. If it has a `deadline` and `auto`, the
     rate that the deadline needs is the floor of the rate that `auto` chooses."""
 
     most: float
@@ -97,7 +97,7 @@ class RateSource:
 
 
 class RateStarts:
-    """The starts of one file's sources."""
+    """The starts of a file's sources."""
 
     def __init__(self, kept: Mapping[str, float]) -> None:
         """Begin with `kept`, as it was when the process before ended."""

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
 MAX_PROBLEMS = 100
-"""The most problems told of one file. 200 000 of them made a message of 15 MB, and it took 14 s to work out a
+"""The most problems told of a file. 200 000 of them made a message of 15 MB, and it took 14 s to work out a
 suggestion for each."""
 MAX_PATH_CHARACTERS, MAX_REASON_CHARACTERS = 500, 1500
 """The most characters shown of a problem's key path and of its reason. The longest valid path is that of a topic, some
@@ -36,7 +36,7 @@ MAX_RATES = 100
 """The most topics and globs, the most peers, and the most racks that may have a rate of their own in one layer: a fetch
 of replicas that are behind looks at the budget of each of its topics."""
 MAX_CLIENTS = 500
-"""The most sections of users and client ids of one layer: every client that is met may have to be compared with each of
+"""The most sections of users and client ids of a layer: every client that is met may have to be compared with each of
 them."""
 _LAYER_KEYS = ("brokers", "peers", "racks", "topics", CLIENTS, USERS, "listener", "mode")
 PRIORITIES = "priorities"
@@ -65,7 +65,7 @@ def parse_quotas(content: bytes, *, source: str = "quotas.toml") -> QuotaFile:
 
 
 def parse_layer(document: Toml, *, source: str, override: str, until: datetime | None, since: datetime) -> Layer:
-    """Return the sections of one override, written as those of the file are.
+    """Return the sections of an override, written as those of the file are.
 
     `source` leads each problem and each section's path; deadlines count from `since`. Raises ConfigurationError.
     """

@@ -26,7 +26,7 @@ _EXPECTED = 'expected "partition:broker,…", "*" or ""'
 
 @dataclass(frozen=True, slots=True)
 class Partitions:
-    """A set of partition ids of one topic, or every one there is."""
+    """A set of partition ids of a topic, or every one there is."""
 
     ids: frozenset[int] = frozenset()
     every: bool = False
@@ -47,7 +47,7 @@ NO_PARTITION = Partitions()
 
 @dataclass(frozen=True, slots=True)
 class ReplicaList:
-    """One list as written: entries of ``(partition, broker)``, or every replica."""
+    """A list as written: entries of ``(partition, broker)``, or every replica."""
 
     entries: tuple[tuple[int, int], ...] = ()
     every: bool = False

@@ -1,4 +1,4 @@
-"""The effective quotas of one broker at one moment, of the quotas file and the overrides: the data path's snapshot.
+"""The effective quotas of a broker at one moment, of the quotas file and the overrides: the data path's snapshot.
 
 Overrides go before the file, the newest first: what one of them says of a topic, by name, by glob or for the whole
 broker, hides what is below. Inside the file the most specific section wins, key by key: exact topic, longest glob, this
@@ -41,13 +41,13 @@ METADATA_TOPIC = "__cluster_metadata"
 METADATA_TOPIC_ID = bytes(15) + b"\x01"
 """The id of that topic (Kafka's Uuid.METADATA_TOPIC_ID)."""
 MAX_REMEMBERED = 8
-"""The most moments of one layer that are remembered."""
+"""The most moments of a layer that are remembered."""
 _Name = TypeVar("_Name", int, str)
 
 
 @dataclass(frozen=True, slots=True)
 class RoleQuota:
-    """The quota of one role: its rate, and the partitions that it is for."""
+    """The quota of a role: its rate, and the partitions that it is for."""
 
     bytes_per_second: float = math.inf
     """The rate; `math.inf` if unlimited. For a rate that sets itself, the one that was chosen last; until one has been
@@ -183,7 +183,7 @@ class Quotas:
 
 
 def effective(quota_file: QuotaFile, broker_id: int, now: datetime) -> Quotas:
-    """Return the quotas of one broker; `now` carries an offset."""
+    """Return the quotas of a broker; `now` carries an offset."""
     layers = [_resolved(layer, broker_id, now) for layer in quota_file.layers]
     found = {role: _laid(layer.roles[role] for layer in reversed(layers)) for role in Role}
     mode = governing_mode(quota_file, now)
@@ -250,7 +250,7 @@ class _ByTopic(Generic[_Value]):
 
 @dataclass(slots=True)
 class _OfRole:
-    """All that one layer says of a role at one moment, or several layers together."""
+    """All that a layer says of a role at a moment, or several layers together."""
 
     rate: _Rated | None = None
     otherwise: _Listed | None = None
@@ -304,14 +304,14 @@ class _OfRole:
 
 @dataclass(frozen=True, slots=True)
 class _Resolved:
-    """One layer at one moment, for one broker."""
+    """A layer at a moment, for a broker."""
 
     roles: Mapping[Role, _OfRole]
     next_change: datetime | None
 
 
 def _resolved(layer: Layer, broker_id: int, now: datetime) -> _Resolved:
-    """Resolve one layer: once between two of its ends, so that a change of one override costs nothing in the others."""
+    """Resolve a layer: once between two of its ends, so that a change of an override costs nothing in the others."""
     ends: list[datetime] | None = layer.memo.get((broker_id, None))
     if ends is None:
         found = {section.until for section in layer.sections_for(broker_id) if section.until is not None}

@@ -2,7 +2,7 @@
 
 Entities are Kafka's own (KIP-73, kafka-configs): rates belong to brokers, replica lists to topics; beyond Kafka a
 broker may carry a list that is ``"*"`` or ``""``, topic names may be globs, topics and the traffic with one other
-broker or with one rack may have rates of their own inside the broker's, and a section may end (`until`). Reads no file
+broker or with a rack may have rates of their own inside the broker's, and a section may end (`until`). Reads no file
 and no clock. `Draft` reads one section, key by key; `keys` declares them. Invariants: a section holds only keys that it
 sets; a key that is not understood, or is not this kind of section's, is refused.
 """
@@ -56,7 +56,7 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """Sections that are written together: the file's, or those of one override."""
+    """Sections that are written together: the file's, or those of an override."""
 
     brokers: Mapping[int, Section] = field(default_factory=dict)
     broker_default: Section | None = None
@@ -81,7 +81,7 @@ class Layer:
         yield from self._of_every_broker()
 
     def sections_for(self, broker_id: int) -> Iterator[Section]:
-        """Yield those that can mean something to one broker."""
+        """Yield those that can mean something to a broker."""
         if broker_id in self.brokers:
             yield self.brokers[broker_id]
         yield from self._of_every_broker()
@@ -101,7 +101,7 @@ class Layer:
 
 @dataclass(frozen=True, slots=True)
 class QuotaFile:
-    """All that one quotas.toml says."""
+    """The content of a quotas.toml."""
 
     base: Layer
     hash: str
@@ -154,7 +154,7 @@ class Draft:
     seen: set[str] = field(default_factory=set)
 
     def set(self, name: str, value: object) -> None:
-        """Set one key of the section. Raises InvalidValueError."""
+        """Set a key of the section. Raises InvalidValueError."""
         if name in self.seen:
             raise InvalidValueError(SET_TWICE)
         self.seen.add(name)

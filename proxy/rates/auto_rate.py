@@ -73,7 +73,7 @@ class Verdict(NamedTuple):
 
 
 class AutoRate:
-    """Chooses the rate of one role by its pressures."""
+    """Chooses the rate of a role by its pressures."""
 
     def __init__(self) -> None:
         self._most = math.inf

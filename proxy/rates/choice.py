@@ -36,7 +36,7 @@ class HeldBy(enum.StrEnum):
 
 
 class Observed(NamedTuple):
-    """A sample of one role. Bytes per second are as its quota counts them."""
+    """A sample of a role. Bytes per second are as its quota counts them."""
 
     behind: int = 0
     """The number of replicas that are behind."""

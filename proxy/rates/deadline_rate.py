@@ -73,7 +73,7 @@ class Need(NamedTuple):
 
 
 class DeadlineRate:
-    """Chooses the rate of one role by its deadline; remembers when its catch-up began, and since when it is too
+    """Chooses the rate of a role by its deadline; remembers when its catch-up began, and since when it is too
     slow."""
 
     def __init__(self) -> None:

@@ -44,7 +44,7 @@ STALE_SECONDS = 5.0
 """The longest wait for a new look. After it the rate is chosen from the last: there are 200 000 replicas, or the
 loop is late."""
 TOLD_SECONDS = 10.0
-"""The least time between two log lines about one role's rate, but for lateness."""
+"""The least time between two log lines about a role's rate, but for lateness."""
 _TOLD_CHANGE = 0.1
 """The share by which a rate has to differ from the one logged last to be logged again."""
 
@@ -282,7 +282,7 @@ class HostWatch:
         self._last: tuple[float, HostCounters] | None = None
 
     async def look(self) -> None:
-        """Take one sample."""
+        """Take a sample."""
         found = None
         with trio.move_on_after(STEP_SECONDS):
             with suppress(NoThreadError):  # rates are chosen without the host's signals

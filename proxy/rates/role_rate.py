@@ -1,4 +1,4 @@
-"""Chooses one role's rate from second to second by its rate source and observations.
+"""Chooses a role's rate from second to second by its rate source and observations.
 
 Pure: time is an argument. Invariant: the chosen rate lies between the source's bounds, and changes by at least
 `EXACTNESS` or not at all, unless it reaches a bound.
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class RoleRate:
-    """The rate of one role."""
+    """The rate of a role."""
 
     def __init__(self) -> None:
         self._deadline = DeadlineRate()

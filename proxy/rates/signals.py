@@ -53,7 +53,7 @@ class Signal(enum.StrEnum):
 
 
 class Reading(NamedTuple):
-    """The last measurement of one signal."""
+    """The last measurement of a signal."""
 
     signal: str
     pressure: float
@@ -135,7 +135,7 @@ class OwnBests:
 
 
 class Signals:
-    """Turns the measurements of one role and second into readings."""
+    """Turns the measurements of a role and second into readings."""
 
     def __init__(self) -> None:
         self._pauses = OwnBests(

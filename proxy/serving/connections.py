@@ -53,7 +53,7 @@ class Shared(NamedTuple):
 
 
 class Connections:
-    """The connections of one process. `supervisor` handles failures while listeners are served."""
+    """The connections of a process. `supervisor` handles failures while listeners are served."""
 
     def __init__(
         self,

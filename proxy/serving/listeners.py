@@ -71,7 +71,7 @@ def _is_encrypted(settings: Settings, role: Role) -> bool:
 
 
 def taken(inherited: Inherited | None, key: str, address: Address) -> socket.socket | None:
-    """Return the socket of the process before this one that listens there."""
+    """Return the socket of the previous process that listens there."""
     return None if inherited is None else inherited.take_listener(key, address)
 
 

@@ -52,7 +52,7 @@ async def serve(
     """Run until SIGTERM or SIGINT, then drain. `task_status` gets the bound address of every listener by its key.
 
     `watchdog` (started by the caller) and `service_manager` receive the loop's beats; None: there is none. `take_over`:
-    from the process that serves these settings now, if there is one, with all that it has open.
+    from the process that serves these settings now, if any, with all that it has open.
 
     Raises ConfigurationError if an address cannot be listened on, or the journal cannot be written where no process was
     taken over from.
@@ -61,7 +61,7 @@ async def serve(
     manager = service_manager or ServiceManager({})
     sidecar = Sidecar(settings, quota_watch, statistics, log, watchdog, manager)
     if take_over:
-        # While the process before this one serves: loaded after, it would take the interpreter from its connections.
+        # While the previous process serves: loaded after, it would take the interpreter from its connections.
         await load_lazily()
     found = routes(settings)
     serves = [(route.key, route.listen) for route in found]

@@ -255,7 +255,7 @@ class Sidecar:
 
     @asynccontextmanager
     async def recorded(self) -> AsyncIterator[None]:
-        """Start the journal, if one is kept, and have it and the history on disk after the block."""
+        """Start the journal, if any, and have it and the history on disk after the block."""
         self.reports.started(own_version)
         if self.journal is not None:
             self.journal.report_totals = self._report_clients

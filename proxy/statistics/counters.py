@@ -89,7 +89,7 @@ class Unreachable:
 
 @dataclass(slots=True)
 class RoleStatistics:
-    """One role's counters. Bytes are accounted as Kafka does: record bytes for the follower role,
+    """The counters of a role. Bytes are accounted as Kafka does: record bytes for the follower role,
     wire bytes of the throttled partitions' entries for the leader role (KIP-73)."""
 
     throttled_bytes_in_sync: int = 0
@@ -125,7 +125,7 @@ class RoleStatistics:
 
 @dataclass(slots=True)
 class Statistics:
-    """The counters of one process, since it began."""
+    """The counters of a process, since it began."""
 
     leader: RoleStatistics = field(default_factory=RoleStatistics)
     follower: RoleStatistics = field(default_factory=RoleStatistics)

@@ -1,7 +1,7 @@
 """Makes the OpenSSL context of a leg: authorities, certificate, versions and cipher suites.
 
 Blocking: reads files. Invariant: a context is complete when it is returned, and is never altered afterwards; a renewed
-certificate is a new context, and connections that are open keep the old one.
+certificate is a new context, and open connections keep their own.
 """
 
 from __future__ import annotations

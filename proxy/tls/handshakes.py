@@ -94,7 +94,7 @@ class Handshakes:
         return len(self._under_way)
 
     async def run(self, sock: ssl.SSLSocket) -> None:
-        """Run one handshake to its end.
+        """Run a handshake to its end.
 
         Raises HandshakeError or another OSError; the caller closes the socket in any case but success.
         """

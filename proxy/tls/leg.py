@@ -1,4 +1,4 @@
-"""Makes TLS connections of plain ones for one leg, with the keys that its files had when they were last good.
+"""Makes TLS connections of plain ones for a leg, with the keys that its files had when they were last good.
 
 Knows no Kafka. Invariants: `accept` and `dial` return a connection whose peer was verified as the settings want it, or
 they close the plain connection and raise. Each failure is counted, and logged once per peer and reason.
@@ -48,14 +48,14 @@ class TlsConnection(NamedTuple):
     sock: ssl.SSLSocket
     """A socket in non-blocking mode."""
     asked: str | None
-    """The name by which it was dialled, if the peer sent one."""
+    """The name by which it was dialled, if the peer sent any."""
     refused: Callable[[ssl.SSLError], None]
     """The callback for a first answer of the peer that is an error: in TLS 1.3 a client's certificate is judged after
     the handshake."""
 
 
 class Leg:
-    """The TLS connections of one leg. `loaded` may be replaced at any time: connections that come later use the new
+    """The TLS connections of a leg. `loaded` may be replaced at any time: connections that come later use the new
     keys."""
 
     def __init__(self, settings: LegSettings, loaded: Loaded, handshakes: Handshakes, log: Log) -> None:

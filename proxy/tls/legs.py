@@ -39,7 +39,7 @@ OUTCOMES = ("success", "failed")
 
 @dataclass(slots=True)
 class _Kept:
-    """The last known state of one leg's files."""
+    """The last known state of a leg's files."""
 
     leg: Leg
     seen: Identities
@@ -55,7 +55,7 @@ class _Kept:
     """True if the disk of its files does not answer."""
     outcomes: Counter[str] = field(default_factory=Counter)
     threads: trio.CapacityLimiter = field(default_factory=lambda: trio.CapacityLimiter(1))
-    """A limiter of one look at a time. While the disk keeps a look waiting, no further begins."""
+    """A limiter of one look at a time: while the disk keeps it waiting, no other begins."""
 
 
 class Legs:

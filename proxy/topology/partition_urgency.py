@@ -43,7 +43,7 @@ class PartitionUrgency:
         self._of_topics: dict[Topic, int] = {}
         self._of_partitions: dict[PartitionKey, int] = {}
         self._of_topic: dict[Topic, list[PartitionKey]] = {}
-        """The partitions of `known`, by topic: an answer about one topic costs nothing for the others."""
+        """The partitions of `known`, by topic: an answer about a topic costs nothing for the others."""
         self.known: dict[PartitionKey, Need] = {}
         """The partitions in need; of all others nothing is missing, or no broker has told."""
         self.is_any = False
@@ -98,7 +98,7 @@ class PartitionUrgency:
         self._name_topics()
 
     def _take(self, topic: Topic) -> None:
-        """Work out the needs of one topic's partitions anew, from a broker's last answer about it."""
+        """Work out the needs of a topic's partitions anew, from a broker's last answer about it."""
         for key in self._of_topic.pop(topic, ()):
             self._of_partitions.pop(key, None)
             self.known.pop(key, None)

@@ -24,7 +24,7 @@ MAX_BROKERS = 10_000
 
 
 class Racks:
-    """The racks of one process. `own`: the id of the broker beside it."""
+    """The racks of a process. `own`: the id of the broker beside it."""
 
     def __init__(self, own: int | None = None) -> None:
         self._own = str(own)
