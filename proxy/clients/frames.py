@@ -1,5 +1,4 @@
-"""`InFlightRequests.clients` applies client quotas to the frames of a relayed connection; None where no client has a
-quota.
+"""`InFlightRequests.clients` applies client quotas to the frames of a relayed connection; None without quotas of clients.
 
 Both readers show it the frame at the start of the window before they look at it themselves:
 
@@ -312,8 +311,7 @@ class ClientFrames:
     def _held_up(
         self, head: RequestHead, fetch: ConsumerFetch, entity: Entity, now: float, *, may_answer: bool
     ) -> Step | Answer | None:
-        """Hold a Fetch, or answer it here, for the answer to the last or while its entity is over quota;
-        None: it goes on."""
+        """Hold a Fetch, or answer it, for the last one's answer or while its entity is over quota; None: it goes on."""
         if self.awaits_fetch:
             return HELD
         has_turn = self.client.has_turn(entity)
