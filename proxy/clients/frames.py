@@ -1,4 +1,4 @@
-"""`InFlightRequests.clients` applies client quotas to the frames of a relayed connection; None without quotas of clients.
+"""`InFlightRequests.clients` applies client quotas to the frames of a relayed connection; None without client quotas.
 
 Both readers show it the frame at the start of the window before they look at it themselves:
 
