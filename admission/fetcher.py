@@ -19,9 +19,10 @@ MAX_ABSENCES = 4
 """The number of its absences after which a connection whose answer is late counts as gone: over a slow line a grant
 takes as long as it is large."""
 MAX_FETCH_SECONDS = 0.5
-"""A connection is granted as much as its line brings in this time, where it was away for half of it with its last
-fetch. Meanwhile a budget of one of its topics gains more than it can keep: behind a line of 480 kB/s and with grants
-of 420 kB it had 0.2 of its share of a topic."""
+"""A connection with a topic that has a rate is granted as much as its line brings in this time, where it was away for
+half of it with its last fetch. Meanwhile the topic's budget gains more than it can keep: behind a line of 480 kB/s and
+with grants of 420 kB it had 0.2 of its share of the topic. Without one, smaller grants would only leave its line idle
+more often."""
 ABSENCE_GROWTH = 1.25
 """An absence counts as longer than the ones before by this factor at most, so that one late answer says little."""
 MIN_ABSENCE_SECONDS = 0.05
@@ -75,7 +76,7 @@ class Fetcher:
         late or empty, since what came of them all at once would be on top of what others were granted. The leader of
         such a connection throttles too, by the broker's own quota or by its own sidecar."""
         self.line_bytes = math.inf
-        """The most that it is granted at once beside other connections, since its line needs so long for more."""
+        """The most that it is granted at once where a topic has a rate, since its line needs so long for more."""
         self.max_bytes_beside_in_sync = math.inf
         """The most that it is granted at once beside records of replicas in sync, which wait for it."""
         self.path_credit = math.inf
