@@ -7,6 +7,8 @@ walker takes 0.2 to 0.7, wants no byte of the records, and stops wherever the by
 the first partition of a topic together with the topic's name, because many topics have no other. What a stroke takes
 for granted (a length of one byte, an empty array, no tagged fields) it checks in what it unpacked. Where that does not
 hold, and at the end of the buffer, `stepwise` reads the same fields one at a time: a few partitions in a thousand.
+Partitions without records are of one size in their usual shape, so those that follow each other are read by one
+iter_unpack: all of a request, and what brings nothing in an answer. That takes 0.6 to 0.8 of the time of one by one.
 
     Struct ──entry──▶ which unpack, and when it is right ──rows, compiler──▶ a function
                                                                     └── stepwise, for all else

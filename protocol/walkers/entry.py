@@ -34,6 +34,20 @@ class Unpack(NamedTuple):
     holds: str  # a Python condition; empty if there is nothing to doubt
 
 
+class Plain(NamedTuple):
+    """The usual shape of an entry without records: all of one size, so that many are read at a stroke.
+
+    ``names`` are the local names of what ``format`` gives. ``is_other`` is a Python condition on them that an entry has
+    another shape: records, an array or a string that is not null, tagged fields. It is empty if none has.
+    """
+
+    format: struct.Struct
+    names: list[str]
+    is_other: str
+    first_look: tuple[int, int] | None  # a byte of the length of records: where it is, and what; None: there are none
+    records_at: int  # where records would begin
+
+
 class Entry(NamedTuple):
     """``fields`` are those up to the records or the end, ``wanted`` the names of those that are looked at."""
 
@@ -42,6 +56,7 @@ class Entry(NamedTuple):
     records: Construct | None
     wanted: list[str]
     unpack: Unpack | None  # None if an entry cannot be read at one stroke
+    plain: Plain | None  # None if a row has something that is not in the usual shape
     emits_late: bool  # the row has something that comes after the records
 
     @property
@@ -66,6 +81,7 @@ def plan_entry(item: Struct, columns: Sequence[str]) -> Entry:
         records=records,
         wanted=wanted,
         unpack=_unpack(fields, wanted),
+        plain=None if after and after[0].name in columns else _plain(members, wanted),
         emits_late=late or RECORDS_SIZE not in columns,
     )
 
@@ -110,3 +126,37 @@ def _is_empty(codec: KArray, name: str) -> str:
     if codec.prefix is UVARINT:
         return f"{name} < 2" if codec.nullable else f"{name} == 1"
     return f"-1 <= {name} < 1" if codec.nullable else f"{name} == 0"
+
+
+def _plain(members: Sequence[Construct], wanted: Sequence[str]) -> Plain | None:
+    formats, names, others, size, first_look, records_at = ">", [], [], 0, None, 0
+    for field in members:
+        codec, name = bare(field), local(field)
+        if isinstance(codec, FormatField):
+            formats += codec.fmtstr[1:] if field.name in wanted else f"{codec.length}x"
+            names += [name] if field.name in wanted else []
+            size += codec.length
+            continue
+        is_records = isinstance(codec, KRecords)
+        if field.name in wanted and not is_records:
+            return None
+        usual = _usual(codec)
+        varint = isinstance(codec, TaggedFields) or codec.prefix is UVARINT
+        form = "B" if varint else "h" if isinstance(codec, KString) else "i"
+        formats += form
+        names.append(name)
+        others.append(f"{name} != {usual}" if usual else name)
+        size += struct.calcsize(f">{form}")
+        if is_records:
+            first_look, records_at = (size - 1, usual), size
+    # What differs most often is asked first.
+    return Plain(struct.Struct(formats), names, " or ".join(reversed(others)), first_look, records_at)
+
+
+def _usual(codec: Construct) -> int:
+    """Return the number that is all of such a value in the usual shape: null if it may be, but for records, which are
+    empty (KIP-73)."""
+    if isinstance(codec, TaggedFields):
+        return 0
+    size = -1 if codec.nullable and not isinstance(codec, KRecords) else 0
+    return size + 1 if codec.prefix is UVARINT else size

@@ -18,6 +18,7 @@ from .entry import (
     RECORDS_AT,
     RECORDS_SIZE,
     Entry,
+    Plain,
     Unpack,
     local,
 )
@@ -31,8 +32,14 @@ if TYPE_CHECKING:
 
 TOPIC = "topic"
 BLOCK_TAGS = "_block_tags"
+_ONE_BY_ONE: Mapping[str, str] = MappingProxyType({})
 _POSITIONS = {TOPIC: "topic", ENTRY_AT: "entry_at", ENTRY_END: "pos", RECORDS_AT: "pos", RECORDS_SIZE: "length"}
-_LARGEST_UNBATCHED = 8  # to set up an iter_unpack takes as long as about so many rows
+FEW_PLAIN = 8
+"""To read entries of the usual shape at a stroke takes as long to set up as about so many rows."""
+MOST_PLAIN = 256
+"""The most entries that one stroke looks at."""
+TRIED_AGAIN = 64
+"""How many entries are read one by one after a stroke that found few of the usual shape."""
 
 
 class Rows(NamedTuple):
@@ -126,36 +133,46 @@ class EntryWriter(Source):
     tags: Construct | None  # of a block
 
     def all_entries(self) -> None:
-        """Emit code that reads the entries of a block; at once where they are all of one size."""
-        unpack = self.entry.unpack
-        if unpack is None or self.entry.records is not None:
-            self.each_entry(unpack)
+        """Emit code that reads the entries of a block; those that follow each other in the usual shape at a stroke."""
+        plain = self.entry.plain
+        if plain is None:
+            self.open("for _ in range(n):")
+            self.an_entry(self.entry.unpack)
+            self.close()
             return
-        size = unpack.format.size
-        whole = [f"n > {_LARGEST_UNBATCHED}", f"end - pos >= n * {size}"]
-        if unpack.holds:
-            tags = f"buffer[pos + {size - 1}:pos + n * {size}:{size}]"
-            whole.append(f"not any({tags})")
-        self.open(f"if {' and '.join(whole)}:")
-        self.batch(unpack)
+        self.open("while n > 0:")
+        self.line(f"few = {FEW_PLAIN}")
+        self.many_plain(plain)
+        self.open("for _ in range(few if few < n else n):")
+        self.an_entry(self.entry.unpack)
         self.close()
-        self.open("else:")
-        self.each_entry(unpack)
+        self.line("n -= few")
         self.close()
 
-    def each_entry(self, unpack: Unpack | None) -> None:
-        self.open("for _ in range(n):")
-        self.an_entry(unpack)
-        self.close()
-
-    def batch(self, unpack: Unpack) -> None:
-        """Emit code that reads rows of fixed size by one iter_unpack, a fifth faster than one by one."""
-        size = unpack.format.size
-        iterate = self.constant(unpack.format.iter_unpack)
-        self.open(f"for {', '.join(unpack.names)}, in {iterate}(buffer[pos:pos + n * {size}]):")
+    def many_plain(self, plain: Plain) -> None:
+        """Emit code that reads as many entries of the usual shape as there are from here on; `few`: how many others are
+        read before it is tried again."""
+        size = plain.format.size
+        self.open(f"if n > {FEW_PLAIN} and end - pos > {FEW_PLAIN * size}:")
+        self.line(f"few = {TRIED_AGAIN}")
+        if plain.first_look is not None:
+            at, byte = plain.first_look
+            self.open(f"if buffer[pos + {at}] == {byte}:")
+        self.line("began = pos", f"until = pos + min(n, (end - pos) // {size}, {MOST_PLAIN}) * {size}")
+        iterate = self.constant(plain.format.iter_unpack)
+        self.open(f"for {''.join(f'{name}, ' for name in plain.names) or '()'} in {iterate}(buffer[pos:until]):")
+        if plain.is_other:
+            self.open(f"if {plain.is_other}:")
+            self.line("break")
+            self.close()
         self.line("entry_at = pos", f"pos += {size}")
-        self.emit_row()
+        self.emit_row({RECORDS_AT: f"entry_at + {plain.records_at}", RECORDS_SIZE: "0"})
         self.close()
+        self.line(f"m = (pos - began) // {size}", "n -= m")
+        self.open(f"if m > {FEW_PLAIN}:")
+        self.line(f"few = {FEW_PLAIN // 2}")
+        for _ in range(2 + (plain.first_look is not None)):
+            self.close()
 
     def an_entry(self, unpack: Unpack | None) -> None:
         names = ["entry_at", *self.entry.locals]
@@ -287,12 +304,14 @@ class EntryWriter(Source):
         self.fail(f"{path}: length {{n}} is not one the message can hold")
         self.close()
 
-    def emit_row(self) -> None:
+    def emit_row(self, plain: Mapping[str, str] = _ONE_BY_ONE) -> None:
+        """Emit code that makes a row; `plain`: where the values of columns are, if the entry is of the usual shape."""
         known = {name: repr(value) for name, value in self.rows.absent.items()} | _POSITIONS
         if self.entry.emits_late:
             known[RECORDS_AT] = "records_at"
         known |= {field.name: local(field) for field in self.entry.fields if field is not self.entry.records}
         if self.entry.after is not None:
             known[self.entry.after.name] = local(self.entry.after)
+        known |= plain
         values = ", ".join(known[name] for name in self.rows.columns)
         self.line(f"emit(({values},))" if self.rows.row is tuple else f"emit(Row(({values},)))")

@@ -22,7 +22,7 @@ from protocol.fetch.walker import request_walker, response_walker
 from protocol.kafka_json import is_default
 from protocol.wire.apis import API_FETCH, is_flexible
 from protocol.wire.headers import request_header, request_header_version, response_header, response_header_version
-from protocol.wire.layout import TAGS, StructOf, bare, member
+from protocol.wire.layout import TAGS, StructOf, bare, item_struct, member
 from protocol.wire.primitives import UUID, KArray, KRecords, KString, TaggedFields
 
 if TYPE_CHECKING:
@@ -148,6 +148,36 @@ def _of(field: Field, codec: Construct, version: int) -> SearchStrategy[Any]:
         bits = 8 * codec.length - 1
         return ids if codec is UUID else st.integers(-(2**bits), 2**bits - 1)
     return st.none() | found if codec.nullable else found
+
+
+@st.composite
+def long_blocks(draw: st.DrawFn, kind: str) -> tuple[int, dict[str, Any]]:
+    """A message with a block of many partitions, most of them in the usual shape: without records, arrays and tags."""
+    version = draw(versions)
+    values = draw(request_values(version) if kind == "request" else response_values(version))
+    table, array, number = (
+        (REQUEST, "topics", "partition") if kind == "request" else (RESPONSE, "responses", "partition_index")
+    )
+    fields = next(field for field in table if field.name == array).codec.item
+    fields = next(field for field in fields if field.name == "partitions").codec.item
+    layout = request_layout(version) if kind == "request" else response_layout(version)
+    entry = item_struct(item_struct(layout, array), "partitions")
+    usual: dict[str, Any] = {"aborted_transactions": None, "records": b"", TAGS: []}
+    others = draw(st.lists(_values(fields, entry, version), min_size=1, max_size=4))
+    runs = draw(st.lists(st.integers(0, 3) | st.integers(7, 40), min_size=1, max_size=4))
+    partitions: list[dict[str, Any]] = []
+    for at, length in enumerate(runs):
+        other = others[at % len(others)]
+        plain = other | {name: value for name, value in usual.items() if name in other}
+        partitions += [plain | {number: len(partitions) + each} for each in range(length)] + [other]
+    topic = draw(topics_of(version))
+    block = {
+        "topic_id" if version >= FIRST_VERSION_WITH_TOPIC_IDS else "topic": topic,
+        "partitions": partitions,
+        TAGS: [],
+    }
+    at = draw(st.integers(0, len(values[array])))
+    return version, values | {array: [*values[array][:at], block, *values[array][at:]]}
 
 
 def header_bytes(version: int, client_id: str | None = "client", tags: Any = ()) -> bytes:

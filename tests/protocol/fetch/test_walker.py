@@ -26,7 +26,7 @@ from protocol.walkers.rows import BLOCK_TAGS
 from protocol.wire.layout import TAGS, item_struct, parse_whole
 from protocol.wire.primitives import TaggedFields
 
-from ..frames import FETCHES, RESPONSES, Golden, named, request_frames, response_frames, sent_in
+from ..frames import FETCHES, RESPONSES, Golden, long_blocks, named, request_frames, response_frames, sent_in
 
 each_fetch = pytest.mark.parametrize("case", FETCHES, ids=lambda case: case.name)
 
@@ -108,7 +108,7 @@ def test_every_truncation_is_an_error(case: Golden) -> None:
             walk_whole(case.walk, case.body, 0, size)
 
 
-@given(request_frames)
+@given(request_frames | long_blocks("request"))
 def test_requests_equal_construct(made_up: tuple[int, dict[str, Any]]) -> None:
     version, values = made_up
     body = request_layout(version).build(values)
@@ -128,7 +128,7 @@ def test_requests_equal_construct(made_up: tuple[int, dict[str, Any]]) -> None:
         assert set(head.get(BLOCK_TAGS, ())) == {name_of(topic) for topic in parsed.topics if topic[TAGS]}
 
 
-@given(response_frames)
+@given(response_frames | long_blocks("response"))
 def test_responses_equal_construct(made_up: tuple[int, dict[str, Any]]) -> None:
     version, values = made_up
     body = response_layout(version).build(values)
@@ -144,12 +144,12 @@ def test_responses_equal_construct(made_up: tuple[int, dict[str, Any]]) -> None:
 
 
 walks = st.one_of(
-    request_frames.map(lambda made_up: (request_walker, request_layout, *made_up)),
-    response_frames.map(lambda made_up: (response_walker, response_layout, *made_up)),
+    (request_frames | long_blocks("request")).map(lambda made_up: (request_walker, request_layout, *made_up)),
+    (response_frames | long_blocks("response")).map(lambda made_up: (response_walker, response_layout, *made_up)),
 )
 
 
-@given(walks, st.lists(st.tuples(st.integers(1, 50), st.integers(0, 90)), min_size=1))
+@given(walks, st.lists(st.tuples(st.integers(1, 50) | st.integers(150, 900), st.integers(0, 90)), min_size=1))
 def test_any_chunking_and_moving_equals_whole(
     made_up: tuple[Any, Any, int, dict[str, Any]], pattern: list[tuple[int, int]]
 ) -> None:
