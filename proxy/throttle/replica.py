@@ -274,17 +274,19 @@ class Replica:
         if self.empty_grants or self._need_bytes or self.batches.next:
             self.empty_grants = self._need_bytes = self.batches.next = 0
             self._wishes()
+        likely = self._likely_bytes
         if 2 * size < granted:
-            likely: float = 1 << (LIKELY_GROWTH * size).bit_length()
-        elif not granted or self._likely_bytes == math.inf:
+            most = LIKELY_GROWTH * size
+        elif not granted or likely == math.inf:
             return
         else:
-            likely = 1 << (LIKELY_GROWTH * granted).bit_length()
-        if likely >= self.limit_bytes:
-            likely = math.inf
-        if likely != self._likely_bytes:
-            self._likely_bytes = likely
-            self._wishes()
+            most = LIKELY_GROWTH * granted
+        if not most < likely <= 2 * most:  # it is the power of two above `most`, or inf
+            power = 1 << most.bit_length()
+            likely = math.inf if power >= self.limit_bytes else power
+            if likely != self._likely_bytes:
+                self._likely_bytes = likely
+                self._wishes()
 
     def unused(self) -> None:
         """Note that a grant brought no records, perhaps because it was too small."""
