@@ -197,10 +197,13 @@ class ReplayedTopics:
     def add(self, entries: Sequence[ReplayedEntry]) -> None:
         pack, (first, last), offsets = self._template
         for topic, group in itertools.groupby(entries, key=itemgetter(0)):
-            self._blocks.extend(
-                topic,
-                [pack(at, first, *(high, stable, start)[:offsets], last) for _, at, high, start, stable in group],
-            )
+            if offsets == 1:  # without a choice for each entry it takes two thirds of the time
+                encoded = [pack(at, first, high, last) for _, at, high, _, _ in group]
+            else:
+                encoded = [
+                    pack(at, first, *(high, stable, start)[:offsets], last) for _, at, high, start, stable in group
+                ]
+            self._blocks.extend(topic, encoded)
 
     def end(self) -> tuple[int, bytes]:
         blocks, pieces = self._blocks.end()

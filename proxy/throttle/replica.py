@@ -338,9 +338,10 @@ class Replica:
 
     def replay(self) -> ReplayedEntry:
         """Return the entry that repeats the values forwarded last."""
-        replay, told = self._replay, (self.high_watermark, self.log_start_offset, self.last_stable_offset)
-        if replay is None or replay[2:] != told:
-            replay = self._replay = ReplayedEntry(*self.key, *told)
+        replay, high_watermark, log_start_offset = self._replay, self.high_watermark, self.log_start_offset
+        stable = self.last_stable_offset
+        if replay is None or replay[2] != high_watermark or replay[3] != log_start_offset or replay[4] != stable:
+            replay = self._replay = ReplayedEntry(*self.key, high_watermark, log_start_offset, stable)
         return replay
 
     def forget(self) -> None:
