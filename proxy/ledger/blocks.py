@@ -127,6 +127,18 @@ class Sums:
     def stands(self, position: Position) -> None:
         self.position = self.last.position = position
 
+    def omit_again(self, stands: tuple[int, int, int], slot: int) -> bool:
+        """Count an omission of a replica that stands where it was told last; return False, and do nothing, if it stands
+        elsewhere, or was told under another key since."""
+        position = self.position
+        if position != stands or position is not self.last.position:
+            return False
+        self.omitted += 1
+        self.link.seconds.omitted[slot] += 1
+        if not self.said[slot]:
+            self.news(slot)
+        return True
+
     def news(self, slot: int) -> None:
         self.said[slot] = self.link.has_news = True
 

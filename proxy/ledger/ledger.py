@@ -33,6 +33,8 @@ class Ledger:
 
     def __init__(self, origin: float) -> None:
         self._origin = origin
+        self._block = 0
+        """How many blocks have ended."""
         self._first = 0
         """The first tick of the block that is being filled."""
         self._slot = 0
@@ -67,14 +69,22 @@ class Ledger:
             sums.news(slot)
         sums.stands(position)
 
-    def omitted(self, key: TrafficKey, position: Position, *, now: float) -> None:
-        """Count a partition that the quota kept out of a fetch, or its records out of a response."""
+    def block_at(self, now: float) -> tuple[int, int]:
+        """Return the number of the block that is being filled, and the second in it."""
+        if now >= self._ends:
+            self._turn(now)
+        return self._block, self._slot
+
+    def omitted(self, key: TrafficKey, position: Position, *, now: float) -> Sums | None:
+        """Count a partition that the quota kept out of a fetch, or its records out of a response. Return its sums, for
+        this block alone; None if there is no room for them."""
         sums = self._at(key, position, now)
         slot = self._slot
         sums.omitted += 1
         sums.link.seconds.omitted[slot] += 1
         sums.news(slot)
         sums.stands(position)
+        return sums if key in self._sums else None
 
     def stands(self, key: TrafficKey, position: Position, *, now: float) -> None:
         """Note the position that a replica's request gives without an entry of an answer: it may have caught up."""
@@ -157,3 +167,4 @@ class Ledger:
         if block.lines:
             self._finished.append(block)
         self._sums, self._links = {}, {}
+        self._block += 1

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from protocol.fetch.tables import UNKNOWN_OFFSET
 
-from .blocks import Position, TrafficKey
+from .blocks import Position, Sums, TrafficKey
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 MAX_SEEN = 20_000
 """The most partitions of a connection that are recorded; entries and omissions of further ones are in no line of the
 journal and are counted as dropped."""
+
+
+_NOT_LEFT_OUT: tuple[str, Sums | None] = ("", None)
 
 
 class ThrottledReplica(Protocol):
@@ -59,7 +62,7 @@ class LinkJournal:
     """Tells of a connection. `peer`: the other broker, by its address until its id is known. `known`: the throttled
     replicas of the connection, as they are at each moment."""
 
-    __slots__ = ("_known", "_ledger", "_role", "_seen", "_topic_name", "peer")
+    __slots__ = ("_known", "_ledger", "_left_out", "_left_out_in", "_role", "_seen", "_topic_name", "peer")
 
     def __init__(
         self,
@@ -76,6 +79,10 @@ class LinkJournal:
         self._topic_name = topic_name
         self._known = known
         self._seen: defaultdict[PartitionKey, _Seen] = defaultdict(_Seen)
+        self._left_out: dict[PartitionKey, tuple[str, Sums]] = {}
+        """The topic's name and the sums of each replica that was left out since `_left_out_in`: the ledger's block, and
+        the name of the other broker."""
+        self._left_out_in: tuple[int, str] = (0, peer)
 
     def asked(self, entries: Collection[RequestEntry], now: float) -> None:
         """Record the offsets that the follower asks for; partitions that it does not name it asks for as before.
@@ -132,18 +139,36 @@ class LinkJournal:
 
     def withheld(self, keys: Collection[PartitionKey], now: float) -> None:
         """Record partitions that the quota kept out of a request, or whose records it kept out of a response."""
-        known, all_seen = self._known, self._seen
+        known, all_seen, left_out, ledger = self._known, self._seen, self._left_out, self._ledger
+        names: dict[Topic, str] = {}
+        block, slot = ledger.block_at(now)
+        if self._left_out_in != (block, self.peer):
+            self._left_out_in = block, self.peer
+            left_out.clear()
         for key in keys:
+            replica, (named, sums) = known.get(key), left_out.get(key, _NOT_LEFT_OUT)
+            if sums is not None and replica is not None:  # mostly it stands where it stood at the fetch before
+                name = names.get(key[0])
+                if name is None:
+                    name = names[key[0]] = self._topic_name(key[0])
+                stands = replica.fetch_offset, replica.high_watermark, replica.log_start_offset
+                if name == named and sums.omit_again(stands, slot):
+                    continue
             if len(all_seen) >= MAX_SEEN and key not in all_seen:
-                self._ledger.dropped += 1
-                continue
-            replica, seen = known.get(key), all_seen[key]
-            if replica is not None:
-                position = Position(replica.fetch_offset, replica.high_watermark, replica.log_start_offset)
-                seen.behind_from, seen.high_watermark = replica.log_start_offset, replica.high_watermark
-            else:  # no longer asked for, by a follower that does not wait for its answers
-                position = Position(seen.offset, seen.high_watermark, UNKNOWN_OFFSET)
-            self._ledger.omitted(self._key(seen, *key, throttled=True, in_sync=False), position, now=now)
+                ledger.dropped += 1
+            else:
+                self._omit(key, all_seen[key], replica, now)
+
+    def _omit(self, key: PartitionKey, seen: _Seen, replica: ThrottledReplica | None, now: float) -> None:
+        if replica is not None:
+            position = Position(replica.fetch_offset, replica.high_watermark, replica.log_start_offset)
+            seen.behind_from, seen.high_watermark = replica.log_start_offset, replica.high_watermark
+        else:  # no longer asked for, by a follower that does not wait for its answers
+            position = Position(seen.offset, seen.high_watermark, UNKNOWN_OFFSET)
+        told = self._key(seen, *key, throttled=True, in_sync=False)
+        sums = self._ledger.omitted(told, position, now=now)
+        if sums is not None:
+            self._left_out[key] = told.topic, sums
 
     def _caught_up(self, key: PartitionKey, seen: _Seen, log_start_offset: int, now: float) -> None:
         seen.behind_from = None

@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
-import pytest
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from proxy.ledger.blocks import Position, Traffic
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from protocol.fetch.walker import RequestEntry, ResponseEntry
+from proxy.ledger import link_journal
+from proxy.ledger.blocks import Position, Sums, Traffic
 from proxy.ledger.ledger import Ledger
+from proxy.ledger.link_journal import LinkJournal
 from proxy.quotas import Quotas, RoleQuota
 from proxy.roles import Role
 from proxy.throttle.decision import Answer, Forward
 from tests.proxy.conversation import ENTRY_BYTES, MIB, Conversation, throttle
+
+if TYPE_CHECKING:
+    from protocol.session.requests import PartitionKey
+    from protocol.wire.topics import Topic
 
 T0, T1 = ("t", 0), ("t", 1)
 
@@ -125,3 +137,93 @@ def test_what_the_ledger_was_told_is_what_the_quota_was_charged(role: Role) -> N
     behind = sum(accounted(block) for block in blocks if not block.link.in_sync)
     assert behind == statistics.throttled_bytes_catching_up
     assert sum(sum(block.seconds.omitted) for block in blocks) == statistics.omitted_partitions
+
+
+@dataclass
+class Stand:
+    """A throttled replica as a journal sees it."""
+
+    fetch_offset: int = 0
+    high_watermark: int = 9
+    log_start_offset: int = 1
+
+    @property
+    def is_behind(self) -> bool:
+        return self.fetch_offset < self.high_watermark
+
+
+partitions = st.sampled_from([0, 0, 1, 3])
+stands = st.sampled_from([(0, 9, 1), (9, 9, 1), (0, 10, 2)])
+events = st.one_of(
+    st.tuples(st.just("withheld"), st.lists(partitions, max_size=6)),
+    st.tuples(st.just("waited"), st.sampled_from([0.1, 0.4, 1.0, 16.0])),
+    st.tuples(st.just("moved"), st.tuples(partitions, stands)),
+    st.tuples(
+        st.just("forwarded"), st.tuples(partitions, st.sampled_from([9, 10]), st.sampled_from([0, 6]), st.just(50))
+    ),
+    st.tuples(st.just("asked"), st.tuples(partitions, st.sampled_from([0, 9]))),
+    st.tuples(st.just("known"), partitions),
+    st.tuples(st.just("peer"), st.sampled_from(["102", "103"])),
+    st.tuples(st.just("named"), st.sampled_from(["id", "name"])),
+    st.tuples(st.just("cut"), st.none()),
+)
+
+
+class Journalled:
+    """A journal to which events are reported, and its lines."""
+
+    def __init__(self) -> None:
+        self.now, self.name = 0.0, "id"
+        self.known: dict[PartitionKey, Stand] = {("t", partition): Stand() for partition in range(3)}
+        self.ledger = Ledger(0.0)
+        self.journal = LinkJournal(self.ledger, Role.LEADER, "102", topic_name=self._name, known=self.known)
+        self.lines: list[Traffic] = []
+
+    def _name(self, topic: Topic) -> str:
+        return f"{topic!s} {self.name}"
+
+    def report_all(self, reported: list[tuple[str, object]]) -> None:
+        """Report these, with omissions in between, and end the block."""
+        for event in reported:
+            self.report("withheld", [0, 1])
+            self.report(*event)
+        self.cut()
+
+    def report(self, kind: str, what: object) -> None:
+        match kind, what:
+            case "withheld", list():
+                self.journal.withheld([("t", partition) for partition in what], self.now)
+            case "waited", float():
+                self.now += what
+            case "moved", (partition, stand):
+                self.known["t", partition] = Stand(*stand)
+            case "forwarded", (partition, high, error, size):
+                entry = ResponseEntry("t", partition, error, high, -1, 1, 0, 18, size)
+                self.journal.forwarded([entry], self.now)
+            case "asked", (partition, offset):
+                self.journal.asked([RequestEntry("t", partition, -1, offset, 1000, 0, 0)], self.now)
+            case "known", partition:
+                self.known.pop(("t", int(str(partition))), None)
+            case "peer", str():
+                self.journal.peer = what
+            case "named", str():
+                self.name = what
+            case _:
+                self.cut()
+
+    def cut(self) -> None:
+        self.lines += [line for block in self.ledger.cut(self.now) for line in block.traffic_lines()]
+
+
+@given(st.lists(events, max_size=40), st.sampled_from([3, link_journal.MAX_SEEN]))
+def test_omissions_are_told_the_same_whether_sums_are_looked_up_or_kept(
+    reported: list[tuple[str, object]], most: int
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(link_journal, "MAX_SEEN", most)
+        kept, looked_up = Journalled(), Journalled()
+        kept.report_all(reported)
+        patch.setattr(Sums, "omit_again", lambda *_: False)
+        looked_up.report_all(reported)
+    assert kept.lines == looked_up.lines
+    assert kept.ledger.dropped == looked_up.ledger.dropped
