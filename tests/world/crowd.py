@@ -1,6 +1,7 @@
 """Many connections of many partitions, in virtual time in which the relay takes the CPU time that it really takes.
 
-python -m tests.world.crowd --connections 64 --partitions 1000 --rate 8 --markdown
+    python -m tests.world.crowd --connections 64 --partitions 1000 --rate 8
+    python -m tests.world.crowd --write docs/benchmarks.md
 
 One leader throttles; four followers fetch from it over the same network, 10 KB batches, all behind. Beside them one
 follower in sync is written to every 20 ms. While the relay works for one connection, the world's clock goes on by as
@@ -14,8 +15,10 @@ from __future__ import annotations
 import argparse
 import itertools
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from benchmarks.document_part import DocumentPart
 from proxy.relay import connection as relayed
 from proxy.relay.poller import TURN_SECONDS
 
@@ -31,6 +34,7 @@ if TYPE_CHECKING:
     from .clock import VirtualClock
     from .scene import Outcome
 
+PART = DocumentPart("crowd")
 FOLLOWERS, LEADER, WATCHER = (2, 3, 4, 5), 1, 9
 BATCH_BYTES = 10_000
 WRITE_SECONDS = 0.02
@@ -157,11 +161,16 @@ def main() -> None:
     parser.add_argument("--rate", type=float, nargs="+", default=[1.0, 8.0, 64.0], help="MiB/s")
     parser.add_argument("--version", type=int, nargs="+", default=[12], help="of Fetch")
     parser.add_argument("--seconds", type=float, default=40.0)
+    parser.add_argument("--write", type=Path, help="the page to write the table to")
     options = parser.parse_args()
-    print("| " + " | ".join(COLUMNS) + " |\n" + "|---" * len(COLUMNS) + "|")
+    lines = ["| " + " | ".join(COLUMNS) + " |", "|---" * len(COLUMNS) + "|"]
+    print("\n".join(lines))
     drawn = itertools.product(options.version, options.connections, options.partitions, options.rate)
     for version, connections, partitions, rate in drawn:
-        print(row(Crowd(connections, partitions, rate, version, options.seconds)), flush=True)
+        lines.append(row(Crowd(connections, partitions, rate, version, options.seconds)))
+        print(lines[-1], flush=True)
+    if options.write is not None:
+        PART.write(options.write, "\n".join(lines))
 
 
 if __name__ == "__main__":
