@@ -35,11 +35,11 @@ BLOCK_TAGS = "_block_tags"
 _ONE_BY_ONE: Mapping[str, str] = MappingProxyType({})
 _POSITIONS = {TOPIC: "topic", ENTRY_AT: "entry_at", ENTRY_END: "pos", RECORDS_AT: "pos", RECORDS_SIZE: "length"}
 FEW_PLAIN = 8
-"""To read entries of the usual shape at a stroke takes as long to set up as about so many rows."""
+"""The number of rows that take as long as setting up a stroke for many entries of the usual shape."""
 MOST_PLAIN = 256
 """The most entries that one stroke looks at."""
 TRIED_AGAIN = 64
-"""How many entries are read one by one after a stroke that found few of the usual shape."""
+"""The number of entries that are read one by one after a stroke that found few of the usual shape."""
 
 
 class Rows(NamedTuple):

@@ -34,7 +34,7 @@ class Ledger:
     def __init__(self, origin: float) -> None:
         self._origin = origin
         self._block = 0
-        """How many blocks have ended."""
+        """The number of blocks that have ended."""
         self._first = 0
         """The first tick of the block that is being filled."""
         self._slot = 0

@@ -8,10 +8,9 @@ from ..proxy.conversation import MIB
 from .crowd import SETTLED, WATCHER, Crowd
 
 GRANT_SECONDS = 0.1
-"""A grant is a gate, a tenth of a second of the quota, so a round of one grant for each connection takes a tenth of a
-second for each of them: 6.4 s for 64."""
+"""The seconds of the quota that a grant is worth: a round of one grant for each of 64 connections takes 6.4 s."""
 ROUNDS = 7.5
-"""In such a window a connection has seven grants or eight, so the least share is 7 / 7.5."""
+"""The length of the window: in it a connection has seven grants or eight, so the least share is 7 / 7.5."""
 pytestmark = pytest.mark.timeout(300)
 
 
