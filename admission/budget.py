@@ -110,7 +110,9 @@ class StrictBudget(BudgetNode):
         most = bucket.burst_bytes - bucket.gate_bytes
         if not 0 <= now - self._divided_at < DIVIDE_SECONDS:
             self._divided_at = now
-            shares.divide(available - bucket.gate_bytes, max(most, bucket.gate_bytes), now)
+            # One whose line is slow must not hold so much that the others have too little for their way there and back.
+            part = max(min(most, 2 * bucket.burst_bytes / shares.count), bucket.gate_bytes)
+            shares.divide(available - bucket.gate_bytes, part, now)
         before, kept = shares.kept_from(claim, bucket.rate, now)
         if available < bucket.burst_bytes - TOLERANCE:
             return before, kept
