@@ -129,8 +129,11 @@ def upstream(
         entry = entries[key]
         own = entry.partition_max_bytes
         limit = limits.get(key, own)
-        lowers = lowers or limit < own
-        asks.append((key, entry, min(limit, own)))
+        if limit < own:
+            lowers = True
+        else:
+            limit = own
+        asks.append((key, entry, limit))
     as_it_came = (
         not lowers
         and session == (request.session_id, request.session_epoch)

@@ -129,7 +129,7 @@ class FetchSession(Generic[E]):
         A follower that has forgotten everything itself is forwarded: the leader ends that session.
         """
         partitions, absent, limits = self.partitions, self.absent, choice.limits()
-        omitted = {key for key in choice.omitted if key in partitions and key not in absent}
+        omitted = (choice.omitted & partitions.keys()) - absent
         returning = {key for key in (*choice.restored, *limits) if key in absent}
         if partitions and len(absent) + len(omitted) - len(returning) == len(partitions):
             return self.skip()
@@ -160,7 +160,8 @@ class FetchSession(Generic[E]):
         changed = (key for key in (*self._unsent, *self._lowered) if key not in omitted)
         between = [key for key in changed if key not in absent or key in returning]
         wanted = dict.fromkeys(key for key in choice.grants if self._differs(key, limits))
-        wanted.update((key, None) for key in (*between, *in_wire_order(returning)) if key not in limits)
+        wanted.update((key, None) for key in between if key not in limits)
+        wanted.update(dict.fromkeys(in_wire_order(returning - limits.keys())))
         wanted.update(dict.fromkeys(key for key in choice.probes if self._differs(key, limits)))
         return list(wanted)
 
