@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from benchmarks.document_part import DocumentPart
+from proxy.process.resources import collected_by_hand
 from proxy.relay import connection as relayed
 from proxy.relay.poller import TURN_SECONDS
 
@@ -118,9 +119,9 @@ class RelayCpu:
 
 def measured(crowd: Crowd) -> tuple[Measured, float]:
     """Run a crowd; return what came of it, and how late records in sync came without it."""
-    with RelayCpu() as cpu:
+    with collected_by_hand(), RelayCpu() as cpu:
         alone = lateness(crowd.scene(alone=True).run(crowd.seconds), cpu.written)
-    with RelayCpu() as cpu:
+    with collected_by_hand(), RelayCpu() as cpu:
         outcome = crowd.scene().run(crowd.seconds)
     assert outcome.wrong == []
     rates = outcome.rates(SETTLED)
