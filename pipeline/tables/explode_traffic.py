@@ -32,7 +32,8 @@ def replica_seconds(lines: DataFrame) -> DataFrame:
     stepped = replicas.withColumn("steps", _steps(F.split("shapes", "")))
     last = F.element_at("steps", -1)
     whole = stepped.withColumn("all_said", last["said"]).withColumn("all_parts", last["parts"])
-    seconds = whole.select("*", F.posexplode("steps")).where("col.code > 0")
+    # Of `posexplode` Spark would infer a filter, push it down, and work out the steps two times more.
+    seconds = whole.select("*", F.posexplode_outer("steps")).where("col.code > 0")
     counted = seconds.select(
         "v", (F.col("time") + F.col("pos")).alias("time"), "run", (F.col("tick") + F.col("pos")).alias("tick"),
         F.col("tick").alias("line_tick"), "role", "peer", F.col("topics").alias("topic"),

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pipeline.jobs.lag import HELD_SECONDS, per_replica, progress, stalls, sum_replica_lag
+from pipeline.journals.parse_lines import MOST
 from tests.pipeline.frames import Scenarios, quotas, traffic
 from tests.pipeline.journal_files import FIRST
 
@@ -78,6 +79,20 @@ def test_progress_starts_anew_once_all_had_caught_up(spark: SparkSession) -> Non
             behind(3, 1500, 2000, record_bytes=500)]  # fmt: skip
     found = {row.time - FIRST: row.done for row in progress(lags(spark, rows)).collect()}
     assert (found[1], found[2], found[3]) == (1.0, 0.0, 0.5)
+
+
+def test_what_no_64_bits_hold_ends_nothing_and_is_not_known(spark: SparkSession) -> None:
+    """The numbers of one line fit, their products and the sums of many do not; other brokers' lag is told as ever."""
+    few = {"record_bytes": MOST, "broker": 102}
+    rows = [behind(at, 10 * at, record_bytes=1000) for at in range(12)]
+    rows += [behind(at, at, MOST - 12 + at, **few) for at in range(12)]
+    rows += [behind(11, 0, MOST, partition=partition, **few, role="follower") for partition in range(1100)]
+    found = progress(lags(spark, rows)).where(f"time = {FIRST + 11}").orderBy("broker", "role").collect()
+    assert [(row.broker, row.role, row.lag) for row in found] == [
+        (101, "leader", 890), (102, "follower", None), (102, "leader", MOST - 12),
+    ]  # fmt: skip
+    assert (found[0].remaining_bytes, found[0].pace) == (89_000, pytest.approx(1000.0))
+    assert found[2].remaining_bytes == MOST
 
 
 STALLS = Scenarios()
