@@ -223,6 +223,8 @@ def answer(found: Finish, units: Units) -> Answer:
     if not (found.links or found.still or found.lost):
         sentence = f"It has: nobody was behind at {moment(found.now)}."
         return Answer(QUESTION, Verdict.GOOD, sentence, 0.0, "s", uncertainty=tuple(doubts))
+    if found.silent and found.now - found.silent[0][2] <= AHEAD_SECONDS:
+        doubts.append("or clocks differ: so short a silence may be one clock behind, or another ahead")
     if found.unsized:
         doubts.append(f"of {counted(found.unsized, 'replica')} behind no message was seen: their bytes are not in it")
     verdict, number, sentence, command = _told(found, units)

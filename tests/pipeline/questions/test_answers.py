@@ -127,6 +127,15 @@ def test_will_it_finish(found: Finish, verdict: Verdict, number: float | None, s
     assert json.loads(json.dumps(answer.as_json(), allow_nan=False))["verdict"] == verdict.name.lower()
 
 
+@pytest.mark.parametrize(("silence", "doubted"), [(45, True), (121, False)])
+def test_a_short_silence_may_be_a_clock_that_differs(silence: int, *, doubted: bool) -> None:
+    """Of two brokers nobody can tell: that is said."""
+    last = FIRST - silence
+    answer = will_it_finish.answer(finishing(replica(last=last), of_102=last), Units.DECIMAL)
+    assert answer.verdict == Verdict.UNKNOWN
+    assert any("clocks differ" in doubt for doubt in answer.uncertainty) == doubted
+
+
 def test_rates_inside_the_quotas_stay_and_what_the_model_is_without_is_a_doubt() -> None:
     """Of 4 MiB/s the peer had 2, so that it took 500 s; no factor of the quota makes that less."""
     bound = Bound("101", "leader", "peer 102", frozenset(["102"]), 2.0 * MIB)
