@@ -94,8 +94,12 @@ class Storage:
             return files, folders
         folder = self._path(path)
         system = folder.getFileSystem(self._configuration)
-        # As text in one call: each element of Java's array is a call of its own.
-        paths = self._jvm.org.apache.hadoop.fs.FileUtil.stat2Paths(system.listStatus(folder))
+        if not system.getFileStatus(folder).isDirectory():
+            return [path], folders
+        # As text in one call: each element of Java's array is a call of its own. S3A's `listStatus` has an array of a
+        # class of its own, which Py4J takes for no array of `FileStatus`; patterns are answered by one of that.
+        found_there = system.globStatus(self._path(f"{literal(path)}/*"))
+        paths = self._jvm.org.apache.hadoop.fs.FileUtil.stat2Paths(found_there)
         text = str(self._jvm.org.apache.commons.lang3.ArrayUtils.toString(paths))[1:-1]
         scheme = path.partition(":")[0]
         for one in re.split(rf",(?={re.escape(scheme)}:)", text) if text else ():

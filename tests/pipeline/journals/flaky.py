@@ -1,5 +1,6 @@
 """File systems for tests: one that fails when a test says so, the local one under `flaky:/` with Java's own exceptions,
-and one that is met as an object store is, `s3a://bucket/`, with nothing but Hadoop's interface in between.
+and one that is met as an object store is, `s3a://bucket/`, with nothing but Hadoop's interface in between: its lists
+are arrays of a class of its own, as S3A's are.
 
 Compiled in the JVM of the session by Janino, which Spark brings.
 """
@@ -68,6 +69,17 @@ public class StoreFileSystem extends RawLocalFileSystem {
   public boolean rename(Path from, Path to) throws IOException {
     if (exists(to)) throw new FileAlreadyExistsException(to.toString());
     return super.rename(from, to);
+  }
+  public FileStatus[] listStatus(Path path) throws IOException {
+    FileStatus[] found = super.listStatus(path);
+    FileStatus[] own = new StoreFileStatus[found.length];
+    for (int at = 0; at < found.length; at++) own[at] = new StoreFileStatus(found[at]);
+    return own;
+  }
+  static class StoreFileStatus extends FileStatus {
+    StoreFileStatus(FileStatus from) {
+      super(from.getLen(), from.isDirectory(), 1, 1, from.getModificationTime(), from.getPath());
+    }
   }
 }
 """

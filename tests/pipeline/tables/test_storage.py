@@ -9,7 +9,7 @@ from pipeline.journals.ingest import ingest
 from pipeline.tables import Tables
 from pipeline.tables.storage import Storage
 from tests.pipeline.journal_files import FIRST, traffic_line, write_file
-from tests.pipeline.journals.flaky import SCHEME, flaky
+from tests.pipeline.journals.flaky import SCHEME, flaky, object_store
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -31,14 +31,14 @@ def test_folders_are_listed_here_and_through_hadoop_alike(spark: SparkSession, t
         (folder / name).write_text("two")
     flaky(spark)
     storage, found = Storage(spark, str(tmp_path)), []
-    for scheme in ("file", SCHEME):
-        (path,) = storage.matching(f"{scheme}:{folder}")
+    for root in ("file:", f"{SCHEME}:", object_store(spark)):
+        (path,) = storage.matching(f"{root}{folder}")
         files, folders = storage.entries(path)
         assert storage.entries(files[0]) == ([files[0]], [])
-        assert storage.stat(files[0]) == (3, Path(files[0].partition(":")[2]).stat().st_mtime_ns // 10**6)
+        assert storage.stat(files[0]) == (3, Path(files[0].removeprefix(root)).stat().st_mtime_ns // 10**6)
         assert storage.entries(f"{path}/gone") == ([], [])
-        found.append(tuple(sorted(one.removeprefix(f"{scheme}:") for one in part) for part in (files, folders)))
-    assert found[0] == found[1]
+        found.append(tuple(sorted(one.removeprefix(root) for one in part) for part in (files, folders)))
+    assert found[0] == found[1] == found[2]
     assert [len(part) for part in found[0]] == [3, 1]
     assert storage.folder_modified(f"file:{folder}") == folder.stat().st_mtime_ns
     assert storage.folder_modified(f"{SCHEME}:{folder}") is None
