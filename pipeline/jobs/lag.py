@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
-from ..journals.parse_lines import MOST
 from ..tables.daily_summaries import DAY_SECONDS, Summary, read_summary
 from .quotas import ROLE, periods, with_limit, with_period
 from .rates import LEVELS, per_second
@@ -27,6 +26,8 @@ STATE, OF_SECOND = ("lag", "lag_bytes", "behind", "unsized"), ("record_bytes", "
 """Columns of what holds from a second on, and of what happened in it."""
 MIN_SECONDS = 10
 """The least seconds since a change from which on a pace is known."""
+MOST = 1 << 53
+"""The most bytes that a replica is said to lack: the largest number that a line may have (`parse_lines`)."""
 HELD_SECONDS = 30
 """A replica that was behind and is silent for longer than this is gone: its connection, its leader, or the replica
 itself."""

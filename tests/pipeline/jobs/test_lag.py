@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pipeline.jobs.lag import HELD_SECONDS, per_replica, progress, stalls, sum_replica_lag
-from pipeline.journals.parse_lines import MOST
+from pipeline.jobs.lag import HELD_SECONDS, MOST, per_replica, progress, stalls, sum_replica_lag
+from pipeline.journals import parse_lines
 from tests.pipeline.frames import Scenarios, quotas, traffic
 from tests.pipeline.journal_files import FIRST
 
@@ -83,6 +83,7 @@ def test_progress_starts_anew_once_all_had_caught_up(spark: SparkSession) -> Non
 
 def test_what_no_64_bits_hold_ends_nothing_and_is_not_known(spark: SparkSession) -> None:
     """The numbers of one line fit, their products and the sums of many do not; other brokers' lag is told as ever."""
+    assert parse_lines.MOST == MOST
     few = {"record_bytes": MOST, "broker": 102}
     rows = [behind(at, 10 * at, record_bytes=1000) for at in range(12)]
     rows += [behind(at, at, MOST - 12 + at, **few) for at in range(12)]
