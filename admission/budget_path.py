@@ -166,9 +166,7 @@ class BudgetPath:
         room = most
         for claim in self.trunk:
             if not claim.budget.shares.is_one:
-                room = min(room, self.fetcher.max_grant_bytes)
-        if self._asked:
-            room = min(room, self.fetcher.line_bytes)
+                room = min(room, self.fetcher.max_grant_bytes, self.fetcher.line_bytes * (1 if self._asked else 2))
         for claim in reversed(self.trunk):
             found = claim.budget.room(claim, now, beside_in_sync=beside_in_sync, most=room)
             if not found:

@@ -21,10 +21,12 @@ takes as long as it is large."""
 MAX_FETCH_SECONDS = 0.5
 """A connection with a topic that has a rate is granted as much as its line brings in this time, where it was away for
 half of it with its last fetch. Meanwhile the topic's budget gains more than it can keep: behind a line of 480 kB/s and
-with grants of 420 kB it had 0.2 of its share of the topic. Without one, smaller grants would only leave its line idle
-more often."""
-ABSENCE_GROWTH = 1.25
-"""An absence counts as longer than the ones before by this factor at most, so that one late answer says little."""
+with grants of 420 kB it had 0.2 of its share of the topic. Others are granted twice that: less would only leave their
+line idle more often, and more comes late, on top of what others are granted meanwhile."""
+ABSENCE_GROWTH = 2.0
+"""An absence counts as longer than the ones before by this factor at most, so that one late answer says little. Up to
+the two seconds of a large grant over a slow line it is only a few fetches: with 1.25, the quota was not used for half a
+minute, since bytes were kept for a connection that might be back at any moment."""
 MIN_ABSENCE_SECONDS = 0.05
 """A shorter absence may grow to this at once: on a busy host an answer and the next request together take no longer."""
 LATE_SECONDS = 0.1
@@ -76,7 +78,8 @@ class Fetcher:
         late or empty, since what came of them all at once would be on top of what others were granted. The leader of
         such a connection throttles too, by the broker's own quota or by its own sidecar."""
         self.line_bytes = math.inf
-        """The most that it is granted at once where a topic has a rate, since its line needs so long for more."""
+        """The most that it is granted at once where a topic has a rate, since its line needs so long for more; others
+        are granted twice that."""
         self.max_bytes_beside_in_sync = math.inf
         """The most that it is granted at once beside records of replicas in sync, which wait for it."""
         self.path_credit = math.inf

@@ -227,9 +227,9 @@ def test_a_leader_that_is_always_late_costs_nobody_the_burst() -> None:
     (granted,) = late.grant([Wish(GATE, 1)], 0.0)
     late.settle(reserved=granted, used=granted, now=0.2)
     (granted,) = late.grant([Wish(GATE, 1)], 5.0)
-    assert sum(sum(other.grant([Wish(2 * MIB, 1)], 5.3)) for _ in range(3)) >= 2 * GATE
+    assert sum(sum(other.grant([Wish(2 * MIB, 1)], 5.5)) for _ in range(3)) >= 2 * GATE
     for path, size in ((late, granted), (other, MIB)):
-        path.settle(reserved=size, used=size, now=5.3)
+        path.settle(reserved=size, used=size, now=5.5)
     (granted,) = late.grant([Wish(GATE, 1)], 20.0)
     assert sum(sum(other.grant([Wish(2 * MIB, 1)], 20.05)) for _ in range(3)) <= MIB - GATE
 

@@ -124,13 +124,6 @@ MUTANTS = (
         "test_both_ends.py",
     ),
     Mutant(
-        "both ends: a connection that last wished for a byte has no part of more",
-        "admission/fetcher.py",
-        "        if wished > self._usable_bytes:",
-        "        if False:",
-        "test_both_ends.py",
-    ),
-    Mutant(
         "both ends: the other one has what is left of the follower's time",
         "proxy/throttle/request_builder.py",
         "        if not granted:\n            max_wait_ms = self._max_wait_ms",
