@@ -12,7 +12,7 @@ import time
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from .explore import KINDS, LEAST_SHARE, drawn, judged, smallest
+from .explore import FAIR, KINDS, LEAST_SHARE, drawn, judged, smallest
 from .faults import KINDS as FAULTS
 
 if TYPE_CHECKING:
@@ -31,7 +31,8 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--count", type=int, help="so many scenes instead")
     parser.add_argument("--seed", type=int, default=None, help="where to begin; drawn otherwise, and printed")
     parser.add_argument("--kind", choices=KINDS, action="append", help="these alone")
-    parser.add_argument("--least-share", type=float, default=LEAST_SHARE, help=f"of the max-min share ({LEAST_SHARE})")
+    least = f"who has less of its share starves ({LEAST_SHARE})"
+    parser.add_argument("--least-share", type=float, default=LEAST_SHARE, help=least)
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes")
     parser.add_argument("--json", help="a file for one line of JSON of each scene")
     options = parser.parse_args(argv)
@@ -77,8 +78,8 @@ def summary(reports: list[Report], least_share: float) -> int:
         ratios = sorted(each.ratio for report in reports if report.kind == kind for each in report.shares)
         excess = sorted(report.excess for report in reports if report.kind == kind)
         if ratios:
-            below = sum(ratio < least_share for ratio in ratios)
-            print(f"{kind}: {distribution(ratios)}; below {least_share}: {below} of {len(ratios)}")
+            below = sum(ratio < FAIR for ratio in ratios)
+            print(f"{kind}: {distribution(ratios)}; below {FAIR}: {below} of {len(ratios)}")
             print(f"  beyond the rate, in bursts and batches: {distribution(excess)}")
     print("faults: " + ", ".join(f"{name} {faults[name]}" for name in FAULTS))
     judges = Counter(each.split(":")[0].split(" of ")[0][:40] for report in failed for each in report.complaints)

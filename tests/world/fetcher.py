@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 BACKOFF_SECONDS = 1.0
 """replica.fetch.backoff.ms"""
-STOP_SECONDS = 2.0
+STOP_SECONDS = 3.5
 """How long a fetcher that stops waits for its last answer."""
 
 

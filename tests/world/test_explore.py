@@ -33,7 +33,7 @@ def test_over_slow_lines_and_beside_those_whom_another_budget_holds_up_all_have_
     kept for connections that their peer's rate held up. Of seed 5062 the quota was
     not used: all was kept for one over a slow line."""
     report = judged("tree", seed, drawn("tree", seed))
-    assert [each for each in report.shares if each.ratio < explore.LEAST_SHARE] == []
+    assert [each for each in report.shares if each.ratio < explore.FAIR] == []
 
 
 def test_a_scene_that_fails_is_made_smaller(monkeypatch: pytest.MonkeyPatch) -> None:
