@@ -64,7 +64,7 @@ class Traffic:
         self.numbers = random.Random(seed)
         self.partitions = [_Partition(number, self.numbers) for number in range(PARTITIONS)]
         self.ledger = Ledger(0.0)
-        self.reports: list[partial[None]] = []
+        self.reports: list[Callable[[], object]] = []
         """The calls of this second, in order. They are made later, so that their cost is measured apart from that of
         making them up."""
         self.turn = 0
