@@ -329,7 +329,8 @@ class PendingFetch:
         for key, size in self.grants.items():
             replica = self.replicas.known.get(key)
             if replica is not None:
-                replica.unused()
+                if not whole_session:  # in one, `stalled` counts them
+                    replica.unused()
                 if size > FIRST_CONTACT_BYTES and (whole_session or key == self.first):
                     replica.stalled(needs_more=whole_session)
                     self.replicas.order.stall(replica)

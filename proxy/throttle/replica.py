@@ -39,9 +39,12 @@ FIRST_CONTACT_BYTES = 1
 """The partition_max_bytes for a replica that must be asked for though the budget allows it nothing, because there is no
 high watermark to answer it with: one batch of the first such partition comes (KIP-74's at least one message), of the
 others only the high watermark. 0 would make a leader answer at once (1400 fetches a second, measured)."""
-LIKELY_GROWTH = 3
-"""The factor by which the next answer is expected to exceed one that used less than half of its grant; where grants are
-scarce no more is granted. Rounded up to a power of two, so that the wish seldom changes."""
+MIN_LIKELY_BYTES = 16 * 1024
+"""The least that an answer is expected to bring: an ordinary batch."""
+SEEN_EMPTY = 4
+"""The number of grants in vain after which one that brings little is granted more than it brought: its next batch may
+be larger. Before, its leader's sidecar has probably left it out: while each was granted all that was there the moment
+one of them brought nothing, a connection with a topic that its leader throttles had 0.27 of its share."""
 MAX_WEIGHED_BYTES = 64 * 2**20
 """The most bytes from which the average size of a message is worked out; older ones count half, then a quarter, and so
 on, since messages may become larger or smaller."""
@@ -276,11 +279,13 @@ class Replica:
             self._wishes()
         likely = self._likely_bytes
         if 2 * size < granted:
-            most = LIKELY_GROWTH * size
+            most = size
         elif not granted or likely == math.inf:
             return
         else:
-            most = LIKELY_GROWTH * granted
+            most = granted
+        if most < MIN_LIKELY_BYTES // 2:
+            most = MIN_LIKELY_BYTES // 2
         if not most < likely <= 2 * most:  # it is the power of two above `most`, or inf
             power = 1 << most.bit_length()
             likely = math.inf if power >= self.limit_bytes else power
@@ -332,7 +337,7 @@ class Replica:
         first = batches.first
         likely = max(self._likely_bytes, first)
         if self._need_bytes:  # the next batch is larger than was believed
-            self.wish = Wish(limit, need, likely)
+            self.wish = Wish(limit, need, max(likely, need) if self.empty_grants >= SEEN_EMPTY else likely)
         else:
             self.wish = Wish(limit, need, likely, math.inf if batches.guesses else first, first, batches.largest)
 

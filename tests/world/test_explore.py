@@ -36,6 +36,15 @@ def test_over_slow_lines_and_beside_those_whom_another_budget_holds_up_all_have_
     assert [each for each in report.shares if each.ratio < explore.FAIR] == []
 
 
+@pytest.mark.parametrize(("seed", "least"), [(5018, 0.55), (5175, 0.55), (5249, 0.8), (5342, 0.5)])
+def test_a_follower_with_a_sidecar_of_its_own_asks_for_more_than_a_topic_that_its_leader_throttles(
+    seed: int, least: float
+) -> None:
+    """It had 0.21 to 0.48 of its share: of the topic least came, so that went first, and was all that was asked for."""
+    report = judged("tree", seed, drawn("tree", seed))
+    assert [each for each in report.shares if each.ratio < least] == []
+
+
 def test_a_scene_that_fails_is_made_smaller(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody has twice of its share: of a scene that is asked for it one fetcher is left."""
     monkeypatch.setattr(explore, "SECONDS", dict.fromkeys(explore.KINDS, 2.0))

@@ -100,10 +100,10 @@ def test_where_grants_are_scarce_one_that_brings_little_is_granted_little() -> N
     limit = replica.wish.limit_bytes
     replica.delivered(limit // 2, limit, 0.0)
     assert replica.wish.likely_bytes == math.inf  # the next batch may just not have fitted
-    replica.delivered(10_000, limit, 0.0)
+    replica.delivered(20_000, limit, 0.0)
     assert replica.wish.likely_bytes == 32 * 1024
     replica.delivered(10_000, 32 * 1024, 0.0)
-    assert replica.wish == Wish(limit, MIN_NEED_BYTES, 32 * 1024)
+    assert replica.wish == Wish(limit, MIN_NEED_BYTES, 16 * 1024)
     replica.saw_batch(50_000)
     assert replica.wish.likely_bytes == 50_000 + BATCH_HEADER_BYTES  # less would bring nothing
 
@@ -115,7 +115,7 @@ def test_one_that_brings_more_again_is_granted_more() -> None:
     while replica.wish.likely_bytes < math.inf:
         grants.append(int(replica.wish.likely_bytes))
         replica.delivered(grants[-1], grants[-1], 0.0)
-    assert grants == [4096, 16 * 1024, 64 * 1024, 256 * 1024]
+    assert grants == [2**power for power in range(14, 20)]
 
 
 def test_a_grant_that_brought_nothing_was_perhaps_too_small() -> None:
@@ -123,6 +123,20 @@ def test_a_grant_that_brought_nothing_was_perhaps_too_small() -> None:
     replica.delivered(1000, 64 * 1024, 0.0)
     replica.unused()
     assert replica.wish.likely_bytes == math.inf
+
+
+def test_in_a_session_one_that_brings_little_is_granted_more_after_four_grants_in_vain() -> None:
+    """Its leader's sidecar may have left it out; or its next batch is larger, and each grant would be in vain."""
+    replica = known(high_watermark=150)
+    replica.delivered(20_000, 1 << 20, 0.0)
+    granted = []
+    for _ in range(8):
+        replica.stalled(needs_more=True)
+        wish = replica.wish
+        granted.append(min(wish.limit_bytes, wish.likely_bytes))
+    assert granted[:3] == [32 * 1024] * 3
+    assert granted[3] >= 8 * MIN_NEED_BYTES
+    assert granted[7] == 1 << 20
 
 
 def test_what_is_replayed_is_what_was_forwarded_last() -> None:
