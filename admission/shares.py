@@ -86,7 +86,7 @@ class Shares:
         self.is_one = True
         """True if there is at most one claim: all that is there is its own."""
         self.count = 1
-        """The number of connections that share it, as of late."""
+        """The number of connections that use what they are granted, as of late."""
 
     def __len__(self) -> int:
         return len(self._claims)
@@ -126,7 +126,7 @@ class Shares:
                 total += claim.credit
             elif claim.credit > 0.0:
                 claim.credit = 0.0
-        self.count = len(using) or 1
+        self.count = sum(claim.fetcher.max_credit > 0.0 for claim in using) or 1
         if self.has_priorities:
             self._weigh(using)
         if size < total:

@@ -62,7 +62,9 @@ def test_who_uses_nothing_has_no_part(why: str) -> None:
     else:
         other.fetcher.granted(1000, 0.0)
         other.fetcher.brought(1000, 0, 0.0)
+    assert shares.count == 2
     assert credits_of(shares, 20.0, now=now) == [20, 0]
+    assert shares.count == 1
     assert shares.kept_from(here, 1.0, now) == (0, 0)
 
 
