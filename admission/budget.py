@@ -110,13 +110,18 @@ class StrictBudget(BudgetNode):
         most = bucket.burst_bytes - bucket.gate_bytes
         if not 0 <= now - self._divided_at < DIVIDE_SECONDS:
             self._divided_at = now
-            # One whose line is slow must not hold so much that the others have too little for their way there and back.
-            part = max(min(most, 2 * bucket.burst_bytes / shares.count), bucket.gate_bytes)
-            shares.divide(available - bucket.gate_bytes, part, now)
+            shares.divide(available - bucket.gate_bytes, self._max_credit(), now)
         before, kept = shares.kept_from(claim, bucket.rate, now)
         if available < bucket.burst_bytes - TOLERANCE:
             return before, kept
         return min(before, most), min(kept, most)
+
+    def _max_credit(self) -> float:
+        """Return the most credit of one connection. One whose line is slow must not hold so much that the others have
+        too little for their way there and back."""
+        bucket = self._bucket
+        part = min(bucket.burst_bytes - bucket.gate_bytes, 2 * bucket.burst_bytes / self.shares.count)
+        return max(part, bucket.gate_bytes)
 
     def _give_up_overdue(self, now: float) -> bool:
         """Let the bucket fill up in spite of what was granted and is overdue by now; return whether anything was."""
@@ -150,8 +155,8 @@ class StrictBudget(BudgetNode):
             available = bucket.available(now)
             missing = least + self._kept(claim, available, now)[0] - available
             if missing > 0:
-                beyond = max(bucket.burst_bytes - bucket.gate_bytes, bucket.gate_bytes)
-                inflow = max(self.shares.inflow_until(claim, missing, least, beyond, now), least - available)
+                inflow = self.shares.inflow_until(claim, missing, least, self._max_credit(), now)
+                inflow = max(inflow, least - available)
                 wanted = min(available + inflow, bucket.burst_bytes)
         return max(bucket.seconds_until(wanted, now), claim.fetcher.rest_seconds(now))
 

@@ -65,6 +65,7 @@ class BudgetPath:
         path = BudgetPath.__new__(BudgetPath)
         before = {claim.budget: claim for claim in self.trunk}
         path.fetcher = self.fetcher
+        path.fetcher.path_credit = math.inf
         path.trunk = tuple(before.pop(node) if node in before else node.join(self.fetcher) for node in trunk)
         path.branches, path._asked, path._only_branches, path._has_left = {}, (), False, False
         path._wished, path.has_all = math.inf, False
@@ -166,7 +167,9 @@ class BudgetPath:
         room = most
         for claim in self.trunk:
             if not claim.budget.shares.is_one:
-                room = min(room, self.fetcher.max_grant_bytes, self.fetcher.line_bytes * (1 if self._asked else 2))
+                room = min(room, self.fetcher.max_grant_bytes, self.fetcher.path_credit)
+                if claim.budget.gate_bytes < math.inf:  # `kip73` grants all or nothing
+                    room = min(room, self.fetcher.line_bytes * (1 if self._asked else 2))
         for claim in reversed(self.trunk):
             found = claim.budget.room(claim, now, beside_in_sync=beside_in_sync, most=room)
             if not found:

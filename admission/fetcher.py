@@ -54,9 +54,10 @@ class Fetcher:
     """A connection's request and the record of its grants."""
 
     __slots__ = (
-        "_brought_bytes", "_granted_at", "_granted_bytes", "_settled_bytes", "_usable_bytes", "_usual_bytes",
-        "absence_seconds", "asked_at", "due", "expected_bytes", "is_trusted", "line_bytes", "max_bytes_beside_in_sync",
-        "max_credit", "max_grant_bytes", "path_credit", "priority", "request", "rests_until",
+        "_brought_bytes", "_far_seconds", "_granted_at", "_granted_bytes", "_measured", "_settled_bytes",
+        "_usable_bytes", "_usual_bytes", "absence_seconds", "asked_at", "due", "expected_bytes", "is_trusted",
+        "line_bytes", "max_bytes_beside_in_sync", "max_credit", "max_grant_bytes", "path_credit", "priority", "request",
+        "rests_until",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -88,6 +89,10 @@ class Fetcher:
         """The most that it can use at once, as far as its last grant and its budgets tell."""
         self.rests_until = -math.inf
         """The earliest time of its next grant."""
+        self._measured = (0.0, 0.0)
+        """The bytes that the last fetch brought for which it was away for long, and its seconds."""
+        self._far_seconds = 0.0
+        """The absence that did not become shorter with the grant; 0: it does."""
         self._granted_at = -math.inf
         self._granted_bytes = self._brought_bytes = self._settled_bytes = 0.0
         self._usable_bytes = math.inf
@@ -113,13 +118,27 @@ class Fetcher:
             if longest < MIN_ABSENCE_SECONDS:
                 longest = MIN_ABSENCE_SECONDS
             self.absence_seconds = absence if absence < longest else longest
-            self.line_bytes = math.inf
             if absence > MAX_FETCH_SECONDS / 2 and self._brought_bytes:
-                self.line_bytes = max(self._brought_bytes / absence * MAX_FETCH_SECONDS, MIN_GATE_BYTES)
+                self._measure_line(absence)
+            else:
+                self.line_bytes, self._far_seconds = math.inf, 0.0
         self.request, self.asked_at, self.due = Request.HERE, now, now
         if wished > self._usable_bytes:
             self._usable_bytes = wished
             self.max_credit = min(wished, self.path_credit, self.expected_bytes)
+
+    def _measure_line(self, absence: float) -> None:
+        """Bound the next grant by what came in `absence` seconds, unless it is not the bytes that take so long: after a
+        smaller grant it was away for nearly as long as before, since it is far, its leader waits, or it rests."""
+        brought, (before_bytes, before_seconds) = self._brought_bytes, self._measured
+        self._measured = brought, absence
+        if brought < before_bytes and absence > before_seconds * (1 + brought / before_bytes) / 2:
+            self._far_seconds = absence
+        if absence <= 2 * self._far_seconds:
+            self.line_bytes = math.inf
+        else:
+            self._far_seconds = 0.0
+            self.line_bytes = max(brought / absence * MAX_FETCH_SECONDS, MIN_GATE_BYTES)
 
     def wait(self, due: float) -> None:
         """Hold its request, to be decided again at `due`."""

@@ -90,6 +90,8 @@ class LinkJournal:
         That a replica has caught up is seen from its request: within a fetch session (KIP-227) the answer has no entry
         for a partition without news, and perhaps no later answer has one.
         """
+        if self._left_out and self._ledger.block_at(now)[0] != self._left_out_in[0]:
+            self._left_out = {}  # nothing of a block that has ended is kept by those that have caught up
         all_seen = self._seen
         for topic, partition, _, fetch_offset, _, _, _ in entries:
             if len(all_seen) >= MAX_SEEN and (topic, partition) not in all_seen:

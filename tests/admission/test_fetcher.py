@@ -83,6 +83,29 @@ def test_over_a_slow_line_a_grant_is_what_comes_in_half_a_second(brought: int, s
     assert fetcher.line_bytes == pytest.approx(most)
 
 
+@pytest.mark.parametrize(
+    ("far_seconds", "line", "least", "most"),
+    [
+        (0.02, 480e3, 0.2e6, 0.26e6),  # a slow line: what it brings in half a second
+        (0.6, math.inf, 1e6, 1e6),  # another continent
+        (1.2, math.inf, 1e6, 1e6),
+        (5.0, math.inf, 1e6, 1e6),  # a follower that rests
+        (0.1, 10e6, 1e6, 1e6),
+    ],
+)
+def test_what_is_far_and_not_slow_is_granted_as_much_as_before(
+    far_seconds: float, line: float, least: float, most: float
+) -> None:
+    fetcher, now, sizes = Fetcher(), 0.0, []
+    for _ in range(30):
+        fetcher.ask(now)
+        sizes.append(min(1e6, fetcher.line_bytes))
+        fetcher.granted(sizes[-1], now)
+        fetcher.brought(sizes[-1], sizes[-1], now + 0.01)
+        now += far_seconds + sizes[-1] / line
+    assert least <= min(sizes[5:]) <= max(sizes[5:]) <= most
+
+
 def test_one_rests_for_a_moment_and_is_forgotten_after_a_while() -> None:
     fetcher = Fetcher()
     fetcher.ask(1.0)
