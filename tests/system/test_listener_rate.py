@@ -188,12 +188,12 @@ async def test_followers_in_sync_and_consumers_and_a_move_share_one_uplink(
         assert half.told_seconds == 0
         assert brought == pytest.approx(0.5, abs=0.06)
         assert moved == pytest.approx(0.47, abs=0.1)
-        # Consumers that want more than there is are told, all of them alike, once the move has nothing.
+        # Consumers that want more than there is are told, all of them alike, once the move has its tenth alone.
         greedy = [Consumer(address, read) for _ in range(3)]
         moved, brought = await phases.run("beside all", greedy)
         ended = time.monotonic()
-        assert moved < 0.05
-        assert brought == pytest.approx(0.97, abs=0.1)
+        assert moved == pytest.approx(0.1, abs=0.04)
+        assert brought == pytest.approx(0.88, abs=0.1)
         shares = [each.rate(ended - PHASE_SECONDS, ended) for each in greedy]
         assert max(shares) <= 1.5 * min(shares)
         # And the move has all again.
