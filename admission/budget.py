@@ -47,7 +47,7 @@ class StrictBudget(BudgetNode):
         self._bucket = TokenBucket(
             rate=bytes_per_second, gate_seconds=gate_seconds, burst_seconds=burst_seconds, now=now
         )
-        self.gate_bytes, self.burst_bytes = self._bucket.gate_bytes, self._bucket.burst_bytes
+        self._follow_bucket()
 
     def change_rate(self, bytes_per_second: float, now: float) -> None:
         if bytes_per_second < self.bytes_per_second:
@@ -56,10 +56,13 @@ class StrictBudget(BudgetNode):
         if bytes_per_second != self.bytes_per_second:
             self.bytes_per_second = bytes_per_second
             self._bucket.change_rate(bytes_per_second, now)
-            self.gate_bytes, self.burst_bytes = self._bucket.gate_bytes, self._bucket.burst_bytes
+            self._follow_bucket()
 
     def change_gate(self, gate_seconds: float, now: float) -> None:
         self._bucket.change_gate(gate_seconds, now)
+        self._follow_bucket()
+
+    def _follow_bucket(self) -> None:
         self.gate_bytes, self.burst_bytes = self._bucket.gate_bytes, self._bucket.burst_bytes
 
     def state(self, now: float) -> float | None:
@@ -85,7 +88,7 @@ class StrictBudget(BudgetNode):
             return 0.0
         if bucket.sharing != self.shares.count:
             bucket.share_gate(self.shares.count)
-            self.gate_bytes = bucket.gate_bytes
+            self._follow_bucket()
         least = min(bucket.piece_bytes if beside_in_sync else bucket.gate_bytes, most)
         available = bucket.available(now)
         if available < least and self._give_up_overdue(now):
