@@ -90,8 +90,8 @@ class LinkJournal:
         That a replica has caught up is seen from its request: within a fetch session (KIP-227) the answer has no entry
         for a partition without news, and perhaps no later answer has one.
         """
-        if self._left_out and self._ledger.block_at(now)[0] != self._left_out_in[0]:
-            self._left_out = {}  # nothing of a block that has ended is kept by those that have caught up
+        if self._left_out:  # nothing of a block that has ended is kept by those that have caught up
+            self._forget_ended(now)
         all_seen = self._seen
         for topic, partition, _, fetch_offset, _, _, _ in entries:
             if len(all_seen) >= MAX_SEEN and (topic, partition) not in all_seen:
@@ -143,10 +143,7 @@ class LinkJournal:
         """Record partitions that the quota kept out of a request, or whose records it kept out of a response."""
         known, all_seen, left_out, ledger = self._known, self._seen, self._left_out, self._ledger
         names: dict[Topic, str] = {}
-        block, slot = ledger.block_at(now)
-        if self._left_out_in != (block, self.peer):
-            self._left_out_in = block, self.peer
-            left_out.clear()
+        slot = self._forget_ended(now)
         for key in keys:
             replica, (named, sums) = known.get(key), left_out.get(key, _NOT_LEFT_OUT)
             if sums is not None and replica is not None:  # mostly it stands where it stood at the fetch before
@@ -160,6 +157,15 @@ class LinkJournal:
                 ledger.dropped += 1
             else:
                 self._omit(key, all_seen[key], replica, now)
+
+    def _forget_ended(self, now: float) -> int:
+        """Forget the omissions of a block that has ended, and those under another name of the other broker; return the
+        second in the present block."""
+        block, slot = self._ledger.block_at(now)
+        if self._left_out_in != (block, self.peer):
+            self._left_out_in = block, self.peer
+            self._left_out.clear()
+        return slot
 
     def _omit(self, key: PartitionKey, seen: _Seen, replica: ThrottledReplica | None, now: float) -> None:
         if replica is not None:
