@@ -197,9 +197,7 @@ def _forget_unwritten() -> None:
         sys.stdout.flush()
     except OSError:
         with suppress(OSError):
-            null = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(null, sys.stdout.fileno())
-            os.close(null)
+            _lead_to_null(sys.stdout.fileno())
 
 
 def _open_null(number: int) -> None:
@@ -207,8 +205,12 @@ def _open_null(number: int) -> None:
     try:
         os.fstat(number)
     except OSError:
-        opened = os.open(os.devnull, os.O_RDWR)
-        os.dup2(opened, number)
-        if opened != number:
-            os.close(opened)
-        os.set_inheritable(number, True)  # noqa: FBT003 - it takes no name
+        _lead_to_null(number)
+
+
+def _lead_to_null(number: int) -> None:
+    opened = os.open(os.devnull, os.O_RDWR)
+    os.dup2(opened, number)
+    if opened != number:
+        os.close(opened)
+    os.set_inheritable(number, True)  # noqa: FBT003 - it takes no name
