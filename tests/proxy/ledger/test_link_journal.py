@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from journal_schema import LINE_SECONDS
 from protocol.fetch.walker import RequestEntry, ResponseEntry
 from proxy.ledger import link_journal
 from proxy.ledger.blocks import Position, Sums, Traffic
@@ -227,3 +228,13 @@ def test_omissions_are_told_the_same_whether_sums_are_looked_up_or_kept(
         looked_up.report_all(reported)
     assert kept.lines == looked_up.lines
     assert kept.ledger.dropped == looked_up.ledger.dropped
+
+
+def test_nothing_of_a_block_that_has_ended_is_kept_by_replicas_that_caught_up() -> None:
+    """Of 20 000 partitions it was 10 MB, for as long as nothing was left out again."""
+    journalled = Journalled()
+    journalled.report("withheld", [0, 1])
+    assert len(journalled.journal._left_out) == 2
+    journalled.report("waited", LINE_SECONDS + 1.0)
+    journalled.report("asked", (0, 9))
+    assert not journalled.journal._left_out
