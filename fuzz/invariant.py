@@ -57,7 +57,7 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True)
 class Breach:
-    """One break of the invariant. `detail` has a traceback if there is one."""
+    """A break of the invariant. `detail` has a traceback if there is one."""
 
     how: Broken
     detail: str

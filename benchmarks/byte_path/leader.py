@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 SOCKET_BUFFER_BYTES = 100 * 1024
 """A broker's socket.send.buffer.bytes and socket.receive.buffer.bytes."""
 COPIED_BYTES = 16 * 1024
-"""How much of an answer is sent from memory, because the correlation id is in it. The rest goes by sendfile."""
+"""The bytes of an answer that are sent from memory, because the correlation id is in them. The rest goes by
+sendfile."""
 KEPT_ANSWERS = 64
 SMALL_BYTES = 1024
 MAX_PARTS = 1000

@@ -24,7 +24,8 @@ LEAST, MOST = 1 * MB, 100 * MB
 FIXED = {"best": 10 * MB, "cautious": 5 * MB}
 """The first leaves a tenth of the link free beside producers at their busiest; the second is half of the first."""
 PACE = 60.0
-"""How many times more often autothrottle looks than by default: producers change much faster here than in a day."""
+"""The factor by which autothrottle looks more often than by default: producers change much faster here than in a
+day."""
 WAYS = {
     "none": "no move",
     "none, sidecars": "no move, through sidecars",

@@ -26,7 +26,8 @@ MOVES_A_NIGHT, PARTITIONS_A_MOVE = 16, 12
 RESTARTS_A_DAY = 3
 REPLACED_FROM, PARTITIONS_FROM_EACH = 6, 10
 IN_SYNC_SECONDS = 60
-"""How long a replica that has caught up is still told of, as in sync: such traffic passes beside the moves."""
+"""The time for which a replica that has caught up is still told of, as in sync: such traffic passes beside the
+moves."""
 
 
 @dataclass(slots=True)
@@ -70,7 +71,7 @@ class Month(NamedTuple):
     brokers: int = 100
     days: int = 30
     scale: float = 1.0
-    """How large partitions are: 1 is some six gigabytes each."""
+    """The size of partitions: 1 is some six gigabytes each."""
     seed: int = 73
 
     @property

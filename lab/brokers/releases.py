@@ -56,7 +56,7 @@ class Release:
 
     @property
     def through_zookeeper(self) -> bool:
-        """Whether only ZooKeeper can be told to move partitions: brokers take no such requests before 2.4 (KIP-455)."""
+        """True if only ZooKeeper can be told to move partitions: brokers take no such requests before 2.4 (KIP-455)."""
         return version_numbers(self.kafka) < (2, 4)
 
     @property

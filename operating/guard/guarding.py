@@ -86,7 +86,7 @@ class Guarding:
         self._not_written: str | None = None
         """The reason why the textfile could not be written last; None: it was."""
         self._resets = True
-        """Whether the kernel can reset connections, as far as it is known."""
+        """True if the kernel can reset connections, as far as it is known."""
         self._through_since = float("-inf")
 
     def run(self) -> None:

@@ -42,7 +42,7 @@ class PacketFilter:
         self._held: _Held | None = None
         """The lines of ours that iptables listed after it had taken all; None: it has not, or no longer had them."""
         self.leads_around = False
-        """Whether others than the guard are led around the sidecar, all of them or a part, when that was last seen."""
+        """True if others than the guard are led around the sidecar, all of them or a part, when that was last seen."""
 
     def put(self, rules: Rules) -> None:
         """Put `rules` in force in place of those before.

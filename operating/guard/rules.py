@@ -43,7 +43,7 @@ class Rules(enum.Enum):
     STANDBY = "standby"
     """Connections of the guard's own go around the sidecar, all others through it."""
     BACK = "back"
-    """The same, and others that go around are reset."""
+    """Connections of others that still go around the sidecar are reset, beside the rules of `STANDBY`."""
     AROUND = "around"
 
 
@@ -65,7 +65,7 @@ class Table(NamedTuple):
 
     @property
     def lines(self) -> int:
-        """How many lines iptables -S has of it."""
+        """The number of lines that iptables -S has of it."""
         return len(self.rules) + len(self.jumps) + len({each.chain for each in self.jumps})
 
 

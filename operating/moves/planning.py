@@ -98,7 +98,7 @@ class MovePlan:
 
     @property
     def total_seconds(self) -> float:
-        """How long the slowest share takes; NaN if no rate is wanted or no size is known."""
+        """The time that the slowest share takes, in seconds; NaN if no rate is wanted or no size is known."""
         known = bool(self.ground.sizes) and bool(self.rates)
         seconds = [self.seconds(load) for load in self.loads] if known else [math.nan]
         return math.nan if any(map(math.isnan, seconds)) else max(seconds, default=0.0)

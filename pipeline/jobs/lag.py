@@ -32,7 +32,7 @@ HELD_SECONDS = 30
 """A replica that was behind and is silent for longer than this is gone: its connection, its leader, or the replica
 itself."""
 PACE_SECONDS = 60
-"""How far back a second's pace and the size of its messages reach, if nothing changed."""
+"""The seconds over which a pace and the size of messages reach back, if nothing changed."""
 LOOKS_BACK_SECONDS = PACE_SECONDS + HELD_SECONDS
 """The seconds before a second whose lines its lag and its pace may depend on: the pace's seconds, and the lag carried
 into them."""

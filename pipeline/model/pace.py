@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     Numbers = NDArray[np.float64]
 
 WINDOW_SECONDS = 300
-"""How far back a pace may reach."""
+"""The time that a pace may reach back."""
 APART_SECONDS = 15
 """The silence after which a link that moves again has come anew, and one that was behind has left."""
 STILL_SECONDS = 30

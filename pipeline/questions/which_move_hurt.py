@@ -48,7 +48,7 @@ class Hurt(NamedTuple):
 
     @property
     def is_hurting(self) -> bool:
-        """Whether producers felt it."""
+        """True if producers felt it."""
         more = self.paused_seconds >= max(MIN_PAUSE_SECONDS, TIMES_MORE * self.usual_seconds)
         return self.pressed > 0 or more
 

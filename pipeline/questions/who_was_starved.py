@@ -30,9 +30,9 @@ MINUTE = 60
 MAX_REPLICAS = 8
 REPLICA = (*ROLE, "peer", "topic", "partition")
 WHOLE = 55
-"""How many seconds of a minute a replica must have been behind for the whole minute to count."""
+"""The number of seconds of a minute that a replica must have been behind for the whole minute to count."""
 MIN_MINUTES = 2
-"""How many minutes in a row: where many share little, a turn may take longer than a minute to come round."""
+"""The number of minutes in a row: where many share little, a turn may take longer than a minute to come round."""
 
 
 class Starved(NamedTuple):

@@ -99,7 +99,7 @@ class RoleEnd(NamedTuple):
 
     @property
     def stalled(self) -> bool:
-        """Whether it comes no nearer."""
+        """True if it comes no nearer."""
         return self.behind > 0 and self.pace is not None and self.pace <= 0
 
 

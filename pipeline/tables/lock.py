@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 PATIENCE_SECONDS = 5.0
-"""How long one waits without a word: a commit takes less. Each further word comes after twice the time before it."""
+"""The time that a writer waits without a word: a commit takes less. Each further word comes after twice the time before
+it."""
 MOST_OF_A_COMMAND = 100
 """Characters."""
 

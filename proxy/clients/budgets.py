@@ -199,7 +199,7 @@ class Shared:
 
     @property
     def connections(self) -> int:
-        """How many connections share the rate."""
+        """The number of connections that share the rate."""
         return max(self._payers_before, len(self._payers), 1)
 
 

@@ -65,7 +65,7 @@ class ClientConnection:
         self._entities: dict[ClientTraffic, Entity | None] = {}
         """The entities of the user and `_client_id` in `_generation`, as far as somebody asked."""
         self._bounded: dict[ClientTraffic, bool] = {}
-        """Whether they have quotas."""
+        """True if they have quotas."""
         self._generation = throttle.generation
         self.epochs = SessionEpochs()
         self.last_response_bytes = 0

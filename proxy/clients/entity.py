@@ -180,13 +180,13 @@ class EntityState(NamedTuple):
     catch_up_only: bool
     free_bytes_per_second: float
     connections: int = 0
-    """How many connections belong to it now."""
+    """The number of connections that belong to it now."""
     muted: int = 0
-    """How many of these are muted, or wait."""
+    """The number of these that are muted, or wait."""
     muted_since: float | None = None
     """The time, by Trio's clock, since when one of them has been; None: none is."""
     muted_seconds: float = 0.0
-    """How long the last of them will be at most."""
+    """The time until the last of them is free, at most."""
     is_other: bool = False
     """True for those without a place of their own, which share a budget."""
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ..relay.transfer import Window
 
 MAX_ANSWERS = 10
-"""How many answers are looked at: one in a fetch session may have no partition."""
+"""The number of answers that are looked at: one in a fetch session may have no partition."""
 PEEKED_BYTES = 512
 """The beginning of an answer that is waited for, as far as its first partition's error code: a topic's name has 249
 characters."""

@@ -89,7 +89,7 @@ class ClientThrottle:
         """The entity of all consumers without a quota, which are charged to the listener's rate."""
         self._entities: dict[EntityKey, Entity] = {}
         self._by_default: Counter[ClientTraffic] = Counter()
-        """How many of the entities have a default quota."""
+        """The number of entities that have a default quota."""
         self._swept_at = now - _SWEEP_SECONDS
         self._counted: set[str] = set()
         """The entities under defaults that metrics name: the first ones, since a counter must not fall."""

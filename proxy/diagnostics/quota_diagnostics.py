@@ -27,7 +27,7 @@ ALONE_SECONDS = 60.0
 """How long a quota may be in force without a connection before a warning. Followers come back within seconds
 (replica.fetch.backoff.ms, reconnect.backoff.max.ms)."""
 MISSING_SECONDS = 30.0
-"""How long a broker that should be seen through the sidecar may not be before a warning."""
+"""The time for which a broker may go unseen by the sidecar before a warning."""
 # Metadata tells who replicates by assignment: nothing here tells a broker that goes around from one that is cut off.
 _WHO_GOES_AROUND = {
     Role.LEADER: (

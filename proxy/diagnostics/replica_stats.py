@@ -81,7 +81,7 @@ class ReplicaStats:
     """The lag in bytes: each replica's lag in messages times its average message so far, and for a replica that has
     fetched nothing yet times the average of the others. None while there is a lag and nothing has been fetched."""
     growth_bytes_per_second: float = 0.0
-    """How many bytes per second producers add to the replicas that are behind."""
+    """The bytes per second that producers add to the replicas that are behind."""
     new: int = 0
     """Replicas that the leader has not told of yet, or answers with an error: their lag is unknown."""
     in_need: Mapping[str, int] = field(default_factory=dict)

@@ -33,9 +33,11 @@ MAX_DESCRIPTORS = 253
 """The most descriptors beside one message, as many as the kernel allows (SCM_MAX_FD): all listening sockets come with
 one, and each peer has one."""
 ANSWER_SECONDS = 60.0
-"""How long one process waits for the other: a new process reads its configuration and opens its files meanwhile."""
+"""The time for which a process waits for the other: a new process reads its configuration and opens its files
+meanwhile."""
 SEND_SECONDS = 10.0
-"""How long a message may take from its first byte on. The other process takes 6 MiB in some hundredths of a second."""
+"""The time that a message may take from its first byte on. The other process takes 6 MiB in some hundredths of a
+second."""
 _LENGTH = struct.Struct(">I")
 _LOST = (OSError, trio.ClosedResourceError)
 
@@ -61,7 +63,7 @@ class MessageTooLongError(ChannelError):
 
 
 class Channel:
-    """One end of the socket between two processes. Owns `sock`."""
+    """An end of the socket between two processes. Owns `sock`."""
 
     def __init__(self, sock: trio.socket.SocketType) -> None:
         self._sock = sock

@@ -109,7 +109,7 @@ class ClientMessage(msgspec.Struct, frozen=True, array_like=True):
     muted_seconds: float
     session_id: int
     answered: int
-    """How far the client's epoch in this fetch session is ahead of the broker's."""
+    """The number by which the client's epoch in this fetch session is ahead of the broker's."""
     user: str | None = None
     """The user that the broker has accepted; None: it is not known, or the other process is older."""
     mechanism: str = ""
@@ -122,7 +122,7 @@ class ClientMessage(msgspec.Struct, frozen=True, array_like=True):
     authenticated: bool = False
     """True if the broker has accepted the client's authentication by SASL. An older process does not say."""
     waited_seconds: float = 0.0
-    """How long the client's next request has waited, which counts towards `max_throttle`."""
+    """The time for which the client's next request has waited, which counts towards `max_throttle`."""
 
 
 class ConnectionState(msgspec.Struct, frozen=True, tag="connection"):

@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 
 SOCKETS_OF_A_CONNECTION = 2
 ALIVE_SECONDS = 0.5
-"""How often the new process says that its loop turns."""
+"""The time between two messages by which the new process says that its loop turns."""
 END_SECONDS = 0.1
 """A process that ends without an answer is certainly gone from its address after this time, and its successor
 from it is there."""
 MAX_ATTEMPTS = 3
-"""How many processes in a row may end while they are asked, each replaced by another."""
+"""The number of processes in a row that may end while they are asked, each replaced by another."""
 
 
 class Inherited:

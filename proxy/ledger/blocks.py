@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 TAKEN_AT_ONCE = 64
-"""How many partitions are dealt with between two pauses."""
+"""The number of partitions that are dealt with between two pauses."""
 SORTED_AT_ONCE = 4096
-"""How many partitions are sorted in one call, during which Python runs no other thread: two milliseconds."""
+"""The number of partitions that are sorted in a call, during which Python runs no other thread: two milliseconds."""
 
 
 def no_pause() -> None:
@@ -154,7 +154,7 @@ class Block:
 
     @property
     def lines(self) -> int:
-        """How many links have news, each a line of the journal."""
+        """The number of links that have news, each a line of the journal."""
         return len(self._links)
 
     def traffic_lines(self, pause: Callable[[], object] = no_pause) -> Iterator[Traffic]:

@@ -48,7 +48,7 @@ class Ledger:
         """The last offsets of replicas that were fetched in the IDLE_TICKS before that, and not since."""
         self._finished: list[Block] = []
         self.dropped = 0
-        """How many fetches and omissions are in no block, because their keys were more than `MAX_KEYS`."""
+        """The number of fetches and omissions in no block, because their keys were more than `MAX_KEYS`."""
 
     def tick_at(self, now: float) -> int:
         return math.floor(now - self._origin)

@@ -155,12 +155,12 @@ class AcceptLimiter:
 
     @property
     def most_of_others(self) -> float:
-        """How many of the connections may be others than brokers'."""
+        """The number of connections that may be others than brokers'."""
         return self.most if math.isinf(self.most) else self.most - self.most // KEPT_SHARE
 
     @property
     def _room(self) -> float:
-        """How many more connections may be others than brokers'."""
+        """The number of further connections that may be others than brokers'."""
         return min(self.most - self.open, self.most_of_others - self.open + self._of_brokers())
 
     def _enters(self, source: str, *, is_for_brokers: bool) -> bool:

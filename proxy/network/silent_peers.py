@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ..relay.connection import Draining
 
 MIN_SECONDS = 1.0
-"""How long a peer may be silent in any case. An honest one sends its first bytes within a round trip."""
+"""The time for which a peer may be silent in any case. An honest one sends its first bytes within a round trip."""
 
 
 class SilentPeers:

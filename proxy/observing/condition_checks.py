@@ -45,7 +45,7 @@ SETTLED_SECONDS = 13
 """The least time since the quota was lowered: the window is put together of samples of a second."""
 MAX_NAMED = 5
 LOOKED_AT = 10
-"""How many replicas of a connection are looked at for a refusal, which concerns all of them."""
+"""The number of replicas of a connection that are looked at for a refusal, which concerns all of them."""
 LARGEST_BATCH_BYTES = 2**20
 """The default of message.max.bytes: what a batch, which comes whole or not at all, may have beyond a small quota."""
 

@@ -76,11 +76,11 @@ class ClientState(msgspec.Struct, frozen=True):
     connections: int = 0
     """The connections that belong to it now."""
     muted_connections: int = 0
-    """How many of these are muted, or have a request that waits until the quota allows it."""
+    """The number of these that are muted, or have a request that waits until the quota allows it."""
     muted_for_seconds: float | None = None
-    """How long the first of them has been; None: none is."""
+    """The time for which the first of them has been; None: none is."""
     muted_seconds: float = 0.0
-    """How long the last of them will be at most."""
+    """The time for which the last of them will be, at most."""
     others: bool = False
     """True for all clients without a place of their own, which share the quota: there are too many names."""
 

@@ -43,7 +43,8 @@ if TYPE_CHECKING:
 
 
 CROSSED_SECONDS = 0.005
-"""How often a TLS socket is tried that may wait for either event, where there is no epoll to wait for both."""
+"""The seconds between two tries of a TLS socket that may wait for either event, where there is no epoll to wait for
+both."""
 
 
 UNREAD_SECONDS = 2.0

@@ -53,7 +53,7 @@ class Held(NamedTuple):
     demand: Demand | None
     decision: Hold | Answer
     changes: int
-    """How often quotas had changed before it was decided."""
+    """The number of changes of quotas before it was decided."""
 
 
 class FetchHandler:

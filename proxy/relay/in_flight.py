@@ -73,7 +73,8 @@ class Buffers:
     kept: int = 0
     """Bytes of requests that are kept with what was read from them, for followers that send the same request again."""
     in_slices: int = 0
-    """How many long Fetches are being read and decided: each takes some 300 bytes for each of its partitions."""
+    """The number of long Fetches that are being read and decided: each takes some 300 bytes for each of its
+    partitions."""
 
     @property
     def has_room_for_slices(self) -> bool:
@@ -222,7 +223,8 @@ class InFlightRequests:
 
     @property
     def room(self) -> int:
-        """How many more requests may be in flight; 0: nothing is read from the follower until answers have come."""
+        """The number of further requests that may be in flight; 0: nothing is read from the follower until answers have
+        come."""
         if self.service is HANDING or len(self._fetches) >= MAX_DECIDED_IN_FLIGHT:
             return 0
         return MAX_IN_FLIGHT - len(self.correlator.pending)

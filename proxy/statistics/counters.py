@@ -113,7 +113,7 @@ class RoleStatistics:
     """Requests held now, because everything they ask for is over quota."""
     hold_seconds: Histogram = field(default_factory=Histogram)
     in_flight_pauses: Counter[str] = field(default_factory=Counter)
-    """How often a follower was not read from until answers had come, by the limit reached."""
+    """The number of times that a follower was not read from until answers had come, by the limit reached."""
     fetch_requests: Counter[int] = field(default_factory=Counter)
     """The replicas' Fetch requests by api version."""
     undecoded: Counter[str] = field(default_factory=Counter)

@@ -121,7 +121,7 @@ class Replica:
         """The bytes that it counts as served for (`ServiceOrder.serve`)."""
         self.placed_at: float = 0
         self.empty_grants = 0
-        """How many of its grants in a row brought no records."""
+        """The number of its grants in a row that brought no records."""
         self._need_bytes = 0
         self.asked_in = 0
         """The number, among its connection's requests, of the last one that listed it."""
@@ -368,7 +368,7 @@ class LinkPolicy:
     count: Callable[[int, int, float], None] | None = None
     """Counts bytes of partitions at the tail, which are free, and bytes that were charged; None: all are charged."""
     tail_seconds: float = math.inf
-    """How long after an answer a partition that was at the tail is taken to be there still."""
+    """The time after an answer for which a partition at its tail is taken to be there still."""
 
     def decides(self, replica_id: int) -> bool:
         """Return True if a Fetch with this replica id is the link's to decide. A consumer's is -1."""

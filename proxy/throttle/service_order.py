@@ -29,7 +29,7 @@ class Served(Protocol):
     placed_at: float
     """The value of `served` by which it was placed last."""
     empty_grants: int
-    """How many of its grants in a row brought nothing."""
+    """The number of its grants in a row that brought nothing."""
 
     @property
     def key(self) -> PartitionKey: ...
@@ -58,7 +58,7 @@ class ServiceOrder(Generic[S]):
         self._touched: dict[S, None] = {}
         """The items to be placed anew, while others have places: a small share of all."""
         self._moves = 0
-        """How often one was touched since the items were put in order."""
+        """The number of touches since the items were put in order."""
         self._level: float = 0
         """The most that a replica counted as served for when it was served again."""
         self._stalled: dict[PartitionKey, S] = {}

@@ -20,9 +20,9 @@ U = TypeVar("U")
 Steps: TypeAlias = "Generator[None, None, T]"
 
 STEP_ITEMS = 64
-"""How many partitions one step deals with."""
+"""The number of partitions that a step deals with."""
 LIGHT = 4
-"""How many times as many where little is done with each."""
+"""The factor by which a step deals with more where little is done with each."""
 
 
 def run_through(steps: Steps[T]) -> T:
