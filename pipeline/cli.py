@@ -5,13 +5,17 @@ Invariant: exit status 0 fine, 1 the input is wrong, 2 usage; no traceback for w
 
 from __future__ import annotations
 
+import errno
+
 import click
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
 from .commands import ask, ingest, measurements, planning, report, stream, upkeep
 from .errors import InputError, first_line
-from .terminal import printable
+from .terminal import forget_unwritten, printable
+
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -71,4 +75,12 @@ def main(arguments: list[str] | None = None) -> int:
     except (PySparkException, Py4JJavaError) as error:
         click.echo(f"error: {printable(first_line(error))}", err=True)
         return 1
+    except OSError as error:
+        if error.errno not in _FULL:
+            raise
+        why = f"the output cannot be written: {error.strerror}; what was asked for may have been done all the same"
+        click.echo(f"error: {why}", err=True)
+        return 1
+    finally:
+        forget_unwritten()
     return int(status or 0)

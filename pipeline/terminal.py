@@ -6,6 +6,9 @@ no control character and nothing invisible in it but line breaks and tabs, and r
 
 from __future__ import annotations
 
+import os
+import sys
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import click
@@ -24,6 +27,18 @@ def printable(text: str, *, keep: str = LAYOUT) -> str:
 def tell(text: str) -> None:
     """Print progress to standard error."""
     click.echo(printable(text), err=True)
+
+
+def forget_unwritten() -> None:
+    """Lead to /dev/null what a full disk did not take: the interpreter would write it once more at its end, fail, and
+    exit with status 120."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            # One that was closed from the start is None.
+            stream and stream.flush()
+        except OSError:
+            with suppress(OSError), open(os.devnull, "wb") as null:  # noqa: PTH123 - no path, but a device
+                os.dup2(null.fileno(), stream.fileno())
 
 
 def _escape(character: str) -> str:

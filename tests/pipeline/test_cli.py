@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,10 +18,9 @@ from tests.pipeline.journal_files import FIRST, event_line, traffic_line, write_
 from tests.pipeline.journals.flaky import object_store
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from pyspark.sql import SparkSession
 
+ROOT = Path(__file__).parents[2]
 MASTER = ["--master", "local[2]"]
 
 
@@ -303,3 +306,20 @@ def test_wrong_input_is_a_line_and_a_status(
     printed = capsys.readouterr().err
     assert message in printed
     assert "Traceback" not in printed
+
+
+@pytest.mark.parametrize("full", ["stdout", "stderr", "both"])
+def test_a_full_disk_behind_the_output_is_said_and_ends_with_1(full: str) -> None:
+    """Not with 120, by which Python says that its own last flush failed; buffered, as streams are for people."""
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    with Path("/dev/full").open("wb") as device:
+        done = subprocess.run(
+            [sys.executable, "-m", "pipeline", "--help" if full == "stdout" else "nope"],
+            cwd=ROOT, env=environment, check=False,
+            stdout=subprocess.PIPE if full == "stderr" else device,
+            stderr=subprocess.PIPE if full == "stdout" else device,
+        )  # fmt: skip
+    assert done.returncode == 1
+    if full == "stdout":
+        assert done.stderr.decode().startswith("error: the output cannot be written: No space left on device; what was")
+        assert len(done.stderr.splitlines()) == 1
