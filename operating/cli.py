@@ -191,13 +191,14 @@ def mend_standard_streams() -> None:
 
 
 def _forget_unwritten() -> None:
-    """Send output to /dev/null that a full disk did not take and that has been reported: from Python 3.13 on the
-    interpreter would write it once more at its end, fail, and exit with status 120."""
-    try:
-        sys.stdout.flush()
-    except OSError:
-        with suppress(OSError):
-            _lead_to_null(sys.stdout.fileno())
+    """Send output to /dev/null that a full disk did not take: the interpreter would write it once more at its end,
+    fail, and exit with status 120."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            with suppress(OSError):
+                _lead_to_null(stream.fileno())
 
 
 def _open_null(number: int) -> None:

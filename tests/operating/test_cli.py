@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from importlib.metadata import EntryPoint, version
@@ -127,10 +128,24 @@ def test_a_file_that_may_not_be_read_is_wrong_input_and_no_wrong_usage(name: str
     ],
 )
 def test_output_that_cannot_be_written_is_said(config: Path, arguments: list[str]) -> None:
-    """Into a file on a full disk."""
+    """Into a file on a full disk, buffered, as it is for people."""
     program = [sys.executable, "-c", "from operating.cli import main; main()", *arguments]
     with Path("/dev/full").open("wb") as full:
-        done = subprocess.run(program, cwd=config.parent, stdout=full, stderr=subprocess.PIPE, check=False)
+        done = subprocess.run(
+            program, cwd=config.parent, env=_buffered(), stdout=full, stderr=subprocess.PIPE, check=False
+        )
     assert done.returncode == 1
     assert done.stderr.decode().startswith("Error: the output cannot be written: No space left on device; what was")
     assert len(done.stderr.splitlines()) == 1
+
+
+def test_with_no_place_for_errors_the_exit_status_is_still_ours(config: Path) -> None:
+    """Not 120, by which Python says that its own last flush failed."""
+    program = [sys.executable, "-c", "from operating.cli import main; main()", "nope"]
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(program, cwd=config.parent, env=_buffered(), stderr=full, check=False)
+    assert done.returncode == 1
+
+
+def _buffered() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
