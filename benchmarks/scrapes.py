@@ -23,6 +23,7 @@ import click
 import trio
 
 from protocol.fetch.walker import RequestEntry
+from protocol.work_in_steps import run_through
 from proxy.config.settings import Address, load_settings
 from proxy.http.loop_share import LoopShare
 from proxy.http.server import HttpServer
@@ -38,7 +39,6 @@ from proxy.roles import Role
 from proxy.statistics.counters import Statistics
 from proxy.throttle.link import Link
 from proxy.throttle.role_throttle import RoleThrottle
-from proxy.throttle.work_in_steps import run_through
 
 from .document_part import DocumentPart
 

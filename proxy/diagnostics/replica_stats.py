@@ -15,10 +15,10 @@ from itertools import count
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from protocol.fetch.tables import UNKNOWN_OFFSET, error_name
+from protocol.work_in_steps import STEP_ITEMS, parts
 
 from ..quotas.priorities import Need
 from ..throttle.replica import Standing
-from ..throttle.work_in_steps import STEP_ITEMS, parts
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping

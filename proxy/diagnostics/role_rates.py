@@ -12,7 +12,7 @@ from collections import defaultdict, deque
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
-from ..throttle.work_in_steps import STEP_ITEMS, parts
+from protocol.work_in_steps import STEP_ITEMS, parts
 
 if TYPE_CHECKING:
     from collections.abc import Generator

@@ -5,7 +5,7 @@
                └────┼────────────────────────────────────────────────────────────┘
                     └─▶ it is to be answered here, in its turn: `answered` once that is done
 
-A Fetch of many partitions is decided in slices (`throttle.work_in_steps`), between which other connections have their
+A Fetch of many partitions is decided in slices (`protocol.work_in_steps`), between which other connections have their
 turns. At most `in_flight.MAX_IN_SLICES` such requests of all connections are in work at once; the others wait for
 their turn. A decision in slices never overlaps with an answer of the same connection: both change what is known of its
 replicas.
@@ -20,15 +20,15 @@ from __future__ import annotations
 from time import perf_counter
 from typing import TYPE_CHECKING, NamedTuple
 
+from protocol import work_in_steps
 from protocol.fetch.request import FetchRequestParser, parse_fetch_request
 from protocol.fetch.tables import FIRST_VERSION_WITH_SESSIONS
 from protocol.wire.framing import LENGTH_PREFIX_BYTES, with_length
 from protocol.wire.headers import REQUEST_CORRELATION_ID_AT
+from protocol.work_in_steps import freed, run_through
 
 from ..statistics.counters import Undecoded
-from ..throttle import work_in_steps
 from ..throttle.decision import Answer, Forward, Hold
-from ..throttle.work_in_steps import freed, run_through
 from .direction import Replace
 from .in_flight import DECIDED, HELD_REQUEST, LONG_FRAME_BYTES, NO_REQUEST, OPEN, SLICED, WAITING
 from .poller import SLICE_SECONDS
@@ -38,9 +38,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from protocol.fetch.request import FetchRequest
+    from protocol.work_in_steps import Steps
 
     from ..throttle.decision import Decision, Demand
-    from ..throttle.work_in_steps import Steps
     from .direction import Step
     from .in_flight import InFlightRequests
 

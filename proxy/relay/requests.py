@@ -30,10 +30,10 @@ from protocol.wire.apis import API_CONTROLLED_SHUTDOWN, API_FETCH, API_PRODUCE, 
 from protocol.wire.correlation import MAX_PLAUSIBLE_VERSION, State, expects_response
 from protocol.wire.framing import LENGTH_PREFIX_BYTES, frame_size, whole_request
 from protocol.wire.headers import RequestHead, peek_request, plain_head
+from protocol.work_in_steps import run_through
 
 from ..statistics.counters import Undecoded
 from ..throttle.decision import Answer
-from ..throttle.work_in_steps import run_through
 from .direction import MAX_FRAMES, rest
 from .fetch_handling import FetchHandler
 from .in_flight import LONG_FRAME_BYTES, MAX_FRAME_BYTES, NO_REQUEST
@@ -46,9 +46,9 @@ if TYPE_CHECKING:
     from protocol.fetch.request import FetchRequest, SessionAt
     from protocol.wire.correlation import Correlator
     from protocol.wire.framing import Bytes
+    from protocol.work_in_steps import Steps
 
     from ..config.settings import LimitSettings
-    from ..throttle.work_in_steps import Steps
     from .direction import Step
     from .in_flight import InFlightRequests
     from .transfer import Window

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from admission.budget_path import BudgetPath
 from admission.wishes import LIMIT
+from protocol import work_in_steps
 
-from . import work_in_steps
 from .peer_latencies import tolerated_rise
 from .priority_order import PriorityOrder
 from .replica import MIN_NEED_BYTES

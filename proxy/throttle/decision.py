@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from protocol.fetch.request import Asked, FetchRequest
     from protocol.session.requests import LocalAnswer
     from protocol.session.translator import Translation
+    from protocol.work_in_steps import Steps
 
     from .pending_fetch import PendingFetch
-    from .work_in_steps import Steps
 
 
 @dataclass(slots=True)

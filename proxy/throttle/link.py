@@ -17,18 +17,18 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, NamedTuple
 
+from protocol import work_in_steps
 from protocol.fetch.tables import FIRST_VERSION_WITH_SESSIONS, FIRST_VERSION_WITH_WHOLE_BATCHES
+from protocol.work_in_steps import collected, parts
 
 from ..roles import Role
 from ..topology.racks import Relayed
-from . import work_in_steps
 from .budget_claim import BudgetClaim
 from .decision import Answer, Demand, Forward, Hold
 from .link_session import LinkSession
 from .replica import FOLLOWER
 from .replicas import Replicas
 from .request_builder import RequestBuilder
-from .work_in_steps import collected, parts
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Hashable, Sequence
@@ -36,12 +36,12 @@ if TYPE_CHECKING:
     from protocol.fetch.request import Asked, FetchRequest, SessionAt
     from protocol.session.requests import PartitionKey
     from protocol.session.state import SessionState
+    from protocol.work_in_steps import Steps
 
     from ..ledger.link_journal import LinkJournal
     from .decision import Decision
     from .replica import LinkPolicy, ReplicaState
     from .role_throttle import RoleThrottle
-    from .work_in_steps import Steps
 
 REFRESH_SECONDS = 5.0
 """How long a replica may be left out of requests before it is asked for once, to learn its high watermark: its lag

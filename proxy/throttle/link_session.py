@@ -14,9 +14,9 @@ from protocol.fetch.request import Asked, entry_bytes
 from protocol.session.requests import LocalAnswer, SessionRequest
 from protocol.session.state import FetchSession
 from protocol.session.translator import SessionTranslator
+from protocol.work_in_steps import parts
 
 from .decision import error_answer
-from .work_in_steps import parts
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Hashable, Set
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from protocol.session.requests import PartitionKey
     from protocol.session.state import SessionState
     from protocol.session.translator import Translation
+    from protocol.work_in_steps import Steps
 
     from .decision import Answer
     from .replicas import Replicas
     from .role_throttle import RoleThrottle
-    from .work_in_steps import Steps
 
 
 class LinkSession:

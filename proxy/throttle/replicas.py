@@ -13,12 +13,13 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from protocol.work_in_steps import collected, parts
+
 from ..statistics.display_rate import DisplayRate, GrowthMeter
 from .peer_latencies import LinkTimings
 from .replica import BEHIND, FOLLOWER, NEW, TRUNCATED, LinkPolicy, Replica
 from .service_order import ServiceOrder
 from .throttled_lists import ListedReplicasCache
-from .work_in_steps import collected, parts
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
@@ -27,10 +28,10 @@ if TYPE_CHECKING:
     from protocol.fetch.walker import RequestEntry
     from protocol.session.requests import PartitionKey
     from protocol.wire.topics import Topic
+    from protocol.work_in_steps import Steps
 
     from .replica import ReplicaState
     from .throttled_lists import Selection
-    from .work_in_steps import Steps
 
 
 ABSENCE_SECONDS = 10.0

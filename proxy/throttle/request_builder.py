@@ -12,16 +12,16 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from protocol import work_in_steps
 from protocol.fetch.request import MAX_INT32, Asked, FetchRequestBuilder
 from protocol.fetch.response import ReplayedTopics, replayed_topics, response_of_topics
 from protocol.fetch.tables import NO_SESSION_ID
 from protocol.session.requests import Choice, LocalAnswer
+from protocol.work_in_steps import LIGHT, collected, freed, parts
 
-from . import work_in_steps
 from .decision import Answer, Forward, error_answer
 from .pending_fetch import PendingFetch
 from .replica import FIRST_CONTACT_BYTES
-from .work_in_steps import LIGHT, collected, freed, parts
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence, Set
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from protocol.fetch.walker import RequestEntry
     from protocol.session.requests import PartitionKey, Upstream
     from protocol.session.translator import Translation
+    from protocol.work_in_steps import Steps
 
     from ..ledger.link_journal import LinkJournal
     from .budget_claim import BudgetClaim
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
     from .link_session import LinkSession
     from .replicas import Replicas
     from .role_throttle import RoleThrottle
-    from .work_in_steps import Steps
 
 
 class RequestBuilder:

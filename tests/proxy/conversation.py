@@ -13,6 +13,7 @@ from protocol.fetch.request import FetchRequest, parse_fetch_request
 from protocol.fetch.tables import request_layout
 from protocol.fetch.walker import ResponseEntry
 from protocol.wire.headers import request_header
+from protocol.work_in_steps import Steps, run_through
 from proxy.config.settings import Policy, QuotaSettings
 from proxy.quotas import Quotas, RoleQuota
 from proxy.roles import Role
@@ -20,7 +21,6 @@ from proxy.statistics.counters import RoleStatistics
 from proxy.throttle.decision import Decision, Forward
 from proxy.throttle.link import Link
 from proxy.throttle.role_throttle import RoleThrottle
-from proxy.throttle.work_in_steps import Steps, run_through
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -5,12 +5,12 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
-from proxy.throttle import work_in_steps
+from protocol import work_in_steps
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from proxy.throttle.work_in_steps import Steps
+    from protocol.work_in_steps import Steps
 
 T = TypeVar("T")
 

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from lab.embedded.session_handler import FetchSessionHandler
 from lab.embedded.session_values import Ask, SessionResponse
 from protocol.fetch.request import parse_fetch_request
+from protocol.work_in_steps import run_through
 from proxy.roles import Role
 from proxy.throttle.decision import Answer, Hold
 from proxy.throttle.link import Link
-from proxy.throttle.work_in_steps import run_through
 
 from .conversation import LIMIT, throttle
 from .session_conversation import LEADER, MESSAGE_BYTES, SessionLeader, parsed_answer, session_frame, through

@@ -21,11 +21,11 @@ from protocol.session.requests import PartitionKey, SessionRequest
 from protocol.wire.apis import API_FETCH
 from protocol.wire.headers import request_header, request_header_version, response_header_version
 from protocol.wire.layout import TAGS, bare, member
+from protocol.work_in_steps import Steps, run_through
 from proxy.quotas import Quotas, RoleQuota
 from proxy.quotas.replicas import EVERY_PARTITION, Partitions
 from proxy.throttle.decision import Answer, Decision, Demand, Forward, Hold
 from proxy.throttle.link import Link
-from proxy.throttle.work_in_steps import Steps, run_through
 
 from .conversation import ENTRY_BYTES, LIMIT, MIB, pass_answer
 

@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from protocol.work_in_steps import run_through
 from proxy.changes import Changes
 from proxy.clients.frames import attach_clients
 from proxy.clients.throttle import ClientThrottle
@@ -23,7 +24,6 @@ from proxy.roles import Role
 from proxy.statistics.counters import Statistics
 from proxy.throttle.replicas import ReplicaCountLimit
 from proxy.throttle.role_throttle import RoleThrottle
-from proxy.throttle.work_in_steps import run_through
 from proxy.topology.partition_urgency import PartitionUrgency
 from proxy.topology.racks import Racks
 from proxy.topology.topic_names import TopicNames

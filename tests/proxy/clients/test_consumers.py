@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from lab.embedded.session_handler import FetchSessionHandler
 from protocol.fetch.request import parse_fetch_request
 from protocol.fetch.walker import RequestEntry
+from protocol.work_in_steps import run_through
 from proxy.clients.consumers import CatchUp, asked, asked_again, end_offset, stable_end_offset
 from proxy.config.settings import Policy
 from proxy.quotas import Quotas
 from proxy.throttle.decision import Demand, Forward
 from proxy.throttle.replica import Replica, Standing
-from proxy.throttle.work_in_steps import run_through
 from tests.proxy.conversation import LIMIT, MIB, fetch_frame, pass_answer, response_entry, settings
 from tests.proxy.session_conversation import LEADER, MESSAGE_BYTES, SessionConversation, SessionLeader, topic_of
 

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from protocol.metadata import ReplicaCount
+from protocol.work_in_steps import STEP_ITEMS
 from proxy.diagnostics.replica_stats import (
     LONGEST_ETA_SECONDS,
     MAX_LINKS,
@@ -18,7 +19,6 @@ from proxy.diagnostics.replica_stats import (
     replica_stats,
 )
 from proxy.throttle.replicas import COUNTED_SECONDS
-from proxy.throttle.work_in_steps import STEP_ITEMS
 from tests.proxy.conversation import Conversation, behind, throttle
 from tests.proxy.diagnostics.surveys import surveyed
 

@@ -16,10 +16,10 @@ from admission.token_bucket import TokenBucket
 from protocol.fetch.request import FetchRequest, parse_fetch_request
 from protocol.fetch.tables import request_layout
 from protocol.wire.headers import request_header
+from protocol.work_in_steps import run_through
 from proxy.config.settings import Policy
 from proxy.roles import Role
 from proxy.throttle.decision import Answer, Forward, Hold
-from proxy.throttle.work_in_steps import run_through
 from tests.proxy.conversation import MIB, Conversation, behind, quotas, response_entry, throttle
 
 from .wire import T0, T1, T2, reserved_bytes

@@ -11,6 +11,7 @@ import trio
 from protocol.fetch.request import parse_fetch_request
 from protocol.wire.correlation import State
 from protocol.wire.framing import with_length
+from protocol.work_in_steps import run_through
 from proxy.changes import Changes
 from proxy.relay.in_flight import InFlightRequests
 from proxy.relay.requests import passable_requests
@@ -18,7 +19,6 @@ from proxy.relay.responses import passable_responses
 from proxy.relay.transfer import Window
 from proxy.throttle.decision import Forward
 from proxy.throttle.link import Link
-from proxy.throttle.work_in_steps import run_through
 from tests.proxy.conversation import fetch_frame, throttle
 from tests.proxy.recorded_log import RecordedLog
 

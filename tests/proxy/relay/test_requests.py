@@ -21,8 +21,8 @@ from .wire import T0, T1, Wire, answer, batch, entry, parsed, read_exactly, read
 if TYPE_CHECKING:
     from trio.testing import MockClock
 
+    from protocol.work_in_steps import Steps
     from proxy.relay.direction import Step
-    from proxy.throttle.work_in_steps import Steps
 
 TWO = {T0: 0, T1: 0}
 HIGH = 1_000_000

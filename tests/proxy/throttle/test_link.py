@@ -6,6 +6,7 @@ import pytest
 
 from protocol.fetch.request import parse_fetch_request
 from protocol.fetch.tables import response_layout
+from protocol.work_in_steps import run_through
 from proxy.quotas import Partitions, Quotas, RoleQuota
 from proxy.roles import Role
 from proxy.throttle.decision import Answer, Forward, Hold
@@ -13,7 +14,6 @@ from proxy.throttle.link import REFRESH_CHECK_SECONDS, REFRESH_SECONDS
 from proxy.throttle.replica import MIN_NEED_BYTES
 from proxy.throttle.replicas import ABSENCE_SECONDS
 from proxy.throttle.request_builder import FIRST_CONTACT_BYTES
-from proxy.throttle.work_in_steps import run_through
 from tests.proxy.conversation import LIMIT, MIB, Conversation, behind, fetch_frame, quotas, response_entry, throttle
 from tests.proxy.diagnostics.surveys import surveyed
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import FrameType
 
-    from proxy.throttle.work_in_steps import Steps
+    from protocol.work_in_steps import Steps
 
 T = TypeVar("T")
 

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from protocol.fetch.request import parse_fetch_request
 from protocol.fetch.tables import NO_SESSION_ID
 from protocol.session.requests import Choice, PartitionKey, SessionRequest, full_upstream
+from protocol.work_in_steps import STEP_ITEMS, run_through
 from proxy.throttle.decision import Demand
 from proxy.throttle.link import Link
 from proxy.throttle.pending_fetch import PendingFetch
 from proxy.throttle.request_builder import without_session
-from proxy.throttle.work_in_steps import STEP_ITEMS, run_through
 from tests.proxy.conversation import MIB, throttle
 from tests.proxy.pieces import every_item_a_step
 from tests.proxy.session_conversation import Ask, session_frame

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from proxy.throttle.work_in_steps import LIGHT, STEP_ITEMS, collected, freed, parts, run_through
+from protocol.work_in_steps import LIGHT, STEP_ITEMS, collected, freed, parts, run_through
 
 if TYPE_CHECKING:
-    from proxy.throttle.work_in_steps import Steps
+    from protocol.work_in_steps import Steps
 
 
 def add(numbers: range) -> Steps[int]:
