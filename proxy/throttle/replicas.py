@@ -71,8 +71,8 @@ class Replicas:
     """The replicas of one connection, by (topic, partition)."""
 
     __slots__ = (
-        "_asked_at", "_batch_bytes", "_chosen", "_omitted", "_remembered", "_requests", "answered_at", "behind",
-        "changed", "fetch_version", "gain", "generation", "growth", "known", "moved", "new", "not_remembered",
+        "_alike", "_asked_at", "_batch_bytes", "_chosen", "_omitted", "_remembered", "_requests", "answered_at",
+        "behind", "changed", "fetch_version", "gain", "generation", "growth", "known", "moved", "new", "not_remembered",
         "order", "policy", "timings",
     )  # fmt: skip
 
@@ -91,6 +91,8 @@ class Replicas:
         """The replicas that came into `behind` or left it since `link_session` cleared this; None: any may have."""
         self._batch_bytes: dict[Topic, int] = {}
         """The size of the batches of each topic that was seen; 0 where they are not alike."""
+        self._alike: dict[Topic, None] = {}
+        """The topics of which that is news: the next request tells their replicas."""
         self.generation = 0
         """A number that grows whenever a replica comes or goes, is asked for with other values, or changes its
         standing."""
@@ -167,9 +169,7 @@ class Replicas:
         topic, size, before = replica.key[0], walk.alike_bytes, self._batch_bytes.get(replica.key[0])
         if before is None or (before and not size):
             self._batch_bytes[topic] = size
-            for each in self.known.values():
-                if each.key[0] == topic:
-                    each.suppose(size)
+            self._alike[topic] = None
 
     def clear(self) -> None:
         """Forget everything: a fetch passed unread, so what is known may be out of date."""
@@ -323,6 +323,8 @@ class Replicas:
                     self._place(replica.key, replica)
             if part is not replicas:
                 yield
+        if self._alike:
+            yield from self._suppose()
         if self._omitted:
             old = [key for key, (_, since) in self._omitted.items() if now - since >= ABSENCE_SECONDS]
             for key in old:
@@ -330,6 +332,16 @@ class Replicas:
         self._asked_at = now
         if now - self.answered_at > self.policy.tail_seconds:
             yield from self._doubt_tail()
+
+    def _suppose(self) -> Steps[None]:
+        """Tell replicas what other batches of their topics are like."""
+        topics, self._alike, replicas = self._alike, {}, list(self.known.values())
+        for part in parts(replicas):
+            for replica in part:
+                if replica.key[0] in topics:
+                    replica.suppose(self._batch_bytes[replica.key[0]])
+            if part is not replicas:
+                yield
 
     def _doubt_tail(self) -> Steps[None]:
         """Take those at the tail for new: much may have been written while the peer was away."""

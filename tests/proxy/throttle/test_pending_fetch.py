@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from protocol.work_in_steps import run_through
 from proxy.ledger.ledger import Ledger
 from proxy.roles import Role
 from proxy.throttle.decision import Forward
@@ -82,7 +83,9 @@ def test_records_that_end_where_their_grant_does_tell_of_the_batch_that_was_cut(
     assert pending.watch(entry) is not None
     records = (batch * 11)[:size]
     pending.forwards([entry], bytes(ENTRY_BYTES) + records, ENTRY_BYTES + size, 0.0)
-    one, other = (conversation.link.replicas.known["t", partition].batches for partition in range(2))
+    replicas = conversation.link.replicas
+    run_through(replicas.asked_the_same(0.0))
+    one, other = (replicas.known["t", partition].batches for partition in range(2))
     assert (one.next, other.next, other.largest) == (100_000, 0, 100_000)
 
 
