@@ -24,11 +24,11 @@ from .tables import (
     NO_SESSION_ID,
     request_layout,
 )
-from .topic_blocks import TopicBlocks, count_bytes, topic_blocks
+from .topic_blocks import TopicBlocks, count_bytes
 from .walker import RequestEntry, request_walker, walk_whole
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Iterable, Mapping
 
     from ..wire.framing import Bytes
     from ..wire.topics import Topic
@@ -204,7 +204,7 @@ class FetchRequestBuilder:
     too. Consecutive partitions of one topic share a block.
     """
 
-    __slots__ = ("_after_limit", "_frame", "_limit_at", "_request", "_topics")
+    __slots__ = ("_after_limit", "_forgotten", "_frame", "_limit_at", "_request", "_topics")
 
     def __init__(self, frame: Bytes, request: FetchRequest) -> None:
         version = request.head.api_version
@@ -212,6 +212,7 @@ class FetchRequestBuilder:
         self._limit_at = _places(version).partition_max_bytes
         self._after_limit = self._limit_at + _INT32.size
         self._topics = TopicBlocks(version, request.topic_tags)
+        self._forgotten: TopicBlocks | None = None
 
     def add_entries(self, entries: Iterable[tuple[RequestEntry, int]]) -> None:
         """Ask for these (entry of the request, partition_max_bytes)."""
@@ -221,16 +222,15 @@ class FetchRequestBuilder:
         """Ask for partitions whose entries may be of an earlier frame, of the same version."""
         self._topics.add(asked, topic=_first, encode=self._encode_asked)
 
-    def build(
-        self,
-        *,
-        max_wait_ms: int,
-        min_bytes: int,
-        session: tuple[int, int] | None = None,
-        forgotten: Collection[tuple[Topic, int]] = (),
-    ) -> bytes:
-        """Return the frame, without a length prefix. ``session``: its id and epoch, with the partitions to forget (v7
-        or later); None: as the follower's request says."""
+    def add_forgotten(self, keys: Iterable[tuple[Topic, int]]) -> None:
+        """Have the session forget these."""
+        if self._forgotten is None:
+            self._forgotten = TopicBlocks(self._request.head.api_version)
+        self._forgotten.add(keys, topic=_first, encode=_forgotten_partition)
+
+    def build(self, *, max_wait_ms: int, min_bytes: int, session: tuple[int, int] | None = None) -> bytes:
+        """Return the frame, without a length prefix. ``session``: its id and epoch (v7 or later), in which what was
+        added as forgotten is; None: session and what it forgets are as the follower's request says."""
         request, frame = self._request, self._frame
         version, body_at = request.head.api_version, request.head.body_at
         places = _places(version)
@@ -241,7 +241,7 @@ class FetchRequestBuilder:
         if session is not None and places.session_id is not None:
             for index, number in enumerate(session):
                 _INT32.pack_into(start, body_at + places.session_id + index * _INT32.size, number)
-            blocks, pieces = topic_blocks(version, forgotten, topic=_first, encode=_forgotten_partition)
+            blocks, pieces = (0, []) if self._forgotten is None else self._forgotten.end()
             leaves_out = b"".join((count_bytes(version, blocks), *pieces))
         blocks, pieces = self._topics.end()
         return b"".join((start, count_bytes(version, blocks), *pieces, leaves_out, frame[request.forgotten_end :]))

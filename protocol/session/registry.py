@@ -19,6 +19,7 @@ from .requests import E
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
+    from ..work_in_steps import Steps
     from .requests import SessionRequest
     from .state import FetchSession
 
@@ -96,13 +97,13 @@ class FetchSessions(Generic[E]):
         self._count(known, len(known.session.partitions))
         self._trim()
 
-    def use(self, known: KnownSession[E], request: SessionRequest[E], *, user: object, now: float) -> None:
+    def use(self, known: KnownSession[E], request: SessionRequest[E], *, user: object, now: float) -> Steps[None]:
         """Continue the session with `request`, on the connection of `user`."""
         known.user = user
         known.used_at = now
         known.busy = True
         self._known.move_to_end(known.key)
-        known.session.merge_request(request)
+        yield from known.session.merge_request(request)
         # While a long request is taken the session may be ended by others.
         if self.is_current(known):
             self._count(known, len(known.session.partitions))

@@ -15,11 +15,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from ..fetch.tables import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION_ID
+from ..work_in_steps import LIGHT, parts
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence, Set
+    from collections.abc import Collection, Mapping, Sequence
 
     from ..wire.topics import Topic
+    from ..work_in_steps import Steps
 
 MAX_EPOCH = 2**31 - 1
 FETCH_SESSION_ID_NOT_FOUND = 70
@@ -62,17 +64,17 @@ class Choice:
 
     `omitted` are left out from now on; of a session, `restored` are those that were left out and are asked for again.
     `grants` are asked for first, `probes` last, with these partition_max_bytes: lowered, never raised. No partition is
-    both asked for and omitted.
+    both asked for and omitted, or omitted twice.
     """
 
-    omitted: Set[PartitionKey] = frozenset()
+    omitted: Collection[PartitionKey] = frozenset()
     grants: Mapping[PartitionKey, int] = field(default_factory=dict)
     probes: Mapping[PartitionKey, int] = field(default_factory=dict)
     restored: Collection[PartitionKey] = ()
 
-    def limits(self) -> dict[PartitionKey, int]:
+    def limits(self) -> Mapping[PartitionKey, int]:
         """Return the partition_max_bytes to ask with at most."""
-        return {**self.probes, **self.grants}
+        return {**self.probes, **self.grants} if self.grants else self.probes
 
 
 class Upstream(NamedTuple, Generic[E]):
@@ -101,13 +103,22 @@ def next_epoch(epoch: int) -> int:
     return 1 if epoch == MAX_EPOCH else epoch + 1
 
 
-def in_wire_order(keys: Collection[PartitionKey]) -> list[PartitionKey]:
+def in_wire_order(keys: Sequence[PartitionKey]) -> Steps[list[PartitionKey]]:
     """Return partitions sorted by topic and number, so that those of one topic share a block."""
-    topics: dict[str | bytes, list[int]] = {}
-    for topic, partition in keys:
-        topics.setdefault(topic, []).append(partition)
-    ordered = sorted(topics, key=lambda topic: topic if isinstance(topic, bytes) else topic.encode())
-    return [(topic, partition) for topic in ordered for partition in sorted(topics[topic])]
+    topics: dict[Topic, list[int]] = {}
+    for part in parts(keys, LIGHT):
+        for topic, partition in part:
+            topics.setdefault(topic, []).append(partition)
+        if part is not keys:
+            yield
+    ordered: list[PartitionKey] = []
+    for topic in sorted(topics, key=lambda topic: topic if isinstance(topic, bytes) else topic.encode()):
+        numbers = sorted(topics[topic])
+        for some in parts(numbers, LIGHT):
+            ordered += [(topic, number) for number in some]
+            if some is not numbers:
+                yield
+    return ordered
 
 
 def upstream(
@@ -118,22 +129,25 @@ def upstream(
     *,
     session: tuple[int, int],
     forgotten: list[PartitionKey],
-) -> Upstream[E]:
+) -> Steps[Upstream[E]]:
     """Ask for `keys` in place of `request`, each with its own partition_max_bytes or a lower limit.
 
     `session` is the id and epoch to send.
     """
     lowers = False
     asks: list[tuple[PartitionKey, E, int]] = []
-    for key in keys:
-        entry = entries[key]
-        own = entry.partition_max_bytes
-        limit = limits.get(key, own)
-        if limit < own:
-            lowers = True
-        else:
-            limit = own
-        asks.append((key, entry, limit))
+    for part in parts(keys):
+        for key in part:
+            entry = entries[key]
+            own = entry.partition_max_bytes
+            limit = limits.get(key, own)
+            if limit < own:
+                lowers = True
+            else:
+                limit = own
+            asks.append((key, entry, limit))
+        if part is not keys:
+            yield
     as_it_came = (
         not lowers
         and session == (request.session_id, request.session_epoch)
@@ -142,18 +156,3 @@ def upstream(
         and forgotten == list(request.forgotten)
     )
     return Upstream(*session, asks, forgotten, as_it_came)
-
-
-def full_upstream(request: SessionRequest[E], choice: Choice, session_id: int) -> Upstream[E]:
-    """Return what is left of a full request; `session_id` is the session that it closes."""
-    limits = choice.limits()
-    listed, omitted = request.listed, choice.omitted
-    wanted = [key for key in listed if key not in omitted] if omitted else list(listed)
-    if limits:
-        grants, probes = choice.grants, choice.probes
-        first = [key for key in grants if key in listed and key not in omitted]
-        last = [key for key in probes if key in listed and key not in omitted and key not in grants]
-        between = [key for key in wanted if key not in limits]
-        wanted = first + between + last
-    session = (session_id, request.session_epoch)
-    return upstream(request, wanted, request.listed, limits, session=session, forgotten=[])

@@ -29,19 +29,18 @@ from ..fetch.tables import FINAL_EPOCH, FIRST_VERSION_WITH_SESSIONS, INITIAL_EPO
 from .registry import KnownSession
 from .requests import (
     FETCH_SESSION_ID_NOT_FOUND,
-    Choice,
     E,
     LocalAnswer,
     SessionRequest,
-    full_upstream,
 )
 from .state import FetchSession
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping, Set
 
+    from ..work_in_steps import Steps
     from .registry import FetchSessions
-    from .requests import PartitionKey, Upstream
+    from .requests import Choice, PartitionKey, Upstream
 
 
 class SessionTranslator(Generic[E]):
@@ -71,7 +70,7 @@ class SessionTranslator(Generic[E]):
         request: SessionRequest[E] = SessionRequest(session.version, {}, session.session_id, session.follower_epoch)
         return Translation(self._sessions, self, request, known=known, now=now)
 
-    def translate(self, request: SessionRequest[E], now: float) -> Translation[E] | LocalAnswer:
+    def translate(self, request: SessionRequest[E], now: float) -> Steps[Translation[E] | LocalAnswer]:
         """Process the follower's next request: to be decided, perhaps after a while, or to be answered with an
         error."""
         sessions = self._sessions
@@ -83,7 +82,7 @@ class SessionTranslator(Generic[E]):
             return Translation(sessions, self, request, now=now)
         if known is None or known.busy or not _goes_on(known.session, request):
             return self.refuse(request.session_id)
-        sessions.use(known, request, user=self, now=now)
+        yield from sessions.use(known, request, user=self, now=now)
         return Translation(sessions, self, request, known=known, now=now)
 
     def refuse(self, session_id: int) -> LocalAnswer:
@@ -148,7 +147,7 @@ class Translation(Generic[E]):
     `lost`, or one after the other. Nothing is to be called once the answer has gone on as a whole.
     """
 
-    __slots__ = ("_choice", "_known", "_now", "_sessions", "_translator", "partitions", "request")
+    __slots__ = ("_known", "_now", "_opening", "_sessions", "_translator", "partitions", "request")
 
     def __init__(
         self,
@@ -162,7 +161,8 @@ class Translation(Generic[E]):
         self._sessions = sessions
         self._translator = translator
         self._known = known
-        self._choice = Choice()
+        self._opening: FetchSession[E] | None = None
+        """The session that the answer may open, if the request is a full one that was forwarded."""
         self._now = now
         self.request = request
         self.partitions: Mapping[PartitionKey, E] = request.listed if known is None else known.session.partitions
@@ -181,7 +181,8 @@ class Translation(Generic[E]):
     @property
     def absent(self) -> Set[PartitionKey]:
         """The partitions that the session lacks at the leader; none before a full request."""
-        return frozenset() if self._known is None else self._known.session.absent
+        session = self._opening if self._known is None else self._known.session
+        return frozenset() if session is None else session.absent
 
     def answer_here(self) -> LocalAnswer:
         """Answer without asking the leader, since everything that the follower wants is omitted."""
@@ -193,17 +194,17 @@ class Translation(Generic[E]):
         self._known.busy = False
         return self._known.session.skip()
 
-    def decide(self, choice: Choice) -> Upstream[E] | LocalAnswer:
+    def decide(self, choice: Choice) -> Steps[Upstream[E] | LocalAnswer]:
         """Return what to ask the leader; or what to answer here, if nothing is left to ask for or the session is over.
 
         An answer without error to a full request must hold everything it asked for: it is the caller's to complete,
         the leader's with what is omitted, the local one with all.
         """
         if self._known is None:
-            return self._decide_full(choice)
+            return (yield from self._decide_full(choice))
         if not self._sessions.is_current(self._known):
             return self._translator.refuse(self.request.session_id)
-        asks = self._known.session.forward(self.request, choice)
+        asks = yield from self._known.session.forward(self.request, choice)
         self._known.busy = not isinstance(asks, LocalAnswer)
         return asks
 
@@ -217,7 +218,9 @@ class Translation(Generic[E]):
             if error_code or session_id != self.request.session_id:
                 self._sessions.end(self._known)
         elif session_id > NO_SESSION_ID and self.request.session_epoch == INITIAL_EPOCH and not error_code:
-            session = FetchSession(session_id, self.request, self._choice)
+            if (session := self._opening) is None:
+                return  # not what was decided on here
+            session.opened(session_id)
             self._known = KnownSession(
                 session, leader=self._translator.leader, user=self._translator, used_at=self._now
             )
@@ -228,8 +231,7 @@ class Translation(Generic[E]):
 
         To be called with every entry of an answer without error.
         """
-        omitted = self._choice.omitted if self.request.is_full else self.absent
-        if key in self.partitions and key not in omitted:
+        if key in self.partitions and key not in self.absent:
             return True
         self._sessions.end(self._known)
         return False
@@ -238,14 +240,15 @@ class Translation(Generic[E]):
         """End the session: there is no answer, or not all of it got through, or it was not understood."""
         self._sessions.end(self._known)
 
-    def _decide_full(self, choice: Choice) -> Upstream[E] | LocalAnswer:
+    def _decide_full(self, choice: Choice) -> Steps[Upstream[E] | LocalAnswer]:
         request, sessions, leader = self.request, self._sessions, self._translator.leader
         session_id, partitions = request.session_id, request.listed
-        if 0 < len(partitions) <= len(choice.omitted) and partitions.keys() <= choice.omitted:
+        if 0 < len(partitions) <= len(choice.omitted) and all(key in choice.omitted for key in partitions):
             return self.answer_here()
         if session_id == NO_SESSION_ID and request.version >= FIRST_VERSION_WITH_SESSIONS:
             session_id = sessions.take_abandoned(leader)
         else:
             sessions.closed(leader, session_id)
-        self._choice = choice
-        return full_upstream(request, choice, session_id)
+        self._opening = FetchSession(request.version, session_id, request.session_epoch)
+        yield from self._opening.merge_request(request)
+        return (yield from self._opening.forward(request, choice))

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from admission.shares import Claim
     from admission.wishes import Wish
     from protocol.session.requests import PartitionKey
+    from protocol.work_in_steps import Steps
 
     from .replica import Replica
     from .replicas import Replicas
@@ -107,7 +108,7 @@ class BudgetClaim:
         self._granted_bytes = 0
         self.path.want_nothing()
 
-    def in_turn(self, now: float, *, beside_in_sync: bool) -> Turn:
+    def in_turn(self, now: float, *, beside_in_sync: bool) -> Steps[Turn]:
         """Return the replicas that may be granted something, the one served least first.
 
         `beside_in_sync`: the request goes on anyway, for the sake of other partitions. Putting many replicas in order
@@ -123,7 +124,7 @@ class BudgetClaim:
             first = islice(replicas.behind.values(), work_in_steps.STEP_ITEMS)
             if not path.may_grant(now, sum(map(LIMIT, map(_WISH, first))), beside_in_sync=beside_in_sync):
                 return NOBODY
-        order = replicas.order.in_order()
+        order = yield from replicas.order.in_order()
         if self._throttle.urgency.is_any:
             return self._by_priority(order, now, beside_in_sync=beside_in_sync)
         if path.fetcher.priority:

@@ -49,6 +49,9 @@ grows by what producers write, and only the leader knows. Each time costs a fetc
 passed on; a scrape every 15 seconds sees three values of the lag."""
 REFRESH_CHECK_SECONDS = REFRESH_SECONDS / 5
 """The time between two searches for such replicas: each goes through all replicas that are behind."""
+REFRESH_AT_ONCE = 128
+"""The most of them that a fetch asks for: the next ones follow with the next grants, or after `REFRESH_CHECK_SECONDS`.
+All at once, of 20 000 partitions, were 0.4 s of work every 5 seconds."""
 
 
 class LinkState(NamedTuple):
@@ -103,6 +106,8 @@ class Link:
         self._refresh_checked_at = -math.inf if not policy.of_consumers else math.inf
         """The time of the last search for replicas that were left out for `REFRESH_SECONDS`; inf: nobody is
         shown their lag."""
+        self._unheard: list[PartitionKey] = []
+        """Those that the last such search found and that have not been asked for since, the next ones last."""
         self.claim = BudgetClaim(throttle, self.replicas, peer)
         self._builder = RequestBuilder(throttle, self.replicas, self.claim, self.session, self._traffic)
         throttle.links.add(self)
@@ -250,14 +255,14 @@ class Link:
             behind, new = replicas.behind, replicas.new
             if not behind and not new:
                 self.claim.want_nothing()
-                return (yield from self._built(self._builder.as_it_is(demand, now), now))
+                return (yield from self._built((yield from self._builder.as_it_is(demand, now)), now))
             # Whether other partitions have news, so that the request goes on whatever is granted.
             beside_in_sync = (throttle.is_auto and now < throttle.timings.live_until) or (
                 self._is_live and demand.partitions > len(behind) + len(new)
             )
             enforce = throttle.enforce
             shapes = throttle.shapes and demand.request.head.api_version >= FIRST_VERSION_WITH_WHOLE_BATCHES
-            turn = self.claim.in_turn(now, beside_in_sync=beside_in_sync)
+            turn = yield from self.claim.in_turn(now, beside_in_sync=beside_in_sync)
             if len(behind) > work_in_steps.STEP_ITEMS:
                 yield
             if throttle.changes == changes:
@@ -266,7 +271,7 @@ class Link:
         granted = self.claim.grant(turn, now, beside_in_sync=beside_in_sync)
         try:
             if not enforce:
-                return (yield from self._built(self._builder.observe(demand, granted, now), now))
+                return (yield from self._built((yield from self._builder.observe(demand, granted, now)), now))
             if demand.translation is None and len(granted) == demand.partitions and self.claim.has_all:
                 return self._builder.forward_all(demand, granted, now)
             return (yield from self._divide(demand, granted, now, may_hold=may_hold, shapes=shapes))
@@ -285,7 +290,8 @@ class Link:
         if waits and may_hold and now < demand.deadline:
             return Hold(self.claim.looks_again(now, demand.deadline))
         unheard: frozenset[PartitionKey] = frozenset()
-        if may_hold and shapes and now - self._refresh_checked_at >= REFRESH_CHECK_SECONDS:
+        refreshes = (granted and self._unheard) or now - self._refresh_checked_at >= REFRESH_CHECK_SECONDS
+        if may_hold and shapes and refreshes:
             unheard = yield from self._unheard_of(granted, now)
         probed: Collection[PartitionKey] = unheard
         omitted: Sequence[PartitionKey] = ()
@@ -296,19 +302,20 @@ class Link:
             )
             probed = ()
             if len(omitted) + len(granted) < len(behind):
-                left = frozenset(omitted)
                 probed = yield from collected(
-                    list(behind), lambda part: [k for k in part if k not in left and k not in granted]
+                    list(behind),
+                    lambda part: [k for k in part if k not in granted and (k in unheard or not behind[k].replayable)],
                 )
         if waits and not probed:
             yield from self._tell_withheld(list(behind), now)
             return (yield from self._builder.answer(demand))
-        asked = granted.keys() | probed
         # Within a session only changes are named, so nothing goes through all that are left out but the journal.
         if self._traffic is not None and not demand.is_full:
-            omitted = yield from collected(list(behind), lambda part: [k for k in part if k not in asked])
+            omitted = yield from collected(
+                list(behind), lambda part: [k for k in part if k not in granted and k not in unheard]
+            )
         yield from self._tell_withheld(omitted, now)
-        left_out = len(behind) - len(asked & behind.keys())
+        left_out = len(behind) - len(probed) - len(granted.keys() & behind.keys())
         ask_for = self._builder.ask_for(demand, granted, probed, unheard, omitted, left_out, now, shapes=shapes)
         return (yield from self._built((yield from ask_for), now))
 
@@ -335,15 +342,14 @@ class Link:
     def _unheard_of(self, granted: dict[PartitionKey, int], now: float) -> Steps[frozenset[PartitionKey]]:
         """Return the replicas that are granted nothing but are asked for all the same, to learn their high
         watermark."""
-        behind = self.replicas.behind
+        behind, since = self.replicas.behind, now - REFRESH_SECONDS
+        self._refresh_checked_at = now
         if behind.keys() <= granted.keys():
             return frozenset()
-        self._refresh_checked_at, since = now, now - REFRESH_SECONDS
-        return frozenset(
-            (
-                yield from collected(
-                    list(behind),
-                    lambda part: [k for k in part if behind[k].leader_asked_at <= since and k not in granted],
-                )
+        if not self._unheard:
+            self._unheard = yield from collected(
+                list(reversed(behind)), lambda part: [k for k in part if behind[k].leader_asked_at <= since]
             )
-        )
+        unheard = self._unheard[-REFRESH_AT_ONCE:]
+        del self._unheard[-REFRESH_AT_ONCE:]
+        return frozenset(k for k in unheard if k in behind and behind[k].leader_asked_at <= since and k not in granted)

@@ -14,12 +14,12 @@ from protocol.fetch.request import Asked, entry_bytes
 from protocol.session.requests import LocalAnswer, SessionRequest
 from protocol.session.state import FetchSession
 from protocol.session.translator import SessionTranslator
-from protocol.work_in_steps import parts
+from protocol.work_in_steps import LIGHT, parts
 
 from .decision import error_answer
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Hashable, Set
+    from collections.abc import Collection, Hashable
 
     from protocol.fetch.request import FetchRequest
     from protocol.session.requests import PartitionKey
@@ -69,7 +69,7 @@ class LinkSession:
             if part is not request.entries:
                 yield
         version = request.head.api_version
-        taken = self.translator.translate(
+        taken = yield from self.translator.translate(
             SessionRequest(version, listed, request.session_id, request.session_epoch, request.forgotten), now
         )
         if isinstance(taken, LocalAnswer):
@@ -90,25 +90,27 @@ class LinkSession:
 
     def leave_out(
         self, translation: Translation[Asked], asked: Collection[PartitionKey]
-    ) -> tuple[Set[PartitionKey], Collection[PartitionKey]]:
+    ) -> Steps[tuple[Collection[PartitionKey], Collection[PartitionKey]]]:
         """Return what a request has to omit and to restore so that the leader is asked for none of the replicas that
         are behind but for those `asked`. It costs what has changed since the last request, not what is behind."""
         replicas, absent = self._replicas, translation.absent
         behind, moved = replicas.behind, replicas.moved
-        omitted: set[PartitionKey] = set()
-        restored = []
         if moved is None or translation.request.is_full:
-            omitted = behind.keys() - asked
-            restored = [key for key in absent if key not in omitted]
-            omitted -= absent
+            keys = [*behind, *absent]
         else:
-            for key in {*moved, *self._asked, *asked}:
+            keys = [*{**moved, **dict.fromkeys(self._asked), **dict.fromkeys(asked)}]
+        replicas.moved, self._asked = {}, asked
+        omitted: dict[PartitionKey, None] = {}
+        restored: dict[PartitionKey, None] = {}
+        for part in parts(keys, LIGHT):
+            for key in part:
                 if key in behind and key not in asked:
                     if key not in absent:
-                        omitted.add(key)
+                        omitted[key] = None
                 elif key in absent:
-                    restored.append(key)
-        replicas.moved, self._asked = {}, asked
+                    restored[key] = None
+            if part is not keys:
+                yield
         return omitted, restored
 
     def restore_all(self, translation: Translation[Asked]) -> Collection[PartitionKey]:

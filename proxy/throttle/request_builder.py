@@ -17,14 +17,14 @@ from protocol.fetch.request import MAX_INT32, Asked, FetchRequestBuilder
 from protocol.fetch.response import ReplayedTopics, replayed_topics, response_of_topics
 from protocol.fetch.tables import NO_SESSION_ID
 from protocol.session.requests import Choice, LocalAnswer
-from protocol.work_in_steps import LIGHT, collected, freed, parts
+from protocol.work_in_steps import LIGHT, collected, freed, gathered, parts
 
 from .decision import Answer, Forward, error_answer
 from .pending_fetch import PendingFetch
 from .replica import FIRST_CONTACT_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence, Set
+    from collections.abc import Collection, Mapping, Sequence
 
     from protocol.fetch.request import FetchRequest
     from protocol.fetch.response import ReplayedEntry
@@ -97,17 +97,17 @@ class RequestBuilder:
         topics = replayed_topics(version, entries) if encoded is None else encoded
         return Answer(response_of_topics(version, demand.correlation_id, topics, session_id=session_id))
 
-    def as_it_is(self, demand: Demand, now: float) -> Forward | Answer:
+    def as_it_is(self, demand: Demand, now: float) -> Steps[Forward | Answer]:
         """Forward a request of which every partition is in sync or not throttled."""
         return self._unshaped(demand, self._pending(demand, {}, now))
 
-    def _unshaped(self, demand: Demand, pending: PendingFetch) -> Forward | Answer:
+    def _unshaped(self, demand: Demand, pending: PendingFetch) -> Steps[Forward | Answer]:
         self.expected_at, self._replayed = demand.deadline, None
         if demand.translation is None:
             wanted = self._replicas.known or self._traffic is not None or self._throttle.timings.are_wanted
             return Forward(None, pending if wanted else None)
         choice = Choice(restored=self._session.restore_all(demand.translation))
-        return self.send_on(demand, demand.translation, choice, pending, demand.request.max_wait_ms)
+        return (yield from self.send_on(demand, demand.translation, choice, pending, demand.request.max_wait_ms))
 
     def ask_for(
         self,
@@ -125,21 +125,23 @@ class RequestBuilder:
         batch (KIP-74), then all others that are not left out. `probed`: replicas that are behind, were granted nothing
         and have to be asked for. `omitted`: those that a full request leaves out, `left_out` how many any does."""
         behind, new = self._replicas.behind, self._replicas.new
-        # After granted replicas, which have data, a partition_max_bytes of 1 brings no records, so none have to be
-        # taken away, and the response need not be kept to its end for that.
-        confirms = frozenset(probed)
-        if granted and unheard:
-            confirms -= unheard
-        asked = granted.keys() | probed
-        probed = [*probed, *(yield from collected(list(new), lambda part: [k for k in part if k not in granted]))]
         self._throttle.statistics.omitted_partitions += left_out
         pending = self._pending(demand, granted, now)
+        if probed:
+            # After granted replicas, which have data, a partition_max_bytes of 1 brings no records, so none have to be
+            # taken away, and the response need not be kept to its end for that.
+            free = unheard if granted else ()
+            confirms = yield from gathered(list(probed), lambda part: {key: None for key in part if key not in free})
+            pending.confirms = confirms.keys()
+        asked = yield from gathered([*granted, *probed], dict.fromkeys)
+        probed = list(probed)
+        if new:
+            probed += yield from collected(list(new), lambda part: [k for k in part if k not in granted])
         pending.catches_up = len(behind) > left_out
         pending.is_tight = shapes and not self._claim.has_all
         pending.first = next((key for key in granted if key in behind), None)
         if demand.is_full:
             pending.replays, pending.encoded_replays = yield from self._replays(pending.version, omitted)
-        pending.confirms = confirms
         keys = (*granted, *probed)
         for some in parts(keys):
             self._replicas.leader_is_asked(some, now)
@@ -154,16 +156,15 @@ class RequestBuilder:
             max_wait_ms = self._max_wait_ms(demand, hurries=left_out > 0, now=now)
         self.expected_at = None if granted or probed else now + max_wait_ms / 1000
         if shapes:
-            limits = granted, dict.fromkeys(probed, FIRST_CONTACT_BYTES)
+            limits = granted, (yield from gathered(probed, lambda part: dict.fromkeys(part, FIRST_CONTACT_BYTES)))
         else:
             limits = dict.fromkeys(granted, MAX_INT32), {}
         if demand.translation is None:
-            left: Set[PartitionKey] = behind.keys() if left_out else frozenset()
+            left = behind.keys() if left_out else frozenset()
             return (yield from without_session(demand, (left, asked), limits, pending, max_wait_ms))
-        left, restored = self._session.leave_out(demand.translation, asked)
-        if len(behind) > work_in_steps.STEP_ITEMS:
-            yield
-        return self.send_on(demand, demand.translation, Choice(left, *limits, restored), pending, max_wait_ms)
+        omits, restored = yield from self._session.leave_out(demand.translation, asked)
+        choice = Choice(omits, *limits, restored)
+        return (yield from self.send_on(demand, demand.translation, choice, pending, max_wait_ms))
 
     def forward_all(self, demand: Demand, granted: dict[PartitionKey, int], now: float) -> Forward:
         """Forward the request as it came, since all of it is granted in full; the follower's own order lets each
@@ -177,9 +178,9 @@ class RequestBuilder:
 
     def send_on(
         self, demand: Demand, translation: Translation[Asked], choice: Choice, pending: PendingFetch, max_wait_ms: int
-    ) -> Forward | Answer:
+    ) -> Steps[Forward | Answer]:
         """Forward what was chosen in the request's fetch session."""
-        asks = translation.decide(choice)
+        asks = yield from translation.decide(choice)
         if isinstance(asks, LocalAnswer):
             self._replicas.moved = None
             pending.lost(pending.admitted_at)
@@ -187,12 +188,15 @@ class RequestBuilder:
         pending.translation = self._session.sent = translation
         return in_session(demand, asks, pending, max_wait_ms)
 
-    def observe(self, demand: Demand, granted: dict[PartitionKey, int], now: float) -> Forward | Answer:
+    def observe(self, demand: Demand, granted: dict[PartitionKey, int], now: float) -> Steps[Forward | Answer]:
         """Forward the request unchanged (observe mode), and remember what would have been left out of it."""
         pending = self._pending(demand, granted, now)
-        pending.observed = frozenset(self._replicas.behind.keys() - granted.keys())
-        self._throttle.statistics.omitted_partitions += len(pending.observed)
-        return self._unshaped(demand, pending)
+        left = yield from gathered(
+            list(self._replicas.behind), lambda part: {key: None for key in part if key not in granted}
+        )
+        pending.observed = left.keys()
+        self._throttle.statistics.omitted_partitions += len(left)
+        return (yield from self._unshaped(demand, pending))
 
     def _pending(self, demand: Demand, granted: dict[PartitionKey, int], now: float) -> PendingFetch:
         version = demand.request.head.api_version
@@ -263,7 +267,7 @@ def without_session(
         )
     kept.clear()
     yield from freed(wanted)
-    return Forward(None, pending, None if as_it_came else _rebuilt(demand, pending, max_wait_ms, entries=limited))
+    return Forward(None, pending, None if as_it_came else _rebuilt(demand, pending, max_wait_ms, limited, None))
 
 
 def in_session(demand: Demand, asks: Upstream[Asked], pending: PendingFetch, max_wait_ms: int) -> Forward:
@@ -271,9 +275,7 @@ def in_session(demand: Demand, asks: Upstream[Asked], pending: PendingFetch, max
     request = demand.request
     if asks.as_it_came and max_wait_ms >= request.max_wait_ms and _min_bytes(request, pending) == request.min_bytes:
         return Forward(None, pending)
-    session = asks.session_id, asks.session_epoch
-    building = _rebuilt(demand, pending, max_wait_ms, asked=asks.listed, session=session, forgotten=asks.forgotten)
-    return Forward(None, pending, building)
+    return Forward(None, pending, _rebuilt(demand, pending, max_wait_ms, [], asks))
 
 
 def _min_bytes(request: FetchRequest, pending: PendingFetch) -> int:
@@ -285,22 +287,28 @@ def _rebuilt(
     demand: Demand,
     pending: PendingFetch,
     max_wait_ms: int,
-    *,
-    entries: Sequence[tuple[RequestEntry, int]] = (),
-    asked: Sequence[tuple[PartitionKey, Asked, int]] = (),
-    session: tuple[int, int] | None = None,
-    forgotten: Sequence[PartitionKey] = (),
+    entries: list[tuple[RequestEntry, int]],
+    asks: Upstream[Asked] | None,
 ) -> Steps[bytes]:
     """Build a frame that asks for other things than the follower's does: `entries` of that with the limit to write into
-    each; or, in a fetch session, `asked` with their limits, and the session's id and epoch."""
+    each; or what `asks` says, in a fetch session. All of these are used up."""
     builder = FetchRequestBuilder(demand.frame, demand.request)
     for limited in parts(entries):
         builder.add_entries(limited)
         if limited is not entries:
             yield
-    for listed in parts(asked):
-        builder.add_asked([Asked(entry.topic, entry.entry, limit_bytes) for _, entry, limit_bytes in listed])
-        if listed is not asked:
-            yield
+    yield from freed(entries)
+    if asks is not None:
+        asked, forgotten = asks.listed, asks.forgotten
+        for listed in parts(asked):
+            builder.add_asked([Asked(entry.topic, entry.entry, limit_bytes) for _, entry, limit_bytes in listed])
+            if listed is not asked:
+                yield
+        for keys in parts(forgotten, LIGHT) if forgotten else ():
+            builder.add_forgotten(keys)
+            if keys is not forgotten:
+                yield
+        for used in (asked, forgotten, demand.request.entries):
+            yield from freed(used)
     min_bytes = _min_bytes(demand.request, pending)
-    return builder.build(max_wait_ms=max_wait_ms, min_bytes=min_bytes, session=session, forgotten=forgotten)
+    return builder.build(max_wait_ms=max_wait_ms, min_bytes=min_bytes, session=asks and asks[:2])

@@ -16,10 +16,13 @@ from bisect import bisect_left, bisect_right
 from operator import attrgetter
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
+from protocol.work_in_steps import parts
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from protocol.session.requests import PartitionKey
+    from protocol.work_in_steps import Steps
 
 
 class Served(Protocol):
@@ -100,9 +103,9 @@ class ServiceOrder(Generic[S]):
         """Note that no member is left."""
         self._items, self._placed_at, self._touched, self._stalled = [], None, {}, {}
 
-    def in_order(self) -> Sequence[S]:
+    def in_order(self) -> Steps[Sequence[S]]:
         """Return all members, in order; as a list that is valid until the next call."""
-        order = self._by_service()
+        order = yield from self._by_service()
         if not self._stalled:
             return order
         members = self._members
@@ -110,14 +113,19 @@ class ServiceOrder(Generic[S]):
         stalled, first = list(self._stalled.values()), int(self.has_brought)
         return [*stalled[:first], *(each for each in order if each.key not in self._stalled), *stalled[first:]]
 
-    def _by_service(self) -> Sequence[S]:
+    def _by_service(self) -> Steps[Sequence[S]]:
         count, moves, self._moves = len(self._members), self._moves, 0
         if self._placed_at is None or count <= FEW:
             self._items, self._placed_at = sorted(self._members.values(), key=SERVED), None
             if count > FEW and moves <= MAX_MOVED_SHARE * count:
-                self._placed_at = list(map(SERVED, self._items))
-                for item in self._items:
-                    item.placed_at = item.served
+                yield
+                places = list(map(SERVED, self._items))
+                for part in parts(self._items):
+                    for item in part:
+                        item.placed_at = item.served
+                    if part is not self._items:
+                        yield
+                self._placed_at = places
         else:
             for item in self._touched:
                 self._take_out(item, self._placed_at)

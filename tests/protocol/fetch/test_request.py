@@ -61,8 +61,10 @@ def session_request(
     builder = FetchRequestBuilder(frame, request)
     for part in in_two(asked):
         builder.add_asked(part)
+    for keys in in_two(forgotten):
+        builder.add_forgotten(keys)
     session = (session_id, session_epoch)
-    return builder.build(max_wait_ms=max_wait_ms, min_bytes=request.min_bytes, session=session, forgotten=forgotten)
+    return builder.build(max_wait_ms=max_wait_ms, min_bytes=request.min_bytes, session=session)
 
 
 def said_replica_id(case: Golden) -> int:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from protocol.session.registry import FetchSessions
 from protocol.session.requests import Choice, LocalAnswer, PartitionKey, SessionRequest, Upstream
 from protocol.session.translator import SessionTranslator, Translation
+from protocol.work_in_steps import run_through
 
 if TYPE_CHECKING:
     from collections.abc import Set
@@ -97,13 +98,13 @@ class Conversation:
         return self.decides(chosen)
 
     def takes(self, line: str, *, version: int = 11) -> Translation[Entry] | LocalAnswer:
-        taken = self.translator.translate(request(line, version), self.now)
+        taken = run_through(self.translator.translate(request(line, version), self.now))
         self.translation = taken if isinstance(taken, Translation) else None
         return taken
 
     def decides(self, chosen: Choice | None = None) -> str | int:
         assert self.translation is not None
-        decided = self.translation.decide(changes_to(self.translation.absent, chosen or Choice()))
+        decided = run_through(self.translation.decide(changes_to(self.translation.absent, chosen or Choice())))
         return answer_text(decided) if isinstance(decided, LocalAnswer) else text(decided)
 
     def hears(self, session_id: int, error_code: int = 0, answered: str = "") -> list[bool]:

@@ -33,7 +33,9 @@ class SessionMachine(SessionEvents):
             wanted, session = place.session.partitions, place.session
             assert cached.epoch == session.leader_epoch
             assert set(cached.partitions) <= set(wanted) | set(session._unforgotten)
-            assert set(wanted) - session.absent - session._added == set(cached.partitions) - set(session._unforgotten)
+            assert set(wanted) - session.absent - {k for k, new in session._unsent.items() if new} == set(
+                cached.partitions
+            ) - set(session._unforgotten)
             for key in cached.partitions.keys() - session._unforgotten.keys() - session._unsent.keys():
                 ask = wanted[key]
                 limit = session._lowered.get(key, ask.partition_max_bytes)

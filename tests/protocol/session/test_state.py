@@ -9,6 +9,8 @@ import pytest
 
 from protocol.session.requests import Choice, LocalAnswer, SessionRequest, Upstream
 from protocol.session.state import FetchSession
+from protocol.work_in_steps import run_through
+from tests.protocol.pieces import every_item_a_step
 from tests.protocol.session.conversations import Conversation, Entry, choice, key, keys, request, text
 
 if TYPE_CHECKING:
@@ -18,6 +20,15 @@ if TYPE_CHECKING:
     from protocol.session.requests import PartitionKey
 
 ALL = "A B C"
+
+
+def session_of(asked: SessionRequest[Entry], chosen: Choice) -> FetchSession[Entry]:
+    """The session that the leader's answer to this request has opened."""
+    session: FetchSession[Entry] = FetchSession(asked.version, asked.session_id, asked.session_epoch)
+    run_through(session.merge_request(asked))
+    run_through(session.forward(asked, chosen))
+    session.opened(77)
+    return session
 
 
 def opened(line: str = "(0, 0) A@0 B@0 C@5") -> Conversation:
@@ -115,14 +126,17 @@ def opened(line: str = "(0, 0) A@0 B@0 C@5") -> Conversation:
 def test_what_the_leader_is_asked(rows: list[tuple[str, Choice, str]], why: str) -> None:
     follower = opened()
     assert [follower.goes_on(line, chosen) for line, chosen, _ in rows] == [asked for *_, asked in rows], why
+    with every_item_a_step():
+        follower = opened()
+        assert [follower.goes_on(line, chosen) for line, chosen, _ in rows] == [asked for *_, asked in rows]
 
 
 def test_topics_are_listed_and_forgotten_together() -> None:
     """Every block of a topic costs its name on the wire."""
-    session = FetchSession(77, wide(40), Choice())
+    session = session_of(wide(40), Choice())
     names = {(f"t{i % 4}", i) for i in range(1, 40)}
-    away = session.forward(SessionRequest(11, {}, 77, 1), Choice(names))
-    back = session.forward(SessionRequest(11, {}, 77, 2), Choice(restored=names))
+    away = run_through(session.forward(SessionRequest(11, {}, 77, 1), Choice(names)))
+    back = run_through(session.forward(SessionRequest(11, {}, 77, 2), Choice(restored=names)))
     assert isinstance(away, Upstream)
     assert isinstance(back, Upstream)
     assert away.forgotten == sorted(names)
@@ -144,36 +158,36 @@ def wide(partitions: int) -> SessionRequest[Entry]:
     ],
 )
 def test_a_request_that_stays_as_it_was_may_go_on_as_it_came(line: str, chosen: Choice, untouched: bool) -> None:
-    session = FetchSession(77, request("(0, 0) A@0 B@0 C@5"), Choice())
-    session.merge_request(request(line))
-    asks = session.forward(request(line), chosen)
+    session = session_of(request("(0, 0) A@0 B@0 C@5"), Choice())
+    run_through(session.merge_request(request(line)))
+    asks = run_through(session.forward(request(line), chosen))
     assert isinstance(asks, Upstream)
     assert asks.as_it_came is untouched
 
 
 def test_one_that_the_leader_was_not_asked_before_does_not() -> None:
     """Its epoch is another."""
-    session = FetchSession(77, request("(0, 0) A@0"), Choice())
+    session = session_of(request("(0, 0) A@0"), Choice())
     session.skip()
-    asks = session.forward(request("(77, 2)"), Choice())
+    asks = run_through(session.forward(request("(77, 2)"), Choice()))
     assert isinstance(asks, Upstream)
     assert not asks.as_it_came
 
 
 def test_a_choice_that_leaves_nothing_is_answered_here() -> None:
-    session = FetchSession(77, request("(0, 0) A@0 B@0"), choice("A"))
-    assert session.forward(request("(77, 1)"), choice("B")) == LocalAnswer(0, 77)
+    session = session_of(request("(0, 0) A@0 B@0"), choice("A"))
+    assert run_through(session.forward(request("(77, 1)"), choice("B"))) == LocalAnswer(0, 77)
     assert (session.leader_epoch, session.follower_epoch) == (1, 2)
     assert session.absent == keys("A")
 
 
 def test_a_session_goes_on_in_another_process_with_what_the_leader_has_not_heard_of() -> None:
     """C was listed in a request that was answered here; the other process omits all but A."""
-    session = FetchSession(77, request("(0, 0) A@0 B@0"), choice("B"))
-    session.merge_request(request("(77, 1) C@7"))
+    session = session_of(request("(0, 0) A@0 B@0"), choice("B"))
+    run_through(session.merge_request(request("(77, 1) C@7")))
     session.skip()
     resumed = FetchSession.from_state(session.state())
-    asks = resumed.forward(request("(77, 2)"), choice("B C"))
+    asks = run_through(resumed.forward(request("(77, 2)"), choice("B C")))
     assert isinstance(asks, Upstream)
     assert text(asks) == "(77, 1)"
     assert resumed.absent == keys("B C")
@@ -183,7 +197,7 @@ def steps_of_a_fetch(partitions: int) -> int:
     """Lines of Python executed, loops included, for an incremental fetch of 5 changes, 20 omissions, 3 grants and 4
     that return, while most of the session is omitted already."""
     all_keys: list[PartitionKey] = list(wide(partitions).listed)
-    session = FetchSession(77, wide(partitions), Choice({*all_keys[30:]}))
+    session = session_of(wide(partitions), Choice({*all_keys[30:]}))
     asked = SessionRequest(11, {name: Entry(99) for name in all_keys[:5]}, 77, 1, all_keys[5:7])
     chosen = Choice(set(all_keys[10:30]), dict.fromkeys(all_keys[30:33], 40), restored=all_keys[34:38])
     steps = 0
@@ -196,8 +210,8 @@ def steps_of_a_fetch(partitions: int) -> int:
     before = sys.gettrace()
     sys.settrace(count)
     try:
-        session.merge_request(asked)
-        session.forward(asked, chosen)
+        run_through(session.merge_request(asked))
+        run_through(session.forward(asked, chosen))
     finally:
         sys.settrace(before)
     return steps
@@ -209,7 +223,7 @@ def test_a_fetch_costs_the_same_in_a_large_session() -> None:
 
 def test_a_large_session_holds_nothing_but_what_the_follower_listed() -> None:
     request_of_all = wide(1000)
-    session = FetchSession(77, request_of_all, Choice())
+    session = session_of(request_of_all, Choice())
     assert session.partitions == request_of_all.listed
     assert all(session.partitions[name] is entry for name, entry in request_of_all.listed.items())
     assert key("A") not in session.partitions

@@ -9,6 +9,7 @@ import pytest
 from protocol.session.registry import FetchSessions
 from protocol.session.requests import MAX_EPOCH, LocalAnswer, SessionRequest
 from protocol.session.translator import SessionTranslator, Translation
+from protocol.work_in_steps import run_through
 from tests.protocol.session.conversations import Conversation, Entry, choice, key
 
 NOT_FOUND = 70
@@ -49,7 +50,7 @@ def test_what_is_answered_here_carries_the_session_s_id() -> None:
     follower.opens()
     taken = follower.takes("(77, 1)")
     assert isinstance(taken, Translation)
-    assert taken.decide(choice("A B C")) == LocalAnswer(0, 77)
+    assert run_through(taken.decide(choice("A B C"))) == LocalAnswer(0, 77)
     again = follower.takes("(77, 2)")
     assert isinstance(again, Translation)
     assert again.answer_here() == LocalAnswer(0, 77)
@@ -218,13 +219,13 @@ def test_another_version_ends_the_session_since_entries_are_kept_as_they_were_en
 def test_topic_ids_are_keys_as_good_as_names() -> None:
     translator = SessionTranslator(FetchSessions[Entry](), "101")
     old, new = (b"\1" * 16, 0), (b"\2" * 16, 0)
-    opening = translator.translate(SessionRequest(13, {old: Entry(0)}, 0, 0), 0.0)
+    opening = run_through(translator.translate(SessionRequest(13, {old: Entry(0)}, 0, 0), 0.0))
     assert isinstance(opening, Translation)
-    opening.decide(choice())
+    run_through(opening.decide(choice()))
     opening.answered(0, 77)
-    replaced = translator.translate(SessionRequest(13, {new: Entry(0)}, 77, 1, [old]), 0.0)
+    replaced = run_through(translator.translate(SessionRequest(13, {new: Entry(0)}, 77, 1, [old]), 0.0))
     assert isinstance(replaced, Translation)
-    upstream = replaced.decide(choice())
+    upstream = run_through(replaced.decide(choice()))
     assert not isinstance(upstream, LocalAnswer)
     assert (upstream.listed, upstream.forgotten) == ([(new, Entry(0), 100)], [old])
 
@@ -294,7 +295,7 @@ class TestFullRequests:
         follower = Conversation()
         taken = follower.takes("(0, 0) A@0")
         assert isinstance(taken, Translation)
-        assert taken.decide(choice("A")) == LocalAnswer(0, 0)
+        assert run_through(taken.decide(choice("A"))) == LocalAnswer(0, 0)
 
     def test_grants_come_first_probes_last(self) -> None:
         follower = Conversation()
@@ -315,7 +316,7 @@ class TestFullRequests:
     def test_an_untouched_one_may_go_on_as_it_came(self) -> None:
         taken = Conversation().takes("(0, 0) A@0 B@0")
         assert isinstance(taken, Translation)
-        upstream = taken.decide(choice("C", grants={"A": 100}))
+        upstream = run_through(taken.decide(choice("C", grants={"A": 100})))
         assert not isinstance(upstream, LocalAnswer)
         assert upstream.as_it_came
 

@@ -13,6 +13,7 @@ from protocol.fetch.tables import SUPPORTED_FETCH_VERSIONS
 from protocol.session.registry import FetchSessions
 from protocol.session.requests import Choice, PartitionKey, SessionRequest, Upstream
 from protocol.session.translator import SessionTranslator, Translation
+from protocol.work_in_steps import run_through
 from tests.protocol.frames import request_frame, request_values
 
 WITH_SESSIONS = [version for version in SUPPORTED_FETCH_VERSIONS if version >= 7]
@@ -32,15 +33,16 @@ class Wire:
         }
         version = request.head.api_version
         session = SessionRequest(version, listed, request.session_id, request.session_epoch, request.forgotten)
-        taken = self.translator.translate(session, 0.0)
+        taken = run_through(self.translator.translate(session, 0.0))
         assert isinstance(taken, Translation)
-        upstream = taken.decide(chosen)
+        upstream = run_through(taken.decide(chosen))
         assert isinstance(upstream, Upstream)
         builder = FetchRequestBuilder(frame, request)
         builder.add_asked(entry._replace(partition_max_bytes=limit) for _, entry, limit in upstream.listed)
+        builder.add_forgotten(upstream.forgotten)
         sent = upstream.session_id, upstream.session_epoch
         limits = {"max_wait_ms": request.max_wait_ms, "min_bytes": request.min_bytes}
-        self.sent = builder.build(**limits, session=sent, forgotten=upstream.forgotten)
+        self.sent = builder.build(**limits, session=sent)
         taken.answered(0, 77)
         return parse_fetch_request(self.sent)
 

@@ -16,6 +16,7 @@ from lab.embedded.session_values import Ask, Read, SessionResponse
 from protocol.session.registry import FetchSessions
 from protocol.session.requests import Choice, LocalAnswer, PartitionKey, SessionRequest, Upstream
 from protocol.session.translator import SessionTranslator, Translation
+from protocol.work_in_steps import run_through
 from tests.protocol.session.conversations import changes_to
 
 OWN_BYTES = 1000
@@ -202,11 +203,11 @@ class World:
 
     def _translate(self, place: int, request: SessionRequest[Ask], fault: Fault | None) -> SessionResponse | None:
         sidecar = self.sidecars[place]
-        taken = sidecar.translator.translate(request, self.now)
+        taken = run_through(sidecar.translator.translate(request, self.now))
         if isinstance(taken, LocalAnswer):
             return SessionResponse(taken.session_id, error_code=taken.error_code)
         choice = sidecar.chosen(request)
-        decided = taken.decide(changes_to(taken.absent, choice))
+        decided = run_through(taken.decide(changes_to(taken.absent, choice)))
         replays = sidecar.replays(request, choice)
         if isinstance(decided, LocalAnswer):
             return SessionResponse(decided.session_id, replays, decided.error_code)

@@ -16,8 +16,8 @@ from proxy.throttle.decision import Answer, Hold
 from proxy.throttle.link import Link
 from proxy.throttle.role_throttle import RoleThrottle
 from proxy.topology.topic_names import TopicNames
+from tests.protocol.pieces import in_pieces
 from tests.proxy.conversation import ENTRY_BYTES, MIB, Conversation, response_entry, settings, throttle
-from tests.proxy.pieces import in_pieces
 
 GATE = int(0.1 * MIB)
 NONE = FinerRates()

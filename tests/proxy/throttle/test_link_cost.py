@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 import pytest
 
 from proxy.throttle import replicas
-from proxy.throttle.link import Link
+from proxy.throttle.link import REFRESH_SECONDS, Link
 from proxy.throttle.replica import Replica
 from tests.proxy.conversation import MIB, throttle
 from tests.proxy.session_conversation import LEADER, SessionConversation, SessionLeader, topic_of
@@ -95,7 +95,8 @@ def test_two_thousand_known_cost_what_a_hundred_do(
 
 
 def longest_steps(version: int, known: int, *, in_sync: bool) -> list[int]:
-    """Return the most that one step takes of each fetch; the first one meets all partitions."""
+    """Return the most that one step takes of each fetch; the first one meets all partitions, the last but one asks for
+    some that were long left out."""
     keys = [(topic_of(version, f"t{number % 8}"), number) for number in range(known)]
     leader = SessionLeader(dict.fromkeys(keys, 1000))
     talk = SessionConversation(throttle(8 * MIB), dict.fromkeys(keys, 1000 if in_sync else 0), leader, version)
@@ -120,8 +121,8 @@ def longest_steps(version: int, known: int, *, in_sync: bool) -> list[int]:
 
     talk.link.begin = counted(talk.link.begin)
     talk.link.decide = counted(talk.link.decide)
-    for _ in range(4):
-        talk.now += 0.1
+    for pause in (0.1, 0.1, 0.1, 0.1, REFRESH_SECONDS, 0.1):
+        talk.now += pause
         for key in keys[AT_EDGE : AT_EDGE + CHANGED] if in_sync else ():
             leader.ends[key] += 1
         longest = 0
@@ -131,6 +132,7 @@ def longest_steps(version: int, known: int, *, in_sync: bool) -> list[int]:
 
 
 @pytest.mark.parametrize("in_sync", [False, True])
-def test_a_step_takes_as_long_where_much_is_known(in_sync: bool) -> None:
-    some, many = (longest_steps(3, known, in_sync=in_sync) for known in (200, 1200))
+@pytest.mark.parametrize("version", [3, 12, 17])
+def test_a_step_takes_as_long_where_much_is_known(version: int, in_sync: bool) -> None:
+    some, many = (longest_steps(version, known, in_sync=in_sync) for known in (400, 1600))
     assert all(one <= 1.2 * least for one, least in zip(many, some, strict=True))

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from proxy.config.settings import Policy
 from proxy.quotas import Quotas, RoleQuota
 from proxy.throttle.decision import Answer, Decision, Forward, Hold
+from tests.protocol.pieces import every_item_a_step, in_pieces
 from tests.proxy.conversation import MIB, quotas, throttle
-from tests.proxy.pieces import every_item_a_step, in_pieces
 from tests.proxy.session_conversation import SessionConversation, SessionLeader, only, topic_of
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from proxy.quotas import Quotas, RoleQuota
 from proxy.quotas.replicas import Partitions
 from proxy.quotas.rules import METADATA_TOPIC_ID
 from proxy.throttle.decision import Answer, Forward, Hold
-from proxy.throttle.link import REFRESH_SECONDS
+from proxy.throttle.link import REFRESH_AT_ONCE, REFRESH_CHECK_SECONDS, REFRESH_SECONDS
 from proxy.throttle.replica import MIN_NEED_BYTES
 from proxy.throttle.request_builder import FIRST_CONTACT_BYTES
 from tests.proxy.conversation import LIMIT, MIB, quotas, throttle
@@ -368,4 +368,25 @@ def test_at_quota_0_high_watermarks_are_still_heard_of_within_a_session(version:
     assert {replica.high_watermark for replica in known.values()} == {3 * END}
     assert isinstance(talk.ask(), Hold)
     assert talk.leader.cache.emptied == 0
+    assert talk.follower.complaints == talk.follower.errors == []
+
+
+@pytest.mark.parametrize("rate", [0, 4 * MIB])
+def test_of_many_some_are_asked_for_at_once_and_the_others_with_the_next_grants(rate: int) -> None:
+    """All of 20 000 at once, every five seconds, held up other connections for 0.1 s. Without grants each such fetch
+    brings a batch in vain, so the next ones wait."""
+    talk = opened(rate, partitions=5 * REFRESH_AT_ONCE // 2)
+    talk.leader.ends.update(dict.fromkeys(talk.leader.ends, 3 * END))
+    talk.now += REFRESH_SECONDS
+    began, portions = talk.now, 0
+    known = talk.link.replicas.known.values()
+    while any(replica.high_watermark != 3 * END for replica in known):
+        decision = talk.waited(talk.ask())
+        if isinstance(decision, Forward):
+            probed = [key for key, limit in talk.asked_for(decision).items() if limit == FIRST_CONTACT_BYTES]
+            assert len(probed) <= REFRESH_AT_ONCE
+            portions += bool(probed)
+        talk.hear(decision)
+    assert portions == (2 if rate else 3)  # the others were granted something meanwhile
+    assert (talk.now - began < REFRESH_CHECK_SECONDS) is (rate > 0)
     assert talk.follower.complaints == talk.follower.errors == []

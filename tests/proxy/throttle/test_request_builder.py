@@ -9,15 +9,16 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from protocol.fetch.request import parse_fetch_request
-from protocol.fetch.tables import NO_SESSION_ID
-from protocol.session.requests import Choice, PartitionKey, SessionRequest, full_upstream
+from protocol.fetch.walker import RequestEntry
+from protocol.session.requests import Choice, PartitionKey, SessionRequest, Upstream
+from protocol.session.state import FetchSession
 from protocol.work_in_steps import STEP_ITEMS, run_through
 from proxy.throttle.decision import Demand
 from proxy.throttle.link import Link
 from proxy.throttle.pending_fetch import PendingFetch
 from proxy.throttle.request_builder import without_session
+from tests.protocol.pieces import every_item_a_step
 from tests.proxy.conversation import MIB, throttle
-from tests.proxy.pieces import every_item_a_step
 from tests.proxy.session_conversation import Ask, session_frame
 
 if TYPE_CHECKING:
@@ -51,7 +52,11 @@ def test_it_is_asked_for_as_in_a_session_that_begins(
     left_out = (behind & set(listed)) - asked
     found = _asked(frame, (behind if left_out else set(), asked), (grants, probes), in_steps=in_steps)
     kept = {(e.topic, e.partition): e for e in request.entries if (e.topic, e.partition) not in left_out}
-    expected = full_upstream(SessionRequest(3, kept), Choice(frozenset(), grants, probes), NO_SESSION_ID)
+    opening = SessionRequest(3, kept)
+    session = FetchSession[RequestEntry](opening.version, opening.session_id, opening.session_epoch)
+    run_through(session.merge_request(opening))
+    expected = run_through(session.forward(opening, Choice(frozenset(), grants, probes)))
+    assert isinstance(expected, Upstream)
     if expected.as_it_came and not left_out:
         assert found is None
     else:

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from protocol.work_in_steps import run_through
 from proxy.throttle import service_order
 from proxy.throttle.service_order import ServiceOrder
 
@@ -65,7 +66,7 @@ class Everything:
             self.order.touch(item)
 
     def agree(self) -> None:
-        found = list(self.order.in_order())
+        found = list(run_through(self.order.in_order()))
         assert {id(item) for item in found} == {id(item) for item in self.members.values()}
         assert [item.served for item in found] == sorted(item.served for item in self.members.values())
 
@@ -99,15 +100,15 @@ def test_only_those_that_were_served_are_looked_at() -> None:
     for partition in range(4000):
         item = kept.members["t", partition] = Counted(("t", partition))
         kept.order.touch(item)
-    kept.order.in_order()
-    kept.order.in_order()  # nothing has changed: from now on the order is kept
+    run_through(kept.order.in_order())
+    run_through(kept.order.in_order())  # nothing has changed: from now on the order is kept
     for _ in range(3):
-        first = list(kept.order.in_order()[:10])
+        first = list(run_through(kept.order.in_order())[:10])
         for item in first:
             item.served += 7
             kept.order.touch(item)
         looked_at = 0
-        assert not {*first} & {*kept.order.in_order()[:3000]}
+        assert not {*first} & {*run_through(kept.order.in_order())[:3000]}
         assert looked_at <= 5 * len(first)
 
 
@@ -120,15 +121,15 @@ def test_of_those_that_stall_one_goes_first_if_others_bring_something_and_the_re
         item = every.members["t", partition]
         item.empty_grants = 1
         every.order.stall(item)
-    assert [item.key[1] for item in every.order.in_order()] == [0, 2, 3, 4, 1]
+    assert [item.key[1] for item in run_through(every.order.in_order())] == [0, 2, 3, 4, 1]
     every.order.stall(every.members["t", 0])
-    assert [item.key[1] for item in every.order.in_order()] == [1, 2, 3, 4, 0]
+    assert [item.key[1] for item in run_through(every.order.in_order())] == [1, 2, 3, 4, 0]
     every.order.has_brought = False
-    assert [item.key[1] for item in every.order.in_order()] == [2, 3, 4, 1, 0]
+    assert [item.key[1] for item in run_through(every.order.in_order())] == [2, 3, 4, 1, 0]
     every.order.serve(every.members["t", 1], 0)
-    assert [item.key[1] for item in every.order.in_order()] == [1, 2, 3, 4, 0]
+    assert [item.key[1] for item in run_through(every.order.in_order())] == [1, 2, 3, 4, 0]
     every.take(Step("leave", 0))
-    assert [item.key[1] for item in every.order.in_order()] == [1, 2, 3, 4]
+    assert [item.key[1] for item in run_through(every.order.in_order())] == [1, 2, 3, 4]
 
 
 def test_one_makes_up_for_what_others_had_before_it_unless_it_stalled() -> None:
@@ -151,10 +152,10 @@ def test_members_that_come_and_go_while_nobody_asks_are_not_remembered() -> None
     every = Everything()
     for partition in range(200):
         every.take(Step("come", partition))
-    every.order.in_order()
-    every.order.in_order()
+    run_through(every.order.in_order())
+    run_through(every.order.in_order())
     for partition in range(1000, 11_000):
         every.take(Step("come", partition))
         every.take(Step("leave", partition))
     assert len(every.order._touched) <= 200
-    assert len(every.order.in_order()) == 200
+    assert len(run_through(every.order.in_order())) == 200
