@@ -92,7 +92,7 @@ def fill(throttle: RoleThrottle, *, replicas: int, connections: int, now: float)
             replica.answered(high_watermark=1000 + partition % 2 * partition, log_start_offset=0)
             replica.meter.add(1000, now)
             link.replicas.changed[replica] = None
-        run_through(link.replicas.asked_the_same(now))
+        run_through(link.replicas.asked_more((), (), now))
 
 
 def site(
@@ -162,7 +162,7 @@ async def measure(
                 nursery.start_soon(run)
         for page in PAGES * rounds:
             for link in throttle.links:  # what nobody has asked for in 30 s is not looked at
-                run_through(link.replicas.asked_the_same(trio.current_time()))
+                run_through(link.replicas.asked_more((), (), trio.current_time()))
             for way, server in servers.items():
                 found[page, way].append(await scrape(server.address, page))
         nursery.cancel_scope.cancel()

@@ -20,7 +20,10 @@ from admission.wishes import WASTED_SHARE
 from protocol.fetch.batches import BATCH_HEADER_BYTES
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from protocol.fetch.batches import BatchWalk
+    from protocol.wire.topics import Topic
 
 FORGOTTEN_SHARE = 1 / 32
 """The part of `largest` that is forgotten with each answer, since batches may become smaller."""
@@ -77,3 +80,32 @@ class BatchSizes:
             self.guesses = self._credit >= (0 if self.guesses else largest / 2)
         self.next, self._largest = walk.next_bytes, largest
         self.largest = largest or self.largest
+
+
+class TopicBatches:
+    """What is supposed of partitions whose batches were not seen: while all that were seen of their topic are alike,
+    theirs are like them."""
+
+    __slots__ = ("_bytes", "_news")
+
+    def __init__(self) -> None:
+        self._bytes: dict[Topic, int] = {}
+        self._news: dict[Topic, None] = {}
+
+    def of(self, topic: Topic) -> int:
+        """Return the size of the topic's batches; 0: unknown, or they are not alike."""
+        return self._bytes.get(topic, 0)
+
+    def saw(self, topic: Topic, size: int) -> None:
+        """Record the size of batches of a topic; 0: they are not alike."""
+        before = self._bytes.get(topic)
+        if before is None or (before and not size):
+            self._bytes[topic] = size
+            self._news[topic] = None
+
+    def take_news(self) -> Collection[Topic]:
+        """Return the topics of which something else is supposed since the last call."""
+        if not self._news:
+            return ()
+        news, self._news = self._news, {}
+        return news

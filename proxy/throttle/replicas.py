@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from protocol.work_in_steps import collected, parts
 
 from ..statistics.display_rate import DisplayRate, GrowthMeter
+from .batch_sizes import TopicBatches
 from .peer_latencies import LinkTimings
 from .replica import BEHIND, FOLLOWER, NEW, TRUNCATED, LinkPolicy, Replica
 from .service_order import ServiceOrder
@@ -71,7 +72,7 @@ class Replicas:
     """The replicas of one connection, by (topic, partition)."""
 
     __slots__ = (
-        "_alike", "_asked_at", "_batch_bytes", "_chosen", "_omitted", "_remembered", "_requests", "answered_at",
+        "_asked_at", "_chosen", "_omitted", "_remembered", "_requests", "_topics", "answered_at",
         "behind", "changed", "fetch_version", "gain", "generation", "growth", "known", "moved", "new", "not_remembered",
         "order", "policy", "timings",
     )  # fmt: skip
@@ -89,10 +90,7 @@ class Replicas:
         """Replicas whose standing an answer may have changed; the next request classifies them anew."""
         self.moved: dict[PartitionKey, None] | None = None
         """The replicas that came into `behind` or left it since `link_session` cleared this; None: any may have."""
-        self._batch_bytes: dict[Topic, int] = {}
-        """The size of the batches of each topic that was seen; 0 where they are not alike."""
-        self._alike: dict[Topic, None] = {}
-        """The topics of which that is news: the next request tells their replicas."""
+        self._topics = TopicBatches()
         self.generation = 0
         """A number that grows whenever a replica comes or goes, is asked for with other values, or changes its
         standing."""
@@ -163,13 +161,9 @@ class Replicas:
         self.changed[replica] = None
 
     def saw_batches(self, replica: Replica, walk: BatchWalk) -> None:
-        """Record that records of a replica were cut off where their grant ended. While all batches that were seen of a
-        topic are alike, those of its other partitions are supposed to be like them."""
+        """Record that records of a replica were cut off where their grant ended."""
         replica.saw_batches(walk)
-        topic, size, before = replica.key[0], walk.alike_bytes, self._batch_bytes.get(replica.key[0])
-        if before is None or (before and not size):
-            self._batch_bytes[topic] = size
-            self._alike[topic] = None
+        self._topics.saw(replica.key[0], walk.alike_bytes)
 
     def clear(self) -> None:
         """Forget everything: a fetch passed unread, so what is known may be out of date."""
@@ -251,11 +245,6 @@ class Replicas:
             yield from self._miss(list(dict.fromkeys(key for key in forgotten if key in self.known)), changed)
         yield from self._look_again(changed, now)
 
-    def asked_the_same(self, now: float) -> Steps[None]:
-        """Process a request that asks for exactly what the one before asked for."""
-        changed, self.changed = self.changed, {}
-        return self._look_again(changed, now)
-
     def refused(self, key: PartitionKey, error_code: int) -> None:
         """Forget the values forwarded before: the leader answered with an error."""
         replica = self.known[key]
@@ -286,7 +275,7 @@ class Replicas:
                 self.not_remembered += 1
                 return False
             replica = Replica(entry, now)
-            replica.suppose(self._batch_bytes.get(entry.topic, 0))
+            replica.suppose(self._topics.of(entry.topic))
         else:
             self.gain.add(self.policy.asked(replica, entry, returns=True), now)
         self.known[key] = replica
@@ -323,8 +312,8 @@ class Replicas:
                     self._place(replica.key, replica)
             if part is not replicas:
                 yield
-        if self._alike:
-            yield from self._suppose()
+        if topics := self._topics.take_news():
+            yield from self._suppose(topics)
         if self._omitted:
             old = [key for key, (_, since) in self._omitted.items() if now - since >= ABSENCE_SECONDS]
             for key in old:
@@ -333,13 +322,13 @@ class Replicas:
         if now - self.answered_at > self.policy.tail_seconds:
             yield from self._doubt_tail()
 
-    def _suppose(self) -> Steps[None]:
-        """Tell replicas what other batches of their topics are like."""
-        topics, self._alike, replicas = self._alike, {}, list(self.known.values())
+    def _suppose(self, topics: Collection[Topic]) -> Steps[None]:
+        """Tell the replicas of these topics what other batches are like."""
+        replicas, batches = list(self.known.values()), self._topics
         for part in parts(replicas):
             for replica in part:
                 if replica.key[0] in topics:
-                    replica.suppose(self._batch_bytes[replica.key[0]])
+                    replica.suppose(batches.of(replica.key[0]))
             if part is not replicas:
                 yield
 

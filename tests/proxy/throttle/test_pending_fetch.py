@@ -84,7 +84,7 @@ def test_records_that_end_where_their_grant_does_tell_of_the_batch_that_was_cut(
     records = (batch * 11)[:size]
     pending.forwards([entry], bytes(ENTRY_BYTES) + records, ENTRY_BYTES + size, 0.0)
     replicas = conversation.link.replicas
-    run_through(replicas.asked_the_same(0.0))
+    run_through(replicas.asked_more((), (), 0.0))
     one, other = (replicas.known["t", partition].batches for partition in range(2))
     assert (one.next, other.next, other.largest) == (100_000, 0, 100_000)
 
