@@ -90,7 +90,7 @@ def fill(throttle: RoleThrottle, *, replicas: int, connections: int, now: float)
         run_through(link.replicas.asked(entries, now))
         for partition, replica in enumerate(link.replicas.known.values()):
             replica.answered(high_watermark=1000 + partition % 2 * partition, log_start_offset=0)
-            replica.meter.add(1000, now)
+            replica.add(1000, now)
             link.replicas.changed[replica] = None
         run_through(link.replicas.asked_more((), (), now))
 

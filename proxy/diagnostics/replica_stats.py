@@ -162,7 +162,7 @@ class _Tally:
             for replica in step:
                 lag = replica.lag
                 lag_messages += lag
-                rate += replica.meter.per_second(now)
+                rate += replica.per_second(now)
                 standing = standing_of(replica)
                 if standing is Standing.BEHIND:
                     behind += 1
@@ -225,7 +225,7 @@ class _Tally:
             link.peer,
             standing_of(replica) in (Standing.IN_SYNC, Standing.TRUNCATED),
             replica.lag,
-            replica.meter.per_second(self._now),
+            replica.per_second(self._now),
             state_in_words(replica),
         )
 

@@ -97,7 +97,7 @@ def partition_rates(throttle: RoleThrottle, now: float) -> Generator[None, None,
     for link in tuple(throttle.links):
         for step in parts(link.replicas.counted(now)):
             for replica in step:
-                rates[replica.key] += replica.meter.per_second(now)
+                rates[replica.key] += replica.per_second(now)
             yield
     name = throttle.selection.topic_name
     found: list[PartitionRate] = []

@@ -94,17 +94,19 @@ class ReplicaState(NamedTuple):
     """The time for which the follower has not asked for it; None: it asks for it."""
 
 
-class Replica:
-    """State per (topic, partition) on one connection."""
+class Replica(DisplayRate):
+    """State per (topic, partition) on one connection. It is the rate of its own bytes: as an object beside it that took
+    40 bytes more."""
 
     __slots__ = (
         "_delivered", "_likely_bytes", "_moved_bytes", "_moved_messages", "_need_bytes", "_replay", "asked_in",
         "batches", "empty_grants", "error_code", "fetch_offset", "high_watermark", "key", "last_stable_offset",
-        "leader_asked_at", "leader_epoch", "limit_bytes", "log_start_offset", "meter", "placed_at", "replayable",
+        "leader_asked_at", "leader_epoch", "limit_bytes", "log_start_offset", "placed_at", "replayable",
         "served", "standing", "unconfirmed_bytes", "wish",
     )  # fmt: skip
 
     def __init__(self, entry: RequestEntry, now: float) -> None:
+        super().__init__(now)
         self.key: PartitionKey = (entry.topic, entry.partition)
         self.fetch_offset = entry.fetch_offset
         self.leader_epoch = entry.current_leader_epoch
@@ -129,7 +131,6 @@ class Replica:
         """True if the sidecar may answer for the leader with the values forwarded last."""
         self.leader_asked_at = now
         """The time at which a request from which other replicas were left out last asked the leader for this one."""
-        self.meter = DisplayRate(now)
         self._delivered = False
         self._moved_bytes = self._moved_messages = self.unconfirmed_bytes = 0
         self._likely_bytes = math.inf
@@ -270,10 +271,9 @@ class Replica:
         its grant, 0 without one. Less than half of a grant was probably all there is for now."""
         self._delivered = True
         self.unconfirmed_bytes += size
-        meter = self.meter
-        if now - meter.updated >= FOLD_SECONDS:
-            meter.fold(now)
-        meter.added += size
+        if now - self.updated >= FOLD_SECONDS:
+            self.fold(now)
+        self.added += size
         if self.empty_grants or self._need_bytes or self.batches.next:
             self.empty_grants = self._need_bytes = self.batches.next = 0
             self._wishes()

@@ -27,7 +27,7 @@ def test_there_is_a_rate_for_each_throttled_partition_also_for_one_that_brings_n
     talk = Conversation(shared, offsets={("t", 0): 0, ("t", 1): 0})
     talk.meet()
     (link,) = shared.links
-    link.replicas.known["t", 1].meter.add(5000, talk.now)
+    link.replicas.known["t", 1].add(5000, talk.now)
     assert rates(shared, talk.now) == [
         PartitionRate("t", 0, pytest.approx(0.0, abs=1)),
         PartitionRate("t", 1, pytest.approx(1000.0, rel=0.01)),
@@ -40,7 +40,7 @@ def test_two_connections_that_ask_for_a_partition_make_one_rate() -> None:
         talk = Conversation(shared, offsets={("t", 0): 0})
         talk.meet()
     for link in shared.links:
-        link.replicas.known["t", 0].meter.add(5000, talk.now)
+        link.replicas.known["t", 0].add(5000, talk.now)
     assert rates(shared, talk.now) == [PartitionRate("t", 0, pytest.approx(2000.0, rel=0.01))]
 
 
