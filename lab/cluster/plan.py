@@ -31,6 +31,7 @@ class ClusterPlan:
             `{"max.incremental.fetch.session.cache.slots": "1"}`.
         racks: broker.rack by broker id; of others none is said.
         sidecars: None for brokers that speak to each other directly.
+        around: followers that reach every leader directly, past taps and sidecars, for comparison.
         taps: whether Fetch traffic is measured, between the two sidecars of a link.
         taps_at_brokers: whether traffic is also measured between each broker and its own sidecar; for two brokers only.
             These taps can garble a request, when the file `garble-follower` or `garble-leader` is made in the cluster's
@@ -48,6 +49,7 @@ class ClusterPlan:
     broker_overrides: Mapping[str, str] = field(default_factory=dict)
     racks: Mapping[int, str] = field(default_factory=dict)
     sidecars: SidecarPlan | None = None
+    around: frozenset[int] = frozenset()
     taps: bool = True
     taps_at_brokers: bool = False
     rooms: Rooms | None = None
@@ -71,6 +73,8 @@ class ClusterPlan:
 
     def route(self, *, follower: int, leader: int) -> Route:
         """Return the processes that the bytes of this pair pass."""
+        if follower in self.around:
+            return Route(egress=False, tap=False, ingress=False)
         plan = self.sidecars
         return Route(
             egress=plan is not None and plan.has_egress(follower) and not plan.transparent,

@@ -120,7 +120,7 @@ class Wiring:
         """Make the taps between the two sidecars of each link."""
         addresses, hops = self.addresses, {}
         for leader in self.plan.brokers:
-            follower = next((b for b in self.plan.brokers if b != leader), leader)
+            follower = next((b for b in self.plan.brokers if b not in {leader, *self.plan.around}), leader)
             route = self.plan.route(follower=follower, leader=leader)
             hops[leader] = (addresses.tap(leader), after_tap(addresses, route, leader))
         return Taps(hops, home=self.home, topic_name=topic_name, **self._tapped())

@@ -7,12 +7,14 @@ Invariant: signals go to a pid or group that this module started and that has no
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import signal
 import socket
 import subprocess
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import psutil
@@ -22,7 +24,6 @@ from ..errors import LabError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
-    from pathlib import Path
 
 _POLL_SECONDS = 0.05
 _TAIL_LINES = 25
@@ -68,6 +69,14 @@ class Process:
     def cpu_seconds(self) -> float:
         times = psutil.Process(self.pid).cpu_times()
         return float(times.user + times.system)
+
+    def waited_seconds(self) -> float:
+        """Return how long its present threads have waited for a core, all together."""
+        waited_ns = 0
+        for thread in Path(f"/proc/{self.pid}/task").iterdir():
+            with contextlib.suppress(OSError):  # it has just ended
+                waited_ns += int((thread / "schedstat").read_text(encoding="ascii").split()[1])
+        return waited_ns / 1e9
 
     def start(self) -> None:
         """Start the process.

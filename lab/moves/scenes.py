@@ -84,7 +84,9 @@ async def native_quotas(
             await unthrottle_natively(cluster, brokers=brokers)
 
 
-async def until(condition: Callable[[], bool], *, what: str, timeout_seconds: float) -> float:
+async def until(
+    condition: Callable[[], bool], *, what: str, timeout_seconds: float, poll_seconds: float = _POLL_SECONDS
+) -> float:
     """Poll a condition, in a thread, until it holds; return when that was, on `time.monotonic()`.
 
     Raises:
@@ -94,7 +96,7 @@ async def until(condition: Callable[[], bool], *, what: str, timeout_seconds: fl
     while not await trio.to_thread.run_sync(condition):
         if time.monotonic() > deadline:
             raise LabError(f"not within {timeout_seconds:g} s: {what}")
-        await trio.sleep(_POLL_SECONDS)
+        await trio.sleep(poll_seconds)
     return time.monotonic()
 
 

@@ -11,6 +11,8 @@ from lab.brokers.releases import release
 from lab.cluster.cluster import Cluster, start_cluster
 from lab.cluster.plan import ClusterPlan
 from lab.errors import LabError
+from lab.host.addresses import Route
+from lab.sidecars.sidecars import SidecarPlan
 from lab.wire.records import Shape
 
 if TYPE_CHECKING:
@@ -50,6 +52,16 @@ def test_only_one_kind_of_metadata_keeper(tmp_path: Path) -> None:
     assert zookeeper.zookeeper is not None
     assert properties(zookeeper, 101)["zookeeper.connect"] == zookeeper.zookeeper.connect
     assert not {"process.roles", "controller.quorum.voters"} & properties(zookeeper, 101).keys()
+
+
+def test_who_goes_around_reaches_leaders_directly(tmp_path: Path) -> None:
+    plan = ClusterPlan(sidecars=SidecarPlan(), around=frozenset({101}))
+    cluster = made(tmp_path, plan)
+    hosts = {broker: (cluster.home / f"hosts-of-{broker}").read_text() for broker in plan.brokers}
+    at = cluster.addresses
+    assert f"{at.direct(102)} kafka-102\n" in hosts[101]
+    assert f"{at.egress(103, 102)} kafka-102\n" in hosts[103]
+    assert plan.route(follower=103, leader=102) == Route(egress=True, tap=True, ingress=True)
 
 
 @pytest.mark.parametrize("protocol", ["1.1", "4.1"])

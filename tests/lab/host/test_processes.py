@@ -39,6 +39,7 @@ async def test_start_stop_and_start_again(tmp_path: Path) -> None:
         process.start()
         assert process.running
         assert process.resident_bytes() > 0
+        assert process.waited_seconds() >= 0.0
         await said(process, "awake", times=life)
         await process.terminate(grace_seconds=10)
         assert process.exit_status == -signal.SIGTERM
