@@ -22,7 +22,7 @@ it; that is nobody's doing here."""
 
 @asynccontextmanager
 async def busy_partitions(
-    cluster: Cluster, assignment: Mapping[int, Sequence[int]]
+    cluster: Cluster, assignment: Mapping[int, Sequence[int]], *, interval_seconds: float = 0.02
 ) -> AsyncGenerator[list[LiveProducer]]:
     """A topic of its own for the length of a block, one producer for each partition."""
     topic = f"busy-{uuid.uuid4().hex[:8]}"
@@ -30,7 +30,9 @@ async def busy_partitions(
     try:
         async with trio.open_nursery() as nursery:
             producers = [
-                LiveProducer(cluster.addresses.direct(replicas[0]), topic, partition, shape=cluster.shape(LIVE))
+                LiveProducer(
+                    cluster.addresses.direct(replicas[0]), topic, partition, interval_seconds, cluster.shape(LIVE)
+                )
                 for partition, replicas in assignment.items()
             ]
             for producer in producers:
