@@ -29,7 +29,7 @@ from ..throttle.replica import BEHIND, IN_SYNC, NEW, TRUNCATED, LinkPolicy
 from ..throttle.role_throttle import RoleThrottle
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable
+    from collections.abc import Callable, Hashable, Sequence
 
     from admission.shares import BudgetNode
     from protocol.fetch.walker import RequestEntry
@@ -71,11 +71,15 @@ def asked(end: End, replica: Replica, entry: RequestEntry, *, returns: bool = Fa
     return 0
 
 
-def asked_again(end: End, replica: Replica) -> bool:
-    """Return True if the standing of a partition, asked for as before, has changed; it is classified anew."""
-    stood = replica.standing
-    replica.standing = _standing(end, replica, replica.is_at_tail and end(replica) != UNKNOWN_OFFSET)
-    return replica.standing is not stood
+def asked_again(end: End, replicas: Sequence[Replica]) -> list[Replica]:
+    """Classify partitions anew that are asked for as before; return those whose standing has changed."""
+    moved = []
+    for replica in replicas:
+        stood = replica.standing
+        replica.standing = _standing(end, replica, replica.is_at_tail and end(replica) != UNKNOWN_OFFSET)
+        if replica.standing is not stood:
+            moved.append(replica)
+    return moved
 
 
 def _standing(end: End, replica: Replica, was_at_tail: bool, *, one_fetch_brings: bool = True) -> Standing:

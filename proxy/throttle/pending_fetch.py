@@ -185,9 +185,8 @@ class PendingFetch:
         came, but for records that `withholds` kept back.
 
         Positions in them are offsets in `buffer`, which holds nothing from `end` on. `batches` has walked the records
-        of the only entry while they passed. An entry that is not throttled costs one look-up. The bytes
-        accounted for are those that Kafka's own throttle records (KIP-73): as a follower the records' bytes, as a
-        leader the entry's bytes on the wire.
+        of the only entry while they passed. The bytes accounted for are those that Kafka's own throttle records
+        (KIP-73): as a follower the records' bytes, as a leader the entry's bytes on the wire.
         """
         if self.confirms:
             entries = self._discard(entries, now)
@@ -247,7 +246,7 @@ class PendingFetch:
         """Account for records that go on. Each item: replica, bytes of records, where its entry and they begin."""
         replicas, changed, grants, observed = self.replicas, self.replicas.changed, self.grants, self.observed
         leads, enforce, behind = self.throttle.role is _LEADER, self.throttle.enforce, BEHIND
-        order, count = replicas.order, replicas.policy.count
+        serve, count = replicas.order.serve, replicas.policy.count
         has_branches = bool(self.branches) or self.throttle.tree.has_branches
         of_branches: dict[Claim, BranchTraffic] = {}
         free = in_sync = catching_up = reserved = taken = ungranted = withheld = 0
@@ -268,8 +267,7 @@ class PendingFetch:
             if granted:
                 # In observe mode more may come than was granted, since nothing was asked to be less.
                 charged = used if enforce else min(used, granted)
-                self.brought = order.has_brought = True
-                order.serve(replica, size)
+                serve(replica, size)
                 reserved += granted
                 taken += charged
             else:
@@ -279,6 +277,8 @@ class PendingFetch:
                 ungranted += charged
             if branch is not None:
                 of_branches.setdefault(branch, BranchTraffic(branch)).add(used, granted, charged)
+        self.brought |= reserved > 0
+        replicas.order.has_brought |= reserved > 0
         self.throttle.account(
             self.path, now, in_sync, catching_up,
             reserved=reserved, granted=taken, ungranted=ungranted, observed=withheld, branches=of_branches.values(),

@@ -28,7 +28,7 @@ from ..statistics.display_rate import FOLD_SECONDS, DisplayRate
 from .batch_sizes import BatchSizes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from protocol.fetch.batches import BatchWalk
     from protocol.session.requests import PartitionKey
@@ -41,6 +41,7 @@ high watermark to answer it with: one batch of the first such partition comes (K
 others only the high watermark. 0 would make a leader answer at once (1400 fetches a second, measured)."""
 MIN_LIKELY_BYTES = 16 * 1024
 """The least that an answer is expected to bring: an ordinary batch."""
+_MIN_HALF, _INF = MIN_LIKELY_BYTES // 2, math.inf
 SEEN_EMPTY = 4
 """The number of grants in vain after which one that brings little is granted more than it brought: its next batch may
 be larger. Before, its leader's sidecar has probably left it out: while each was granted all that was there the moment
@@ -252,13 +253,19 @@ class Replica(DisplayRate):
             self._wishes()
         self._delivered = False
 
-    def asked_again(self) -> bool:
-        """Record that the follower wants the same of this partition as before; return True if its standing has
+    @staticmethod
+    def asked_again(replicas: Sequence[Replica]) -> list[Replica]:
+        """Record that the follower wants the same of these partitions as before; return those whose standing has
         changed."""
-        stood, known = self.standing, self.high_watermark
-        self.standing = NEW if known == UNKNOWN_OFFSET else BEHIND if self.fetch_offset < known else IN_SYNC
-        self._delivered = False
-        return self.standing is not stood
+        moved: list[Replica] = []
+        for replica in replicas:
+            known = replica.high_watermark
+            standing = NEW if known == UNKNOWN_OFFSET else BEHIND if replica.fetch_offset < known else IN_SYNC
+            replica._delivered = False
+            if standing is not replica.standing:
+                replica.standing = standing
+                moved.append(replica)
+        return moved
 
     def answered(self, *, high_watermark: int, log_start_offset: int) -> None:
         """Record the leader's values of an entry without error, as they are forwarded."""
@@ -280,12 +287,12 @@ class Replica(DisplayRate):
         likely = self._likely_bytes
         if 2 * size < granted:
             most = size
-        elif not granted or likely == math.inf:
+        elif not granted or likely == _INF:
             return
         else:
             most = granted
-        if most < MIN_LIKELY_BYTES // 2:
-            most = MIN_LIKELY_BYTES // 2
+        if most < _MIN_HALF:
+            most = _MIN_HALF
         if not most < likely <= 2 * most:  # it is the power of two above `most`, or inf
             power = 1 << most.bit_length()
             likely = math.inf if power >= self.limit_bytes else power
@@ -364,7 +371,7 @@ class LinkPolicy:
     """True if its Fetches are a consumer's, which is shown no lag, and goes on with no fetch session over another
     connection."""
     asked: Callable[..., int] = Replica.asked
-    asked_again: Callable[[Replica], bool] = Replica.asked_again
+    asked_again: Callable[[Sequence[Replica]], list[Replica]] = Replica.asked_again
     count: Callable[[int, int, float], None] | None = None
     """Counts bytes of partitions at the tail, which are free, and bytes that were charged; None: all are charged."""
     tail_seconds: float = math.inf

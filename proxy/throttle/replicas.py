@@ -307,9 +307,8 @@ class Replicas:
         asked_again = self.policy.asked_again
         replicas = list(changed)
         for part in parts(replicas):
-            for replica in part:
-                if asked_again(replica):
-                    self._place(replica.key, replica)
+            for replica in asked_again(part):
+                self._place(replica.key, replica)
             if part is not replicas:
                 yield
         if topics := self._topics.take_news():

@@ -85,7 +85,10 @@ class ServiceOrder(Generic[S]):
         if item.served > self._level:
             self._level = item.served
         item.served += size
-        self.touch(item)
+        if self._placed_at is None:
+            self._moves += 1
+        else:
+            self.touch(item)
 
     def level_up(self, item: S) -> None:
         """Let the replica make up for nothing that it had less than others."""

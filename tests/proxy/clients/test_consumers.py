@@ -97,7 +97,7 @@ def test_at_the_tail_it_stays_as_far_as_one_fetch_brings(more: int, standing: St
     if listed:
         asked(end_offset, it, requested(1000))
     else:
-        asked_again(end_offset, it)
+        asked_again(end_offset, [it])
     assert it.standing is standing
 
 
@@ -106,7 +106,7 @@ def test_one_whose_messages_are_not_known_is_at_the_tail_until_a_full_answer_lea
     told(it, 0)
     asked(end_offset, it, requested(0))
     told(it, 10**6)
-    asked_again(end_offset, it)
+    asked_again(end_offset, [it])
     assert it.standing is AT_TAIL
     told(it, 10**6, size=LIMIT)
     asked(end_offset, it, requested(10))
