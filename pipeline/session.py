@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.adaptive.enabled": "true",
+    # Of rows that are put together by replica and held (`CachedFrames`) a cluster would keep each of Spark's 200 parts,
+    # however few they are, with a task for each: 1800 of them for a look of `stream` at two files.
+    "spark.sql.optimizer.canChangeCachedPlanOutputPartitioning": "true",
     # ANSI off would turn a wrong cast into a null, and a null into a missing row.
     "spark.sql.ansi.enabled": "true",
     "spark.ui.enabled": "false",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from pyspark.sql import functions as F
 
 from benchmarks.ring import Cluster
 from pipeline.report.facts import collect
@@ -90,3 +91,19 @@ def test_what_is_held_is_given_back_after_an_error(spark: SparkSession) -> None:
         assert not nothing_is_held(spark)
         _ = 1 / 0
     assert nothing_is_held(spark)
+
+
+def test_what_is_held_has_few_parts_where_rows_are_few(spark: SparkSession) -> None:
+    """A cluster's session has Spark's 200, and each was a task whenever what is held was made or read."""
+    settings = {"spark.sql.shuffle.partitions": "200", "spark.sql.adaptive.enabled": "true"}
+    before = {key: spark.conf.get(key) for key in settings}
+    for key, value in settings.items():
+        spark.conf.set(key, value)
+    try:
+        with CachedFrames() as held:
+            frame = held.once(spark.range(1000).repartition("id").groupBy("id").count())
+            assert frame.count() == 1000
+            assert frame.select(F.spark_partition_id()).distinct().count() <= spark.sparkContext.defaultParallelism
+    finally:
+        for key, value in before.items():
+            spark.conf.set(key, value)
