@@ -91,10 +91,9 @@ class Job(NamedTuple):
         Raises InputError if there are none, or nothing of them is wanted.
         """
         with self.session() as spark:
-            yield self.read(spark)
+            yield self._read(spark)
 
-    def read(self, spark: SparkSession) -> Tables:
-        """Return what `tables` yields, within a session."""
+    def _read(self, spark: SparkSession) -> Tables:
         found = Tables(spark, self.path or "").require()
         for text in of_tables(found.files):
             tell(f"{self.path}: {text}")
@@ -117,10 +116,10 @@ def spark_job(command: Command) -> Command:
     return wrapped
 
 
-def tables_job(command: Command, *, required: bool = True) -> Command:
+def tables_job(command: Command) -> Command:
     """Add the tables that are read, --since, --until and --broker, and what `spark_job` adds."""
 
-    @click.argument("path", metavar="TABLES", required=required)
+    @click.argument("path", metavar="TABLES")
     @click.option(
         "--since", type=MOMENT, metavar="MOMENT", help="From 2026-11-21T03:10:00Z, 03:10 (UTC), or 6h before the end."
     )

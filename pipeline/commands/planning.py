@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import functools
 from typing import TYPE_CHECKING
 
 import click
 
 from ..errors import InputError
 from ..jobs import partition_sizes as sizes_job
-from ..jobs.inner_rates import Bound, Inside, inside
+from ..jobs.inner_rates import Inside, inside
 from ..jobs.link_ends import REPLICA
 from ..jobs.moves import by_source as moves_by_source
 from ..jobs.moves import paced, times_behind, unpaced
 from ..model.broker_pairs import pairs
 from ..model.duration_curve import WhatIf, fluid
-from ..model.fluid import LINE_BYTES_PER_SECOND, Stream
+from ..model.fluid import LINE_BYTES_PER_SECOND
 from ..tables import CachedFrames
 from ..terminal import tell
 from .options import output_options, put_out, tables_job
@@ -24,6 +23,7 @@ from .quantities import RATE, SOME_RATE
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from ..jobs.inner_rates import Bound
     from .options import Job, Output
 
 
@@ -54,51 +54,40 @@ def moves_command(job: Job, output: Output, *, by_source: bool) -> None:
 
 
 @click.command("replay", short_help="What another quota would have done.")
-@click.option(
-    "--flow", "flows", multiple=True, metavar="FROM:TO:BYTES", help="A planned flow, in place of TABLES; repeatable."
-)
 @click.option("--leader", "leaders", multiple=True, type=RATE, help="A quota of leaders to try; repeatable.")
 @click.option("--follower", "followers", multiple=True, type=RATE, help="A quota of followers to try; repeatable.")
 @click.option("--both", "both", multiple=True, type=RATE, help="A quota of leaders and followers alike; repeatable.")
 @click.option("--line", type=SOME_RATE, default=LINE_BYTES_PER_SECOND, help="What a link can carry. Default: 125MB/s.")
 @output_options
-@functools.partial(tables_job, required=False)
+@tables_job
 def replay_command(
     job: Job,
-    flows: tuple[str, ...],
     leaders: tuple[float, ...],
     followers: tuple[float, ...],
     both: tuple[float, ...],
     line: float,
     output: Output,
 ) -> None:
-    """Tell how long what was recorded, or what is planned, takes under other quotas.
+    """Tell how long what was recorded takes under other quotas.
 
     Every --leader, --follower and --both is a scenario. Quotas are shared out as the strict policy does in the mean; a
     broker's own throttle lets a tenth more pass. Rates of peers and racks inside the quotas hold as they did last when
     it was recorded; what the model does not hold to (rates of topics, who goes first) is said.
 
     \b
-    Examples:
+    Example:
       python -m pipeline replay tables --leader 20MB/s --leader 50MB/s
-      python -m pipeline replay --flow 101:102:200MB --flow 101:103:200MB --both 300KiB/s
     """
-    if (job.path is None) == (not flows):
-        raise click.UsageError("expected either TABLES or --flow")
     what_ifs = scenarios(leaders=leaders, followers=followers, both=both)
     if not what_ifs:
         raise click.UsageError("expected at least one --leader, --follower or --both to try")
-    with job.session() as spark:
-        bounds: tuple[Bound, ...] = ()
-        links = [_flow(text) for text in flows]
-        if job.path is not None:
-            found = job.read(spark)
-            bounds = _bounds(inside(found.events))
-            links = [one.stream for one in pairs(unpaced(times_behind(found)))]
+    with job.tables() as found:
+        bounds = _bounds(inside(found.events))
+        links = [one.stream for one in pairs(unpaced(times_behind(found)))]
         if not links:
             raise InputError(f"{job.path}: nobody was behind: there is nothing to replay")
         tell(f"{len(links)} links")
-        shown = fluid(spark, links, what_ifs, line_bytes_per_second=line, bounds=bounds)
+        shown = fluid(found.spark, links, what_ifs, line_bytes_per_second=line, bounds=bounds)
         put_out(shown.orderBy(*shown.columns[:4]), output)
 
 
@@ -125,11 +114,3 @@ def _bounds(found: Inside) -> tuple[Bound, ...]:
     for text in found.left_out:
         tell(f"left out: {text}")
     return found.bounds
-
-
-def _flow(text: str) -> Stream:
-    source, _, rest = text.partition(":")
-    destination, _, size = rest.partition(":")
-    if not (source and destination and size):
-        raise InputError(f"--flow: expected FROM:TO:BYTES, found {text!r}")
-    return Stream(source, destination, RATE.convert(size, None, None))

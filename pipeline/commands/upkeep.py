@@ -48,7 +48,7 @@ def compact_command(path: str, job: Job) -> None:
 @click.argument("path", metavar="TABLES")
 @spark_job
 def summarise_command(path: str, job: Job) -> None:
-    """Keep what `lag`, `moves`, `replay --model fluid`, `ask` and `report` need of each day of each broker.
+    """Keep what `lag`, `moves`, `replay`, `ask` and `report` need of each day of each broker.
 
     Answers stay the same, with it or without: a day that has got more lines since counts as not kept, and is read from
     its seconds until this is run again. Once a day, after midnight, is often enough. Killed at any moment, the next
