@@ -78,10 +78,10 @@ def test_moves_move_each_row_once(spark: SparkSession, tables: Tables) -> None:
 
 
 def test_a_report_moves_each_row_twice_and_leaves_nothing_behind(spark: SparkSession, tables: Tables) -> None:
-    """For lags by replica, and for moves by both ends."""
+    """For lags by replica, and for moves by both ends; for the pace those of the last five minutes, here all, again."""
     work = Work(spark)
     assert collect(tables).recorded.pairs
-    assert 2 * CLUSTER.rows <= work.shuffled < 2.8 * CLUSTER.rows
+    assert 3 * CLUSTER.rows <= work.shuffled < 3.9 * CLUSTER.rows
     assert nothing_is_held(spark)
 
 
