@@ -57,9 +57,9 @@ ALONE_SECONDS, SECONDS = 30.0, 60.0
 RECORD_SECONDS = 0.04
 """From one record in sync to the next. Each takes its leader 4 ms of a core."""
 MOST_TIMES, MOST_ADDED = 3.0, 0.005
-"""How late the 99th percentile of records in sync may be beside that of records around the sidecars. Each passes two of
-them four times, and waits for a core as often; measured 1.2 to 2.5 times, where every process waited for a core longer
-than it had one. Only on idle cores do the milliseconds tell."""
+"""How late records in sync may be, at the median and at the 99th percentile, beside those that go around the sidecars.
+Each passes two of them four times, and waits for a core as often; measured 1.2 to 2.9 times, where processes waited for
+a core longer than they had one. Only on idle cores do the milliseconds tell."""
 _FETCHER = re.compile(r"fetcherId=(\d+)\] Truncating partition (\S+) with")
 
 
@@ -177,5 +177,6 @@ async def test_each_connection_of_a_crowd_has_its_share(protocol: str, record: C
     assert min(shares.values()) >= 0.85
     for producer in (*alone, *beside):
         assert producer.errors == []
-    through, around = (producer.percentile(0.99) for producer in beside)
-    assert through <= MOST_TIMES * around + MOST_ADDED
+    for percentile in (0.5, 0.99):
+        through, around = (producer.percentile(percentile) for producer in beside)
+        assert through <= MOST_TIMES * around + MOST_ADDED
