@@ -154,6 +154,7 @@ class StrictBudget(BudgetNode):
     def seconds_until_turn(self, claim: Claim, now: float, *, most: float = math.inf) -> float:
         bucket, rate = self._bucket, self.bytes_per_second
         wanted = least = min(bucket.gate_bytes, most)
+        seconds = claim.fetcher.rest_seconds(now)
         if not self.shares.is_one and rate and not math.isinf(rate):
             available = bucket.available(now)
             missing = least + self._kept(claim, available, now)[0] - available
@@ -161,7 +162,8 @@ class StrictBudget(BudgetNode):
                 inflow = self.shares.inflow_until(claim, missing, least, self._max_credit(), now)
                 inflow = max(inflow, least - available)
                 wanted = min(available + inflow, bucket.burst_bytes)
-        return max(bucket.seconds_until(wanted, now), claim.fetcher.rest_seconds(now))
+                seconds = max(seconds, self.shares.inflow_until_look(claim, least, bucket.gate_bytes, now) / rate)
+        return max(bucket.seconds_until(wanted, now), seconds)
 
     def is_shut(self, now: float, *, beside_in_sync: bool = False) -> bool:
         bucket = self._bucket

@@ -18,6 +18,7 @@ import math
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
+from .fetcher import Request
 from .simple_rate import SimpleRate
 from .token_bucket import MIN_GATE_BYTES
 
@@ -28,6 +29,11 @@ FIRST_SHARE = 0.95
 """The share of a budget that goes to the connections of the greatest priority, while they want bytes. Of the rest, the
 same share goes to those of the next priority, and so on; the least have what is left. So no connection starves, and the
 replicas in greatest need have caught up before the others have moved a tenth of as many bytes."""
+
+LOOKS_PER_GATE = 2
+"""How often all connections of a budget together look whether they have a turn, in the time in which a gate comes in.
+A look is a fetch where some of a connection's replicas are in sync. When each looked by itself, 64 connections made 910
+fetches a second at 8 MiB/s, which took a whole core; with two looks 310, and no connection has less."""
 
 ROLE = ("role", "")
 """The entity of the root."""
@@ -172,6 +178,17 @@ class Shares:
             missing -= (begins - inflow) * rest
             inflow, rest = begins, rest - part
         return min(inflow + missing / rest, max(least - claim.credit, 0.0) * weight / claim.weight)
+
+    def inflow_until_look(self, claim: Claim, least: float, gate: float, now: float) -> float:
+        """Return how many bytes come in before `claim` looks whether it has a turn: until all others have looked once,
+        or its own credit is `least`. Others may leave it their turns at any moment, so all look again and again; but
+        `LOOKS_PER_GATE` times while a gate comes in, however many there are."""
+        count, weight = 0, 0.0
+        for each in self._claims:
+            if each.wants and each.fetcher.request is not Request.AWAY and each.fetcher.is_expected(now):
+                count += 1
+                weight += each.weight
+        return min(max(least - claim.credit, 0.0) * weight / claim.weight, (count - 1) * gate / LOOKS_PER_GATE)
 
     def _weigh(self, using: list[Claim]) -> None:
         """Weigh the connections. Those of one priority have `FIRST_SHARE` of what they and all of less have together,

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from admission.budget import StrictBudget
 from admission.fetcher import AWAY_SECONDS, Fetcher
-from admission.shares import Claim, Shares, goes_before
+from admission.shares import LOOKS_PER_GATE, Claim, Shares, goes_before
 
 UNLIMITED = StrictBudget(bytes_per_second=math.inf, gate_seconds=0.1, burst_seconds=0.25, now=0.0)
 
@@ -125,3 +125,16 @@ def test_a_turn_is_not_before_enough_has_come_in(found: list[float], missing: fl
     inflow = shares.inflow_until(claims[0], missing, least, math.inf, 0.0)
     assert 0 <= inflow <= max(least - found[0], 0.0) * len(found) * (1 + 1e-9)
     assert inflow >= min(missing, max(least - found[0], 0.0) * len(found)) * (1 - 1e-9)
+
+
+def test_all_look_so_many_times_in_a_gate_and_none_later_than_its_own_turn() -> None:
+    shares = Shares()
+    claims = [join(shares) for _ in range(5)]
+    gate = 1000.0
+    assert [shares.inflow_until_look(each, gate, gate, 0.0) for each in claims] == [4 * gate / LOOKS_PER_GATE] * 5
+    claims[0].credit = gate - 50  # its part of 250 more is all that it needs
+    assert shares.inflow_until_look(claims[0], gate, gate, 0.0) == 250
+    claims[1].fetcher.granted(gate, 0.0)  # it is away
+    claims[2].wants = False
+    assert shares.inflow_until_look(claims[3], gate, gate, 0.0) == 2 * gate / LOOKS_PER_GATE
+    assert shares.inflow_until_look(claims[3], gate, gate, AWAY_SECONDS + 1) <= 0  # nobody asks any more

@@ -51,6 +51,8 @@ class Crowd(NamedTuple):
     version: int = 12
     seconds: float = 53.0
     """The length of the run: after `SETTLED`, seven and a half rounds of 64 connections."""
+    idle: int = 0
+    """How many partitions of each connection are in sync, and nobody writes to."""
 
     def scene(self, *, alone: bool = False) -> Scene:
         """Return the scene; `alone`: only the follower in sync is there."""
@@ -59,7 +61,7 @@ class Crowd(NamedTuple):
         each = self.connections // len(FOLLOWERS)
         crowd = tuple(
             Fetch(follower, LEADER, {f"t{follower}": self.partitions}, connections=each, sizes=(BATCH_BYTES,),
-                  version=self.version)
+                  version=self.version, live={f"i{follower}": self.idle * each})
             for follower in FOLLOWERS
         )  # fmt: skip
         return Scene({LEADER: SidecarSpec(quotas, egress=False, journal=False)}, (watched, *(() if alone else crowd)))

@@ -19,9 +19,24 @@ pytestmark = pytest.mark.timeout(300)
 )
 def test_each_connection_has_its_share(connections: int, mib_per_second: float, version: int) -> None:
     seconds = ROUNDS * GRANT_SECONDS * connections
-    outcome = Crowd(connections, 100, mib_per_second, version).scene().run(SETTLED + seconds)
-    rates, quota = outcome.rates(SETTLED), mib_per_second * MIB
-    shares = [rates.get(name, 0.0) / quota for name in outcome.fetchers if not name.startswith(f"{WATCHER}<")]
-    assert outcome.wrong == []
+    shares, _ = shared(Crowd(connections, 100, mib_per_second, version, SETTLED + seconds))
     assert sum(shares) >= 0.9
     assert min(shares) * connections >= 0.85
+
+
+def test_looks_do_not_cost_by_the_number_of_connections() -> None:
+    """One partition in sync lets each look be a fetch, with an answer. While each connection looked by itself there
+    were eleven times as many."""
+    idle, busy = (shared(Crowd(16, 100, 4.0, 17, SETTLED + ROUNDS * GRANT_SECONDS * 16, idle)) for idle in (1, 0))
+    assert min(idle[0]) * 16 >= 0.85
+    assert idle[1] <= 4 * busy[1]
+
+
+def shared(crowd: Crowd) -> tuple[list[float], int]:
+    """Return what each connection had of the quota, and how many fetches all of them made."""
+    outcome = crowd.scene().run(crowd.seconds)
+    assert outcome.wrong == []
+    rates = outcome.rates(SETTLED)
+    names = [name for name in outcome.fetchers if not name.startswith(f"{WATCHER}<")]
+    fetches = sum(outcome.fetchers[name].fetches for name in names)
+    return [rates.get(name, 0.0) / (crowd.mib_per_second * MIB) for name in names], fetches
