@@ -31,8 +31,8 @@ same share goes to those of the next priority, and so on; the least have what is
 replicas in greatest need have caught up before the others have moved a tenth of as many bytes."""
 
 LOOKS_PER_GATE = 2
-"""How often all connections of a budget together look whether they have a turn, in the time in which a gate comes in.
-A look is a fetch where some of a connection's replicas are in sync. When each looked by itself, 64 connections made 910
+"""The number of times that all connections of a budget together look whether they have a turn while a gate comes in. A
+look is a fetch where some of a connection's replicas are in sync. When each looked by itself, 64 connections made 910
 fetches a second at 8 MiB/s, which took a whole core; with two looks 310, and no connection has less."""
 
 ROLE = ("role", "")

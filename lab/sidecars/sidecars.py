@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from ..brokers.security import Secured
 
 _START_SECONDS = 90.0
-"""As long as brokers have, which start at the same time."""
+"""The time that a sidecar may take to start: as long as brokers have, which start at the same time."""
 _HTTP_SECONDS = 20.0
 _EFFECT_SECONDS = 5.0
 _POLL_SECONDS = 0.02

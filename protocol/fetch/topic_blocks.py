@@ -114,17 +114,3 @@ class TopicBlocks:
         self._pieces[self._count_at] = self._write.number(self._count)
         self._pieces.append(self._tags.get(self._topic, self._write.end) if self._tags else self._write.end)
         self._topic, self._count = None, 0
-
-
-def topic_blocks(
-    version: int,
-    entries: Iterable[T],
-    *,
-    topic: Callable[[T], Topic],
-    encode: Callable[[T], Iterable[Bytes]],
-    tags: Mapping[Topic, bytes] | None = None,
-) -> tuple[int, list[Bytes]]:
-    """Return the number of blocks of these entries, and their bytes in pieces."""
-    blocks = TopicBlocks(version, tags)
-    blocks.add(entries, topic=topic, encode=encode)
-    return blocks.end()

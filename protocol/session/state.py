@@ -191,7 +191,7 @@ class FetchSession(Generic[E]):
             return [key for key in part if self._differs(key, limits)]
 
         def going_on(part: Sequence[PartitionKey]) -> list[PartitionKey]:
-            """Those that are asked for as they were."""
+            """Return those that are asked for as they were."""
             return [
                 key
                 for key in part

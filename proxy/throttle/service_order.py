@@ -85,7 +85,7 @@ class ServiceOrder(Generic[S]):
         if item.served > self._level:
             self._level = item.served
         item.served += size
-        if self._placed_at is None:
+        if self._placed_at is None:  # as `touch` does: each call costs every partition of an answer
             self._moves += 1
         else:
             self.touch(item)

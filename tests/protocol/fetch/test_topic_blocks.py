@@ -7,7 +7,7 @@ import itertools
 import pytest
 
 from protocol.fetch.tables import SUPPORTED_FETCH_VERSIONS, request_layout
-from protocol.fetch.topic_blocks import TopicBlocks, count_bytes, topic_blocks
+from protocol.fetch.topic_blocks import TopicBlocks, count_bytes
 from protocol.wire.layout import TAGS, member
 
 
@@ -16,7 +16,9 @@ from protocol.wire.layout import TAGS, member
 def test_forgotten_topics_are_as_construct_builds_them(version: int, many: int) -> None:
     names = [("t" * 130 if version < 13 else bytes(16)), ("ü" if version < 13 else bytes(range(16)))]
     keys = [(names[number % 2], number) for number in range(many)]
-    blocks, pieces = topic_blocks(version, keys, topic=lambda key: key[0], encode=lambda key: [key[1].to_bytes(4)])
+    written = TopicBlocks(version)
+    written.add(keys, topic=lambda key: key[0], encode=lambda key: [key[1].to_bytes(4)])
+    blocks, pieces = written.end()
     field = "topic" if version < 13 else "topic_id"
     expected = [
         {field: topic, "partitions": [number for _, number in group], TAGS: []}
@@ -29,7 +31,9 @@ def test_forgotten_topics_are_as_construct_builds_them(version: int, many: int) 
 
 def test_tagged_fields_of_a_topic_come_with_each_of_its_blocks() -> None:
     keys = ["a", "b", "a"]
-    blocks, pieces = topic_blocks(12, keys, topic=str, encode=lambda _: [b"!"], tags={"a": b"\1\7\0"})
+    written = TopicBlocks(12, {"a": b"\1\7\0"})
+    written.add(keys, topic=str, encode=lambda _: [b"!"])
+    blocks, pieces = written.end()
     assert (blocks, b"".join(pieces)) == (3, b"\2a\2!\1\7\0" + b"\2b\2!\0" + b"\2a\2!\1\7\0")
 
 
