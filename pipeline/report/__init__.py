@@ -3,5 +3,5 @@
 - **Facts** (`facts`, `buckets`, `outlier`): what the page says, a bounded number of values, worked out by Spark.
 - **Pictures** (`plots`, `overviews`): drawings in the page's own colours, which follow light and dark.
 - **Drawing** (`drawing`, `axes`): each as SVG, and live, by the library that is in the page.
-- **Page** (`page`, `style`): one HTML file, nothing loaded from elsewhere.
+- **Page** (`page`, beside its template, style and script): one HTML file, nothing loaded from elsewhere.
 """

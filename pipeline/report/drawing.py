@@ -11,19 +11,21 @@ import functools
 import html
 import json
 import re
+from pathlib import Path
 from typing import Any
 
 import vl_convert
 
-from .style import FONT
-
 Spec = dict[str, Any]
 """A drawing in Vega-Lite, https://vega.github.io/vega-lite/docs/spec.html: one plot, or some below each other."""
 
+FONT = "system-ui, sans-serif"
+"""The page's font, which each drawing names again: only so does Vega know how wide words are."""
 VEGA_LITE = "6.1"
 """6.4 tells a pointer `undefined`: where it is nearest to something, the names of the wrong row are looked up."""
 START = "window.vegaEmbed = vegaEmbed;"
 """The mark that the library leaves for `LIVE` to find."""
+LIVE = Path(__file__).with_name("live.js").read_text("utf-8")
 WIDTH = 896
 """The width of the SVG, in pixels: as wide as the page is on a desk."""
 LEFT, RIGHT = 72, 12
@@ -92,37 +94,3 @@ def _svg(spec: Spec, title: str) -> str:
     return re.sub(
         r'<svg [^>]*?viewBox="([^"]+)"[^>]*>', lambda found: f'<svg viewBox="{found[1]}" {named}>', text, count=1
     )
-
-
-LIVE = """
-const TOLD = { disableDefaultStyle: true, theme: "told" };
-
-async function draw(figure) {
-  const spec = JSON.parse(figure.querySelector("script").textContent);
-  const width = figure.clientWidth - Number(figure.dataset.beside);
-  for (const view of spec.vconcat ?? [spec]) view.width = width;
-  const place = document.createElement("div");
-  await vegaEmbed(place, spec, { actions: false, renderer: "svg", tooltip: TOLD });
-  figure.querySelector(".drawn").replaceChildren(place);
-  figure.classList.add("live");
-}
-
-// One after the other: each as wide as the page is by then.
-async function drawAll() {
-  for (const figure of document.querySelectorAll(".plot")) await draw(figure);
-  document.documentElement.dataset.drawn = innerWidth;
-}
-
-let waiting;
-addEventListener("resize", () => {
-  clearTimeout(waiting);
-  // A phone changes its height whenever its address bar comes or goes.
-  if (innerWidth === Number(document.documentElement.dataset.drawn)) return;
-  waiting = setTimeout(drawAll, 200);
-});
-await drawAll();
-"""
-"""The script that makes the page's drawings live.
-
-Each is drawn again as wide as it is shown, so that it answers to a pointer. If anything is in the way of that, the
-drawings that are there already stay. `data-drawn` of the document says that all of them are."""

@@ -18,7 +18,7 @@ from pipeline.report.drawing import figure
 from pipeline.report.facts import Curve
 from pipeline.report.outlier import LagEnd, Outlier, Point, Side, sides, thinned
 from pipeline.report.overviews import curve_plot, moves_plot, share_map
-from pipeline.report.page import _left
+from pipeline.report.page import lag_at_the_end
 from pipeline.report.plots import broken, outlier_plot
 from pipeline.units import Units
 
@@ -158,8 +158,8 @@ def test_a_lag_of_an_unknown_size_is_not_drawn_as_none() -> None:
     ending = LagEnd(FIRST + 939, None, End(None, None, None), 999_900)
     assert not list(layers(drawn(side(rates=True, end=ending)), "area"))
     assert outlier_plot(Outlier(101, (side(end=ending),), 0, ()), Units.DECIMAL, 1) is None
-    assert _left(ending, Units.DECIMAL) == "999,900 messages, in bytes not known,"
-    assert _left(ending._replace(lag_bytes=9e6), Units.DECIMAL) == "9 MB"
+    assert lag_at_the_end(ending, Units.DECIMAL) == "999,900 messages, in bytes not known,"
+    assert lag_at_the_end(ending._replace(lag_bytes=9e6), Units.DECIMAL) == "9 MB"
 
 
 def test_a_pointer_is_told_in_the_units_of_the_quotas_and_both_plots_move_together() -> None:
