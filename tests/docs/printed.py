@@ -14,7 +14,7 @@ from typing import NamedTuple
 ROOT = Path(__file__).parents[2]
 PAGES = ("README.md", "docs/first-hour.md", "docs/pipeline.md")
 SHELLS = ("sh", "console", "bash")
-_PROGRAMS = r"make|throttle-sidecar|\.venv/bin/\S+|python -m \S+ \S+|eval|ss|pip|kafka-[a-z-]+|deploy/\S+\.sh"
+_PROGRAMS = r"make|throttle-sidecar|\.venv/bin/[^\s`]+|python -m [^\s`]+ [^\s`]+|eval|ss|pip|kafka-[a-z-]+|deploy/[^\s`]+\.sh"
 _INLINE = re.compile(rf"(?<!`)`((?:{_PROGRAMS}) [^`…]+)`(?!`)")
 _CRON = re.compile(r"^(?:[\d*/,-]+ ){5} *")
 _DRAWING = re.compile("[─│▶]")
