@@ -1,7 +1,7 @@
 """Many connections of many partitions, in virtual time in which the relay takes the CPU time that it really takes.
 
-    python -m tests.world.crowd --connections 64 --partitions 1000 --rate 8
-    python -m tests.world.crowd --write docs/benchmarks.md
+    python -m tests.world.crowd --write docs/benchmarks.md      its table
+    python -m tests.world.crowd --connections 16 64 --rate 8    every combination of what is given
 
 One leader throttles; four followers fetch from it over the same network, 10 KB batches, all behind. Beside them one
 follower in sync is written to every 20 ms. While the relay works for one connection, the world's clock goes on by as
@@ -142,10 +142,17 @@ def lateness(outcome: Outcome, written: list[float]) -> float:
     return late[int(0.99 * (len(late) - 1))]
 
 
+TABLE = (
+    *(Crowd(64, 1000, rate) for rate in (1.0, 8.0, 64.0)),
+    *(Crowd(64, 1000, 8.0, version) for version in (3, 17)),
+    *(Crowd(connections, partitions, 8.0) for connections in (4, 16, 64) for partitions in (100, 4000)),
+    *(Crowd(64, 1000, rate, idle=idle) for rate in (1.0, 8.0) for idle in (1, 100)),
+)
+"""The crowds of docs/benchmarks.md."""
 LEAST_USED, LEAST_SHARE, MOST_ADDED = 0.9, 0.85, 0.005
 """What is asked of a crowd; `MOST_ADDED`: seconds, of records in sync."""
 COLUMNS = (
-    "Fetch", "connections x partitions", "quota, MiB/s", f"used (asked: {LEAST_USED:g})",
+    "Fetch", "connections x partitions", "+ idle, in sync", "quota, MiB/s", f"used (asked: {LEAST_USED:g})",
     f"least share (asked: {LEAST_SHARE:g})", f"in sync p99, ms: alone, beside (asked: {1000 * MOST_ADDED:g} more)",
     "relay, cores", "fetches/s",
 )  # fmt: skip
@@ -155,7 +162,7 @@ def row(crowd: Crowd) -> str:
     """Return a row of the table; what misses what is asked is bold."""
     found, alone = measured(crowd)
     cells = (
-        f"v{crowd.version}", f"{crowd.connections} x {crowd.partitions}", f"{crowd.mib_per_second:g}",
+        f"v{crowd.version}", f"{crowd.connections} x {crowd.partitions}", f"{crowd.idle}", f"{crowd.mib_per_second:g}",
         _judged(f"{found.used:.2f}", found.used >= LEAST_USED),
         _judged(f"{found.least:.2f}", found.least >= LEAST_SHARE),
         _judged(f"{1000 * alone:.1f}, {1000 * found.late:.1f}", found.late - alone <= MOST_ADDED),
@@ -170,18 +177,26 @@ def _judged(text: str, good: bool) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.world.crowd", description=__doc__)
-    parser.add_argument("--connections", type=int, nargs="+", default=[64])
-    parser.add_argument("--partitions", type=int, nargs="+", default=[1000], help="of each connection")
-    parser.add_argument("--rate", type=float, nargs="+", default=[1.0, 8.0, 64.0], help="MiB/s")
-    parser.add_argument("--version", type=int, nargs="+", default=[12], help="of Fetch")
+    parser.add_argument("--connections", type=int, nargs="+", default=[])
+    parser.add_argument("--partitions", type=int, nargs="+", default=[], help="of each connection, behind")
+    parser.add_argument("--idle", type=int, nargs="+", default=[], help="of each connection, in sync")
+    parser.add_argument("--rate", type=float, nargs="+", default=[], help="MiB/s")
+    parser.add_argument("--version", type=int, nargs="+", default=[], help="of Fetch")
     parser.add_argument("--seconds", type=float, default=53.0)
     parser.add_argument("--write", type=Path, help="the page to write the table to")
     options = parser.parse_args()
+    given = (options.connections, options.partitions, options.rate, options.version, options.idle)
+    crowds: tuple[Crowd, ...] = TABLE
+    if any(given):
+        values = [chosen or [usual] for chosen, usual in zip(given, (64, 1000, 8.0, 12, 0), strict=True)]
+        crowds = tuple(
+            Crowd(connections, partitions, rate, version, idle=idle)
+            for connections, partitions, rate, version, idle in itertools.product(*values)
+        )
     lines = ["| " + " | ".join(COLUMNS) + " |", "|---" * len(COLUMNS) + "|"]
     print("\n".join(lines))
-    drawn = itertools.product(options.version, options.connections, options.partitions, options.rate)
-    for version, connections, partitions, rate in drawn:
-        lines.append(row(Crowd(connections, partitions, rate, version, options.seconds)))
+    for crowd in crowds:
+        lines.append(row(crowd._replace(seconds=options.seconds)))
         print(lines[-1], flush=True)
     if options.write is not None:
         PART.write(options.write, "\n".join(lines))
