@@ -304,13 +304,8 @@ class Replicas:
     def _look_again(self, changed: Collection[Replica], now: float) -> Steps[None]:
         """Classify replicas again that answers have changed and that are asked for as before; forget those that have
         been left out for too long."""
-        asked_again = self.policy.asked_again
-        replicas = list(changed)
-        for part in parts(replicas):
-            for replica in asked_again(part):
-                self._place(replica.key, replica)
-            if part is not replicas:
-                yield
+        if changed:
+            yield from self._classify_again(list(changed))
         if topics := self._topics.take_news():
             yield from self._suppose(topics)
         if self._omitted:
@@ -320,6 +315,14 @@ class Replicas:
         self._asked_at = now
         if now - self.answered_at > self.policy.tail_seconds:
             yield from self._doubt_tail()
+
+    def _classify_again(self, replicas: Sequence[Replica]) -> Steps[None]:
+        asked_again = self.policy.asked_again
+        for part in parts(replicas):
+            for replica in asked_again(part):
+                self._place(replica.key, replica)
+            if part is not replicas:
+                yield
 
     def _suppose(self, topics: Collection[Topic]) -> Steps[None]:
         """Tell the replicas of these topics what other batches are like."""
