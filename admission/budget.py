@@ -89,7 +89,8 @@ class StrictBudget(BudgetNode):
         if bucket.sharing != self.shares.count:
             bucket.share_gate(self.shares.count)
             self._follow_bucket()
-        least = min(bucket.piece_bytes if beside_in_sync else bucket.gate_bytes, most)
+        gate = bucket.piece_bytes if beside_in_sync else bucket.gate_bytes
+        least = gate if gate < most else most
         available = bucket.available(now)
         if available < least and self._give_up_overdue(now):
             available = bucket.available(now)
@@ -143,7 +144,8 @@ class StrictBudget(BudgetNode):
     def reserve(self, claim: Claim, granted: int, now: float) -> None:
         del now
         fetcher = claim.fetcher
-        reserved = min(granted, fetcher.expected_bytes)
+        expected_bytes = fetcher.expected_bytes  # min() and max() cost 0.1 µs each here, and every fetch pays
+        reserved = granted if granted < expected_bytes else expected_bytes
         claim.reserved_bytes += reserved
         expected = reserved if fetcher.is_trusted else 0.0
         claim.expected_bytes += expected
@@ -180,9 +182,9 @@ class StrictBudget(BudgetNode):
         must not freeze catch-up for minutes.
         """
         if reserved:
-            given = min(reserved, claim.reserved_bytes)
+            given = reserved if reserved < claim.reserved_bytes else claim.reserved_bytes
             claim.reserved_bytes -= given
-            expected = min(given, claim.expected_bytes)
+            expected = given if given < claim.expected_bytes else claim.expected_bytes
             claim.expected_bytes -= expected
             self._bucket.settle(reserved=given, used=used, now=now, beside_burst=given - expected)
             if not self.shares.is_one:

@@ -174,7 +174,8 @@ class BudgetPath:
             found = claim.budget.room(claim, now, beside_in_sync=beside_in_sync, most=room)
             if not found:
                 return 0.0
-            room = min(room, found)
+            if found < room:
+                room = found
         if math.isinf(room):
             return room
         return min(room, self.fetcher.max_bytes_beside_in_sync) if beside_in_sync else room

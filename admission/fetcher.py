@@ -56,7 +56,7 @@ class Fetcher:
     __slots__ = (
         "_brought_bytes", "_far_seconds", "_granted_at", "_granted_bytes", "_measured", "_settled_bytes",
         "_usable_bytes", "_usual_bytes", "absence_seconds", "asked_at", "due", "expected_bytes", "is_trusted",
-        "line_bytes", "max_bytes_beside_in_sync", "max_credit", "max_grant_bytes", "path_credit", "priority", "request",
+        "line_bytes", "max_bytes_beside_in_sync", "max_grant_bytes", "path_credit", "priority", "request",
         "rests_until",
     )  # fmt: skip
 
@@ -85,8 +85,6 @@ class Fetcher:
         """The most that it is granted at once beside records of replicas in sync, which wait for it."""
         self.path_credit = math.inf
         """The most that its other budgets let it have at once."""
-        self.max_credit = math.inf
-        """The most that it can use at once, as far as its last grant and its budgets tell."""
         self.rests_until = -math.inf
         """The earliest time of its next grant."""
         self._measured = (0.0, 0.0)
@@ -99,6 +97,11 @@ class Fetcher:
         """The bytes of its last grant, if that was all that it wished for, or what it wishes for since."""
         self._usual_bytes = 0.0
         """The mean of what its answers brought: the last one counts half, the one before a quarter, and so on."""
+
+    @property
+    def max_credit(self) -> float:
+        """The most that it can use at once, as far as its last grant and its budgets tell."""
+        return min(self._usable_bytes, self.path_credit, self.expected_bytes)
 
     def is_expected(self, now: float) -> bool:
         """Return whether it asked lately, and will ask again soon: its last grant is not answered much later than the
@@ -125,7 +128,6 @@ class Fetcher:
         self.request, self.asked_at, self.due = Request.HERE, now, now
         if wished > self._usable_bytes:
             self._usable_bytes = wished
-            self.max_credit = min(wished, self.path_credit, self.expected_bytes)
 
     def _measure_line(self, absence: float) -> None:
         """Bound the next grant by what came in `absence` seconds, unless it is not the bytes that take so long: after a
@@ -163,7 +165,6 @@ class Fetcher:
         self._granted_at, self._granted_bytes = now, size
         self._brought_bytes = self._settled_bytes = 0.0
         self._usable_bytes = size if has_all else math.inf
-        self.max_credit = min(self._usable_bytes, self.path_credit, self.expected_bytes)
         self.request = Request.AWAY
 
     def brought(self, reserved: float, used: float, now: float) -> None:
@@ -174,9 +175,10 @@ class Fetcher:
         if self._settled_bytes >= self._granted_bytes:
             self._usual_bytes = (self._usual_bytes + brought) / 2
             self.expected_bytes = math.inf if 2 * brought >= self._granted_bytes else 2 * self._usual_bytes
-            self.max_credit = min(self._usable_bytes, self.path_credit, self.expected_bytes)
-        most = MAX_GRANT_GROWTH * max(self._usual_bytes, brought)
-        self.max_grant_bytes = math.inf if self.is_trusted else max(most, MIN_GATE_BYTES)
+        if self.is_trusted:
+            self.max_grant_bytes = math.inf
+        else:
+            self.max_grant_bytes = max(MAX_GRANT_GROWTH * max(self._usual_bytes, brought), MIN_GATE_BYTES)
 
     def is_overdue(self, now: float) -> bool:
         """Return whether its last grant should have been answered by now."""

@@ -14,16 +14,19 @@ Pure. Invariant: what is believed here changes how much comes at once, and nothi
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from admission.wishes import WASTED_SHARE
 from protocol.fetch.batches import BATCH_HEADER_BYTES
+from protocol.work_in_steps import parts
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Sequence
 
     from protocol.fetch.batches import BatchWalk
+    from protocol.session.requests import PartitionKey
     from protocol.wire.topics import Topic
+    from protocol.work_in_steps import Steps
 
 FORGOTTEN_SHARE = 1 / 32
 """The part of `largest` that is forgotten with each answer, since batches may become smaller."""
@@ -82,15 +85,26 @@ class BatchSizes:
         self.largest = largest or self.largest
 
 
+class Supposes(Protocol):
+    """A replica as it is told what its batches are probably like."""
+
+    @property
+    def key(self) -> PartitionKey: ...
+
+    def suppose(self, batch_bytes: int) -> None: ...
+
+
 class TopicBatches:
     """What is supposed of partitions whose batches were not seen: while all that were seen of their topic are alike,
     theirs are like them."""
 
-    __slots__ = ("_bytes", "_news")
+    __slots__ = ("_bytes", "_news", "has_news")
 
     def __init__(self) -> None:
         self._bytes: dict[Topic, int] = {}
         self._news: dict[Topic, None] = {}
+        self.has_news = False
+        """True if something else is supposed of some topic."""
 
     def of(self, topic: Topic) -> int:
         """Return the size of the topic's batches; 0: unknown, or they are not alike."""
@@ -102,10 +116,14 @@ class TopicBatches:
         if before is None or (before and not size):
             self._bytes[topic] = size
             self._news[topic] = None
+            self.has_news = True
 
-    def take_news(self) -> Collection[Topic]:
-        """Return the topics of which something else is supposed since the last call."""
-        if not self._news:
-            return ()
-        news, self._news = self._news, {}
-        return news
+    def tell(self, replicas: Sequence[Supposes]) -> Steps[None]:
+        """Tell the replicas of topics of which something else is supposed since the last call."""
+        topics, self._news, self.has_news = self._news, {}, False
+        for part in parts(replicas):
+            for replica in part:
+                if replica.key[0] in topics:
+                    replica.suppose(self.of(replica.key[0]))
+            if part is not replicas:
+                yield

@@ -197,7 +197,7 @@ class Link:
             if self.replicas.reselect():
                 self._took_one = False  # partitions that an equal request names may be listed now
             if is_same and self._took_one:
-                yield from self.replicas.asked_more((), (), now)
+                yield from self.replicas.asked_again(now)
             else:
                 self._took_one = False
                 yield from self.replicas.asked(request.entries, now)

@@ -284,10 +284,12 @@ class Replica(DisplayRate):
         if self.empty_grants or self._need_bytes or self.batches.next:
             self.empty_grants = self._need_bytes = self.batches.next = 0
             self._wishes()
+        if not granted:
+            return
         likely = self._likely_bytes
         if 2 * size < granted:
             most = size
-        elif not granted or likely == _INF:
+        elif likely == _INF:
             return
         else:
             most = granted

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from protocol.fetch.batches import BatchWalk
     from protocol.fetch.walker import RequestEntry
     from protocol.session.requests import PartitionKey
-    from protocol.wire.topics import Topic
     from protocol.work_in_steps import Steps
 
     from .replica import ReplicaState
@@ -245,6 +244,11 @@ class Replicas:
             yield from self._miss(list(dict.fromkeys(key for key in forgotten if key in self.known)), changed)
         yield from self._look_again(changed, now)
 
+    def asked_again(self, now: float) -> Steps[None]:
+        """Process a request that asks for just what the one before asked for."""
+        changed, self.changed = self.changed, {}
+        return self._look_again(changed, now)
+
     def refused(self, key: PartitionKey, error_code: int) -> None:
         """Forget the values forwarded before: the leader answered with an error."""
         replica = self.known[key]
@@ -306,8 +310,8 @@ class Replicas:
         been left out for too long."""
         if changed:
             yield from self._classify_again(list(changed))
-        if topics := self._topics.take_news():
-            yield from self._suppose(topics)
+        if self._topics.has_news:
+            yield from self._topics.tell(list(self.known.values()))
         if self._omitted:
             old = [key for key, (_, since) in self._omitted.items() if now - since >= ABSENCE_SECONDS]
             for key in old:
@@ -321,16 +325,6 @@ class Replicas:
         for part in parts(replicas):
             for replica in asked_again(part):
                 self._place(replica.key, replica)
-            if part is not replicas:
-                yield
-
-    def _suppose(self, topics: Collection[Topic]) -> Steps[None]:
-        """Tell the replicas of these topics what other batches are like."""
-        replicas, batches = list(self.known.values()), self._topics
-        for part in parts(replicas):
-            for replica in part:
-                if replica.key[0] in topics:
-                    replica.suppose(batches.of(replica.key[0]))
             if part is not replicas:
                 yield
 

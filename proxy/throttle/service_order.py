@@ -108,7 +108,13 @@ class ServiceOrder(Generic[S]):
 
     def in_order(self) -> Steps[Sequence[S]]:
         """Return all members, in order; as a list that is valid until the next call."""
-        order = yield from self._by_service()
+        if len(self._members) > FEW:
+            order = yield from self._by_service()
+        else:
+            order = self._items = sorted(self._members.values(), key=SERVED)
+            self._placed_at, self._moves = None, 0
+            if self._touched:
+                self._touched = {}
         if not self._stalled:
             return order
         members = self._members
@@ -118,9 +124,9 @@ class ServiceOrder(Generic[S]):
 
     def _by_service(self) -> Steps[Sequence[S]]:
         count, moves, self._moves = len(self._members), self._moves, 0
-        if self._placed_at is None or count <= FEW:
-            self._items, self._placed_at = sorted(self._members.values(), key=SERVED), None
-            if count > FEW and moves <= MAX_MOVED_SHARE * count:
+        if self._placed_at is None:
+            self._items = sorted(self._members.values(), key=SERVED)
+            if moves <= MAX_MOVED_SHARE * count:
                 yield
                 places = list(map(SERVED, self._items))
                 for part in parts(self._items):

@@ -20,7 +20,7 @@ def join(shares: Shares, *, priority: int = 0, most: float = math.inf) -> Claim:
     claim = Claim(UNLIMITED, Fetcher())
     claim.wants = True
     claim.fetcher.ask(0.0)
-    claim.fetcher.priority, claim.fetcher.max_credit = priority, most
+    claim.fetcher.priority, claim.fetcher.path_credit = priority, most
     shares.join(claim)
     return claim
 
