@@ -1,9 +1,9 @@
 """Sixteen connections of five hundred partitions each catch up from one leader, on real brokers.
 
-Four followers with four fetchers each get 2000 partitions that one broker leads. What each connection brought is the
-growth of its replicas' logs on disk; which fetcher has which partition is what the followers' logs say. Beside them
-two brokers follow one partition each that is written to with acks=all, one of them through sidecars and one around
-them: what catch-up costs records in sync is compared with what it costs those that pass no sidecar in the same seconds,
+Four followers with four fetchers each get 2000 partitions that one broker leads, beside some in sync that nobody writes
+to. What each connection brought is the growth of its replicas' logs on disk; which fetcher has which partition is what
+the followers' logs say. Beside them two brokers follow one partition each that is written to with acks=all, one of them
+through sidecars and one around them: what catch-up costs records in sync is compared with what it costs those that pass no sidecar in the same seconds,
 because the brokers of a crowd leave none of two cores idle. What came of each run goes to build/crowd.jsonl.
 """
 
@@ -44,6 +44,8 @@ IN_SYNC = {0: [LEADER, THROUGH], 1: [LEADER, AROUND]}
 FETCHERS = 4
 TOPICS, PARTITIONS = 4, 500
 """As many topics: a topic of 2000 partitions takes longer to make than its creator waits."""
+IDLE = 64
+"""Partitions in sync at each follower: with one of them on a connection, each look for a turn is a fetch."""
 CONNECTIONS = len(FOLLOWERS) * FETCHERS
 QUOTA = 4 * MIB
 """Brokers and sidecars take one of two cores with it."""
@@ -91,9 +93,11 @@ class Crowd:
 
 @asynccontextmanager
 async def many(running: Cluster) -> AsyncGenerator[list[str]]:
-    """Topics that the leader alone has, full."""
+    """Topics that the leader alone has, full; beside an empty one that the followers have, too."""
     address, shape = running.addresses.direct(LEADER), running.shape(BATCHES)
     async with AsyncExitStack() as stack:
+        in_sync = {partition: [LEADER, *FOLLOWERS] for partition in range(IDLE)}
+        await stack.enter_async_context(topic(running, in_sync, prefix="crowd"))
         names = []
         for _ in range(TOPICS):
             alone = {partition: [LEADER] for partition in range(PARTITIONS)}
