@@ -14,7 +14,10 @@ from typing import NamedTuple
 ROOT = Path(__file__).parents[2]
 PAGES = ("README.md", "docs/first-hour.md", "docs/pipeline.md")
 SHELLS = ("sh", "console", "bash")
-_PROGRAMS = r"make|throttle-sidecar|\.venv/bin/[^\s`]+|python -m [^\s`]+ [^\s`]+|eval|ss|pip|kafka-[a-z-]+|deploy/[^\s`]+\.sh"
+_WORD = r"[^\s`]+"
+_PROGRAMS = (
+    rf"make|throttle-sidecar|\.venv/bin/{_WORD}|python -m {_WORD} {_WORD}|eval|ss|pip|kafka-[a-z-]+|deploy/{_WORD}\.sh"
+)
 _INLINE = re.compile(rf"(?<!`)`((?:{_PROGRAMS}) [^`…]+)`(?!`)")
 _CRON = re.compile(r"^(?:[\d*/,-]+ ){5} *")
 _DRAWING = re.compile("[─│▶]")

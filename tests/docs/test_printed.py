@@ -4,6 +4,7 @@ named."""
 from __future__ import annotations
 
 import re
+import shlex
 
 import pytest
 
@@ -15,6 +16,7 @@ ALL = [command for page in PAGES for command in printed(page)]
 @pytest.mark.parametrize("command", ALL, ids=lambda command: command.line)
 def test_a_command_is_run_by_a_test(command: Command) -> None:
     assert suite_of(command) is not None, f"{command}: give it a test in HERE, or name the suite that runs it"
+    assert shlex.split(command.line), "it is not what a shell takes"
 
 
 @pytest.mark.parametrize("suite", sorted({*HERE.values(), *ELSEWHERE.values()}))
@@ -34,7 +36,8 @@ def test_what_a_page_prints() -> None:
     """Indented, fenced and within a sentence; drawings and other languages are none, nor are comments."""
     reading = _Reading("a page")
     page = (
-        "# Title\n\n    a ──▶ b\n\nUse `make demo` and\n`ss -tK` or `make`.\n\n## Part\n\n1. Do:\n\n       one  # why\n"
+        "# Title\n\n    a ──▶ b\n\nUse `make demo` and\n`ss -tK` or `make`,\n`python -m pipeline ingest` (or `x`)."
+        "\n\n## Part\n\n1. Do:\n\n       one  # why\n"
         "       two \\\n         more\n\n```sh\nthree\n```\n\n```toml\nfour = 4\n```\n\n    0 1 * * *  five; six\n"
     )
     for line in page.splitlines():

@@ -3,8 +3,9 @@
 Four followers with four fetchers each get 2000 partitions that one broker leads, beside some in sync that nobody writes
 to. What each connection brought is the growth of its replicas' logs on disk; which fetcher has which partition is what
 the followers' logs say. Beside them two brokers follow one partition each that is written to with acks=all, one of them
-through sidecars and one around them: what catch-up costs records in sync is compared with what it costs those that pass no sidecar in the same seconds,
-because the brokers of a crowd leave none of two cores idle. What came of each run goes to build/crowd.jsonl.
+through sidecars and one around them: what catch-up costs records in sync is compared with what it costs those that pass
+no sidecar in the same seconds, because the brokers of a crowd leave none of two cores idle. What came of each run goes
+to build/crowd.jsonl.
 """
 
 from __future__ import annotations
