@@ -13,7 +13,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from protocol.work_in_steps import collected, parts
+from protocol.work_in_steps import HEAVY, collected, parts
 
 from ..statistics.display_rate import DisplayRate, GrowthMeter
 from .batch_sizes import TopicBatches
@@ -178,7 +178,7 @@ class Replicas:
         changed, self.changed = self.changed, {}
         self._requests += 1
         found = 0
-        for part in parts(entries):
+        for part in parts(entries, 1 if len(self.known) >= len(entries) else HEAVY):
             found += self._record_offsets(part, changed, now)
             if part is not entries:
                 yield
@@ -226,7 +226,7 @@ class Replicas:
         out."""
         changed, self.changed, asked = self.changed, {}, self.policy.asked
         gained = 0
-        for part in parts(entries):
+        for part in parts(entries, 1 if len(self.known) >= len(entries) else HEAVY):
             for entry in part:
                 key = (entry.topic, entry.partition)
                 replica = self.known.get(key)
