@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
     from ..tables import Tables
+    from ..tables.scope import Scope
 
 STATE, OF_SECOND = ("lag", "lag_bytes", "behind", "unsized"), ("record_bytes", "written_bytes", "lost")
 """Columns of what holds from a second on, and of what happened in it."""
@@ -144,9 +145,9 @@ def _bytes(messages: Column) -> Column:
 
 def progress(lag: DataFrame, events: DataFrame | None = None) -> DataFrame:
     """Add `remaining_bytes` (null: not known of all replicas), `done` (0 to 1: bytes brought since nothing lagged, as a
-    share of these and those remaining; null where replicas are lost), and `pace`: the bytes per second by which it
-    comes nearer, since the quota changed or something began to lag, in the last minute; null within ten seconds of
-    that.
+    share of these and those remaining; null where replicas are lost), `pace`: the bytes per second by which it comes
+    nearer, since the quota changed or something began to lag, in the last minute; null within ten seconds of that; and
+    `since`: the second of these seconds before which it was nearest.
 
     events: have the quotas.
     """
@@ -158,14 +159,22 @@ def progress(lag: DataFrame, events: DataFrame | None = None) -> DataFrame:
     recent = since_change.rangeBetween(1 - PACE_SECONDS, Window.currentRow)
     moved, remaining = F.try_sum("record_bytes").over(so_far), F.when(F.col("unsized") == 0, F.col("lag_bytes"))
     caught_up = F.try_sum((F.col("lag") == 0).cast("int")).over(before)
-    net = F.try_sum(F.col("record_bytes") - F.col("written_bytes")).over(recent)
+    gain = F.col("record_bytes") - F.col("written_bytes")
+    net = F.try_sum(gain).over(recent)
     seconds = F.col("time") - F.min("time").over(recent)
-    told = _since_change(lag, events).withColumn("episode", F.coalesce(caught_up, F.lit(0)))
+    # How far it had come before this second, of which only differences count: as a double it never overflows.
+    come = F.coalesce(
+        F.sum(gain.cast("double")).over(since_change.rowsBetween(Window.unboundedPreceding, -1)), F.lit(0.0)
+    )
+    # Of seconds with the same the first.
+    nearest = F.max(F.struct("come", (-F.col("time")).alias("before"))).over(recent)
+    told = _since_change(lag, events).withColumn("episode", F.coalesce(caught_up, F.lit(0))).withColumn("come", come)
     return told.select(
         *lag.columns,
         F.when(F.col("lost") == 0, F.try_divide(moved, F.try_add(moved, remaining))).alias("done"),
         remaining.alias("remaining_bytes"),
         F.when(seconds >= MIN_SECONDS, net / (seconds + 1)).alias("pace"),
+        (-nearest["before"]).alias("since"),
     ).drop("lag_bytes", "unsized")
 
 
@@ -178,7 +187,9 @@ def _since_change(lag: DataFrame, events: DataFrame | None) -> DataFrame:
 
 
 def stalls(progress_rows: DataFrame, link_seconds: DataFrame, events: DataFrame) -> DataFrame:
-    """Return the seconds in which replicas are behind and come no nearer, with the cause."""
+    """Return the seconds in which replicas are behind and came no nearer over the seconds of their pace, with the
+    cause, and `since` when. A stall is seen late, up to `PACE_SECONDS` after it began: all seconds from `since` on are
+    of it (`stalls_by_cause`)."""
     throttled = with_limit(per_second(link_seconds, LEVELS["broker"]), events)
     recent = Window.partitionBy(*ROLE).orderBy("time").rangeBetween(1 - PACE_SECONDS, Window.currentRow)
     inflow = throttled.select(
@@ -188,11 +199,18 @@ def stalls(progress_rows: DataFrame, link_seconds: DataFrame, events: DataFrame)
         F.sum("fetches").over(recent).alias("fetches"),
         F.avg("in_sync_bytes").over(recent).alias("in_sync_rate"),
     )  # fmt: skip
-    stalled = progress_rows.where((F.col("lag") > 0) & (F.col("pace") <= 0)).select(
-        *ROLE, "time", "lag", "behind", "pace",
+    stalled, told = (F.col("lag") > 0) & (F.col("pace") <= 0), ("lag", "behind", "pace", "since")
+    # What came while it came nearer says nothing about why it does not.
+    no_nearer = progress_rows.where(stalled | (F.col("since") < F.col("time"))).select(
+        *ROLE, "time", *told, stalled.alias("stalled"),
         *(F.sum(name).over(recent).alias(f"recent_{name}") for name in ("record_bytes", "written_bytes")),
     )  # fmt: skip
-    found = stalled.join(inflow, on=[*ROLE, "time"], how="left").withColumn("cause", _cause())
+    found = (
+        no_nearer.where("stalled")
+        .drop("stalled")
+        .join(inflow, on=[*ROLE, "time"], how="left")
+        .withColumn("cause", _cause())
+    )
     return found.drop("enforce", "fetches")
 
 
@@ -218,7 +236,22 @@ def of_tables(tables: Tables) -> DataFrame:
     return progress(added_up(read_summary(tables, SUMMARY)), tables.events)
 
 
-def stalls_by_cause(found: DataFrame) -> DataFrame:
-    """Return per broker, role and cause how many `seconds` of `stalls` there are, and the `first`."""
-    rows = found.groupBy(*ROLE, "cause").agg(F.count("*").alias("seconds"), F.min("time").alias("first"))
+def stalls_by_cause(found: DataFrame, scope: Scope) -> DataFrame:
+    """Return per broker, role and cause how many `seconds` within the scope are of `stalls`, and the `first`.
+
+    found: has the stalled seconds after the scope as well, as far as those within it are to be known (`PACE_SECONDS`).
+    A second that two causes could claim is of the one that was seen first.
+    """
+    in_order = Window.partitionBy(*ROLE).orderBy("time")
+    # `since` never goes back from one row to the next, so that these seconds are all that no earlier row has told.
+    first = F.greatest(F.col("since"), F.lag("time").over(in_order) + 1)
+    last = F.col("time")
+    if scope.since is not None:
+        first = F.greatest(first, F.lit(scope.since))
+    if scope.until is not None:
+        last = F.least(last, F.lit(scope.until - 1))
+    spans = found.select(*ROLE, "cause", first.alias("first"), last.alias("last")).where("first <= last")
+    rows = spans.groupBy(*ROLE, "cause").agg(
+        F.sum(F.col("last") - F.col("first") + 1).alias("seconds"), F.min("first").alias("first")
+    )
     return rows.orderBy(F.desc("seconds"), *ROLE, "cause")

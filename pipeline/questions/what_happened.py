@@ -45,6 +45,8 @@ class Happened(NamedTuple):
     around: int
     seconds: int
     """The seconds with any traffic, of any role."""
+    last: int | None
+    """The last second with any, up to `PACE_SECONDS` after those; None: there is none."""
     events: tuple[Row, ...]
     overrides: tuple[Row, ...]
     connections: tuple[Row, ...]
@@ -64,12 +66,15 @@ def facts(tables: Tables, at: int, *, around: int = AROUND_SECONDS) -> Happened:
     ended = said.where(F.col("kind") == Kind.CONNECTION.value).groupBy("broker", "cause")
     connections = ended.agg(F.count("*").alias("number"), F.min("time").alias("first"))
     connections = connections.orderBy(F.desc("number"), "broker", "cause")
+    # A stall within the window may be seen after it.
+    ahead = near.within(near.scope._replace(until=at + around + lag.PACE_SECONDS))
     # Traffic that no quota selects is recorded, too: where there is nothing else, there is not nothing.
-    busy = near.seconds.select("time").distinct().count()
+    within = F.when(F.col("time") < at + around, F.col("time"))
+    busy = ahead.seconds.agg(F.count_distinct(within).alias("seconds"), F.max("time").alias("last")).collect()[0]
     return Happened(
-        at, around, busy, tuple(sorted(events, key=lambda row: (row.time, row.broker))),
+        at, around, busy.seconds, busy.last, tuple(sorted(events, key=lambda row: (row.time, row.broker))),
         tuple(_overrides(said, at)), tuple(connections.limit(MAX_ROWS).collect()),
-        tuple(_quotas(near, at)), tuple(_stalls(near)),
+        tuple(_quotas(near, at)), tuple(_stalls(near, ahead)),
         was_it_kept.facts(near),
     )  # fmt: skip
 
@@ -94,10 +99,10 @@ def _quotas(near: Tables, at: int) -> list[Row]:
     return rows.orderBy(F.abs(F.col("time") - at), "time", "limit").limit(MAX_ROWS).collect()
 
 
-def _stalls(near: Tables) -> list[Row]:
-    before = near.reaching_back(lag.LOOKS_BACK_SECONDS)
-    found = near.scope.cut(lag.stalls(lag.of_tables(before), before.seconds, before.events))
-    return lag.stalls_by_cause(found).limit(MAX_ROWS).collect()
+def _stalls(near: Tables, ahead: Tables) -> list[Row]:
+    around = ahead.reaching_back(lag.LOOKS_BACK_SECONDS)
+    found = lag.stalls(lag.of_tables(around), around.seconds, around.events)
+    return lag.stalls_by_cause(found, near.scope).limit(MAX_ROWS).collect()
 
 
 def answer(found: Happened, units: Units) -> Answer:
@@ -121,6 +126,10 @@ def _doubts(found: Happened) -> tuple[str, ...]:
     doubts = ["by the clocks of the brokers' machines, which may differ by seconds"]
     if found.seconds < 2 * found.around:
         doubts.append(f"{2 * found.around - found.seconds} of its {2 * found.around} seconds are without traffic")
+    if found.last is not None and found.last < found.at + found.around + lag.PACE_SECONDS - 1:
+        doubts.append(
+            f"a stall is seen up to {duration(lag.PACE_SECONDS)} late, and the last traffic is of {moment(found.last)}"
+        )
     return tuple(doubts)
 
 

@@ -85,8 +85,8 @@ def told(
     rows = by_bucket.where(own).orderBy(*ROLE, "bucket").collect()
     quotas = periods(tables.events).where(own).orderBy("since").select(*ROLE, "since", "limit").collect()
     before = tables.reaching_back(lag.LOOKS_BACK_SECONDS)
-    stalls = tables.scope.cut(lag.stalls(progress.where(own), before.seconds.where(own), before.events.where(own)))
-    causes = lag.stalls_by_cause(stalls).collect()
+    stalls = lag.stalls(progress.where(own), before.seconds.where(own), before.events.where(own))
+    causes = lag.stalls_by_cause(stalls, tables.scope).collect()
     found = []
     for broker in brokers:
         points, said, why = ([row for row in each if row.broker == broker] for each in (rows, quotas, causes))

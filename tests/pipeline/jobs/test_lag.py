@@ -4,8 +4,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pipeline.jobs.lag import HELD_SECONDS, MOST, per_replica, progress, stalls, sum_replica_lag
+from pipeline.jobs.lag import HELD_SECONDS, MOST, per_replica, progress, stalls, stalls_by_cause, sum_replica_lag
 from pipeline.journals import parse_lines
+from pipeline.tables.scope import Scope
 from tests.pipeline.frames import Scenarios, quotas, traffic
 from tests.pipeline.journal_files import FIRST
 
@@ -123,13 +124,25 @@ IN_SYNC = STALLS.add(
     {"said": [(0, 100.0)]},
 )
 DRAIN = STALLS.add([behind(at, 10 * at) for at in range(30)], {"said": [(0, 10.0)]})
+STOPPED = STALLS.add(
+    # Ten messages a second, of which producers write five, until second 99.
+    [
+        behind(at, 10 * min(at, 99), 5000 + 5 * at, record_bytes=100 if at < 100 else 0, omitted=2)
+        for at in range(200)
+    ],
+    {"said": [(0, 1000.0), (160, 0.0)]},
+)  # fmt: skip
 
 
 @pytest.fixture(scope="module")
-def stalled(spark: SparkSession) -> dict[int, list[Any]]:
+def found(spark: SparkSession) -> DataFrame:
     """The stalls of all scenarios."""
     lines, events = STALLS.frames(spark)
-    found = stalls(progress(sum_replica_lag(per_replica(lines))), lines, events)
+    return stalls(progress(sum_replica_lag(per_replica(lines)), events), lines, events).cache()
+
+
+@pytest.fixture(scope="module")
+def stalled(found: DataFrame) -> dict[int, list[Any]]:
     return STALLS.split(found.collect(), "broker")
 
 
@@ -154,6 +167,26 @@ def test_in_sync_traffic_that_takes_the_quota_is_named(stalled: dict[int, list[A
 
 def test_a_drain_is_no_stall(stalled: dict[int, list[Any]]) -> None:
     assert stalled[DRAIN] == []
+
+
+@pytest.mark.parametrize(
+    ("scope", "wanted"),
+    [
+        (Scope(), {("held back, and nothing moves", 100, 61), ("the quota is 0", 161, 39)}),
+        (Scope(since=FIRST + 110, until=FIRST + 120), {("held back, and nothing moves", 110, 10)}),
+        (Scope(since=FIRST + 40, until=FIRST + 103), {("held back, and nothing moves", 100, 3)}),
+        (Scope(until=FIRST + 100), set()),
+    ],
+)  # fmt: skip
+def test_a_stall_is_told_from_when_on_it_came_no_nearer(
+    found: DataFrame, stalled: dict[int, list[Any]], scope: Scope, wanted: set[tuple[str, int, int]]
+) -> None:
+    """The last minute's pace is above 0 until second 129. Each second is of one cause, and so is one within a scope of
+    which it is told after it. The quota became 0 at second 160; ten seconds later that pace is known."""
+    seen = sorted(row.time - FIRST for row in stalled[STOPPED])
+    assert (seen[0], seen[-1]) == (129, 199)
+    told = STALLS.split(stalls_by_cause(found, scope).collect(), "broker")[STOPPED]
+    assert {(row.cause, row.first - FIRST, row.seconds) for row in told} == wanted
 
 
 def test_who_falls_silent_has_not_caught_up(spark: SparkSession) -> None:

@@ -298,7 +298,7 @@ OVERRIDE = {
     "override": "7f3a", "action": "set", "time": FIRST, "by": "anna", "label": None, "because": None, "until": None,
     "brokers": list(range(101, 131)), "changes": [Row(place="mode", key="enforce", value="false")] * 7,
 }  # fmt: skip
-QUIET = Happened(FIRST, 300, 600, (), (), (), (), (), KEPT)
+QUIET = Happened(FIRST, 300, 600, FIRST + 359, (), (), (), (), (), KEPT)
 
 
 @pytest.mark.parametrize(
@@ -334,6 +334,13 @@ def test_what_happened(found: Happened, says: str) -> None:
     assert says in answer.sentence
     assert answer.verdict is (Verdict.GOOD if found.seconds else Verdict.UNKNOWN)
     assert bool(answer.evidence) == (answer.number != 0)
+
+
+@pytest.mark.parametrize(("last", "doubted"), [(FIRST + 359, False), (FIRST + 358, True)])
+def test_that_nobody_stalled_is_doubted_until_a_minute_later(last: int, *, doubted: bool) -> None:
+    answer = what_happened.answer(QUIET._replace(last=last), Units.BINARY)
+    said = "a stall is seen up to 1 min 00 s late, and the last traffic is of 2026-11-21 08:45:58 UTC"
+    assert (said in answer.uncertainty) == doubted
 
 
 REPLICA = {"broker": 101, "role": "leader", "peer": "103", "topic": "orders", "partition": 7}

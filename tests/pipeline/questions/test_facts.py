@@ -189,7 +189,12 @@ def test_of_those_that_are_alike_it_tells_the_same_each_time(generated: Tables) 
 
 def test_around_a_moment_only_what_was_there_is_told(generated: Tables) -> None:
     found = what_happened.facts(generated, START_SECONDS + 100, around=40)
-    assert {row.cause for row in found.stalls} <= {"held back, and nothing moves"}
+    still = [(row.broker, row.role, row.cause, row.first - START_SECONDS, row.seconds) for row in found.stalls]
+    cause = "held back, and nothing moves"
+    assert still == [(102, "leader", cause, 100, 40), (103, "follower", cause, 100, 40)]
+    later = what_happened.facts(generated, START_SECONDS + 150, around=20).stalls
+    assert {(row.first - START_SECONDS, row.seconds) for row in later} == {(130, 40)}
+    assert what_happened.facts(generated, START_SECONDS + 60, around=40).stalls == ()
     assert found.bound.over == 0
     assert what_happened.facts(generated, START_SECONDS + 17, around=5).bound.over > 0
     assert what_happened.facts(generated, START_SECONDS - 10_000).seconds == 0

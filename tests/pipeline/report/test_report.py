@@ -101,7 +101,8 @@ def test_what_was_injected_is_on_the_page(facts: Facts, page: Path) -> None:
         assert f"<b>{answer.sentence}</b>" in told
     assert {one.broker: one.broken for one in facts.outliers} == {101: 12, 102: 12, 103: 0}
     (stalled,) = (one for one in facts.outliers if one.broker == 103)
-    assert stalled.stalls[0].cause == "held back, and nothing moves"
+    (stall,) = stalled.stalls
+    assert (stall.cause, stall.first - START_SECONDS) == ("held back, and nothing moves", 60)
     assert "held back, and nothing moves" in text
     assert told.index("6 moves over 3 links brought 2.23 GB in 2 min 30 s") < told.index(kept.sentence)
     still = without_library(text)
