@@ -3,7 +3,9 @@
 Each table is a commit of its own, and none of them counts before the last one (`Tables`): readers see the days as they
 were, or without. Traffic goes before events, and of these the quotas and racks stay that hold when the kept days begin,
 so that a second is never judged without its own quotas. First of all a mark says from when on the tables are kept:
-older lines are not taken again, nor are files last modified before that, whose account goes as well.
+older lines are not taken again, nor are files last modified before that. The accounts of these go last, after the files
+themselves: without its account nothing says that a journal was taken as it is, and one that a killed `keep` left there
+would stay for ever.
 """
 
 from __future__ import annotations
@@ -50,10 +52,11 @@ def keep(tables: Tables, since: dt.date, journals: Sequence[str] = (), *, dry_ru
     if journals:
         yield f"journal files: {len(taken):,}, {sum(row.size_bytes for row in taken) / 1e6:,.1f} MB"
     if not dry_run:
-        _remove(tables, since)
-        # Last: until then they would be read again if anything was in the way.
+        forgotten = _remove(tables, since)
+        # Once the removal of their lines counts: until then nothing is removed for good.
         for row in taken:
             tables.storage.remove(row.path)
+        delta.remove(tables.spark, tables.path("files"), forgotten)
 
 
 def _told(rows: DataFrame) -> str:
@@ -73,7 +76,8 @@ def _taken(tables: Tables, journals: Sequence[str], since: dt.date) -> list[Row]
     return old.join(known, on=["source", "size_bytes"], how="left_semi").select("path", "size_bytes").collect()
 
 
-def _remove(tables: Tables, since: dt.date) -> None:
+def _remove(tables: Tables, since: dt.date) -> Column:
+    """Remove what is older; return which accounts may go."""
     spark, old = tables.spark, F.col("date") < F.lit(since)
     tables.mark_kept(since)
     delta.remove(spark, tables.path("lines"), old)
@@ -87,8 +91,9 @@ def _remove(tables: Tables, since: dt.date) -> None:
         tables.table("files").agg(F.max(taken).alias("all"), F.max(F.when(~is_old, taken)).alias("kept")).collect()[0]
     )
     newest = ends["all"] if ends.kept is None else ends.kept
-    delta.remove(spark, tables.path("files"), is_old & ((taken != newest) | F.lit(ends.kept is not None)))
-    kept = {row.source for row in _now(tables, "files").select(journal().alias("source")).distinct().collect()}
+    forgotten: Column = is_old & ((taken != newest) | F.lit(ends.kept is not None))
+    accounts = _now(tables, "files").where(~forgotten)
+    kept = {row.source for row in accounts.select(journal().alias("source")).distinct().collect()}
     aside = {row.source for row in tables.table("quarantine").select("source").distinct().collect()}
     if aside - kept:
         delta.remove(spark, tables.path("quarantine"), F.col("source").isin(sorted(aside - kept)))
@@ -101,6 +106,7 @@ def _remove(tables: Tables, since: dt.date) -> None:
     for name in SCHEMAS:
         if delta.exists(tables.storage, tables.path(name)):
             delta.vacuum(spark, tables.path(name))
+    return forgotten
 
 
 def _now(tables: Tables, name: str) -> DataFrame:
