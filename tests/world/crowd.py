@@ -142,10 +142,12 @@ def lateness(outcome: Outcome, written: list[float]) -> float:
     return late[int(0.99 * (len(late) - 1))]
 
 
+GRID = (4, 100), (4, 4000), (16, 100), (16, 4000), (64, 100), (64, 3000)
+"""Connections, partitions of each. A role throttles 200 000 replicas at most."""
 TABLE = (
     *(Crowd(64, 1000, rate) for rate in (1.0, 8.0, 64.0)),
     *(Crowd(64, 1000, 8.0, version) for version in (3, 17)),
-    *(Crowd(connections, partitions, 8.0) for connections in (4, 16, 64) for partitions in (100, 4000)),
+    *(Crowd(connections, partitions, 8.0) for connections, partitions in GRID),
     *(Crowd(64, 1000, rate, idle=idle) for rate in (1.0, 8.0) for idle in (1, 100)),
 )
 """The crowds of docs/benchmarks.md."""
