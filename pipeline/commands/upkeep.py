@@ -75,7 +75,8 @@ def keep_command(path: str, days: int, journals: tuple[str, ...], job: Job, *, d
 
     Answers about the days that are kept stay the same. Older lines, and files last modified before those days, are not
     taken again. With --journals files that were last modified before them go as well, if the tables have what is in
-    them: never one that is corrupt, unreadable, open, or longer than it was when it was read. Others may read and write
+    them: never one that is corrupt, unreadable, open, or longer than it was when it was read. Name all folders each
+    time: of a file that stays the account goes, and without it no later keep removes it. Others may read and write
     meanwhile. Delta keeps what was removed for seven days more, for readers that are at it; the keep after that frees
     the disk.
 
