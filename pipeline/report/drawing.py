@@ -11,7 +11,7 @@ import functools
 import html
 import json
 import re
-from pathlib import Path
+from importlib import resources
 from typing import Any
 
 import vl_convert
@@ -24,8 +24,7 @@ FONT = "system-ui, sans-serif"
 VEGA_LITE = "6.1"
 """6.4 tells a pointer `undefined`: where it is nearest to something, the names of the wrong row are looked up."""
 START = "window.vegaEmbed = vegaEmbed;"
-"""The mark that the library leaves for `LIVE` to find."""
-LIVE = Path(__file__).with_name("live.js").read_text("utf-8")
+"""The mark that the library leaves for `live.js` to find."""
 WIDTH = 896
 """The width of the SVG, in pixels: as wide as the page is on a desk."""
 LEFT, RIGHT = 72, 12
@@ -72,7 +71,8 @@ def figure(spec: Spec, title: str, *, left: int = LEFT) -> str:
 def library() -> str:
     """Return the scripts of the page's live figures: Vega, and the few lines that start it. At the end of the page."""
     vega = vl_convert.javascript_bundle(START, VEGA_LITE)
-    return "".join(f'<script type="module">{text}</script>' for text in (vega, LIVE))
+    live = resources.files(__package__).joinpath("live.js").read_text("utf-8")
+    return "".join(f'<script type="module">{text}</script>' for text in (vega, live))
 
 
 def _still(whole: Spec, width: int) -> Spec:

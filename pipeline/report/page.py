@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import functools
 import math
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from ..questions.answer import counted, moment, replica
 from ..questions.who_was_starved import stood_still
@@ -47,7 +46,7 @@ def render(facts: Facts) -> str:
 @functools.cache
 def _template() -> Template:
     environment = Environment(
-        loader=FileSystemLoader(Path(__file__).parent), autoescape=True, undefined=StrictUndefined,
+        loader=PackageLoader(__package__, "."), autoescape=True, undefined=StrictUndefined,
         trim_blocks=True, lstrip_blocks=True,
     )  # fmt: skip
     for one in (

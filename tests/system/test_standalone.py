@@ -99,8 +99,9 @@ def code(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What executors get."""
     path = tmp_path_factory.mktemp("code") / "code.zip"
     with zipfile.ZipFile(path, "w") as archive:
-        for source in (source for package in SHIPPED for source in (ROOT / package).rglob("*.py")):
-            archive.write(source, source.relative_to(ROOT))
+        for source in (source for package in SHIPPED for source in (ROOT / package).rglob("*")):
+            if source.suffix != ".pyc":
+                archive.write(source, source.relative_to(ROOT))
     return path
 
 

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import json
 import math
+import os
+import subprocess
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from zipfile import ZipFile
 
 import pytest
 from pyspark.sql import Row
@@ -27,6 +32,7 @@ if TYPE_CHECKING:
 
     from pipeline.report.drawing import Spec
 
+ROOT = Path(__file__).parents[3]
 FIRST = 1_795_250_400
 MB = 1_000_000
 MIB = 1 << 20
@@ -282,3 +288,21 @@ def test_a_square_says_what_it_is_and_one_over_its_bound_has_a_frame() -> None:
     shown = figure(spec, "shares")
     assert shown.partition("<script")[0].count('stroke="var(--bad)"') == 1
     assert "<b>" not in shown
+
+
+def test_what_the_page_is_made_of_can_be_in_an_archive(tmp_path: Path) -> None:
+    """As `--py-files` takes it: a path beside the module is no file then."""
+    archive = tmp_path / "code.zip"
+    with ZipFile(archive, "w") as made:
+        for path in (ROOT / "pipeline").rglob("*"):
+            if path.is_file() and path.suffix != ".pyc":
+                made.write(path, path.relative_to(ROOT))
+    program = (
+        "from pipeline.report import drawing, page; print(page.__file__, len(drawing.library())); page._template()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=tmp_path, env={**os.environ, "PYTHONPATH": f"{archive}:{ROOT}"},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith(str(archive))
