@@ -25,7 +25,7 @@ STEP_ITEMS = 64
 LIGHT = 4
 """The factor by which a step deals with more where little is done with each."""
 HEAVY = 1 / 4
-"""The same where much is done: a replica that is met takes 5 µs."""
+"""The factor by which it deals with fewer where much is done: a replica that is met takes 5 µs."""
 
 
 def run_through(steps: Steps[T]) -> T:

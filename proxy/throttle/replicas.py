@@ -178,7 +178,7 @@ class Replicas:
         changed, self.changed = self.changed, {}
         self._requests += 1
         found = 0
-        for part in parts(entries, 1 if len(self.known) >= len(entries) else HEAVY):
+        for part in parts(entries, HEAVY if self._requests == 1 else 1):
             found += self._record_offsets(part, changed, now)
             if part is not entries:
                 yield
@@ -226,7 +226,7 @@ class Replicas:
         out."""
         changed, self.changed, asked = self.changed, {}, self.policy.asked
         gained = 0
-        for part in parts(entries, 1 if len(self.known) >= len(entries) else HEAVY):
+        for part in parts(entries):
             for entry in part:
                 key = (entry.topic, entry.partition)
                 replica = self.known.get(key)
