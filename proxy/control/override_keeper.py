@@ -245,6 +245,7 @@ class OverrideKeeper:
                 self._log.error("overrides_restored", path=str(self._path), overrides_in_force=len(self.current))
             if is_foreign or self._is_behind:
                 await self._store(overrides)
+                found = await self._on_disk(partial(_look, self._path))  # a file may have been set aside
         except ConfigurationError as error:
             self._failed(str(error))
             return

@@ -269,6 +269,17 @@ async def test_after_a_damaged_store_the_copy_holds_and_stays_in_force_whatever_
         nursery.cancel_scope.cancel()
 
 
+async def test_a_damaged_store_that_the_first_look_sets_aside_is_told_from_then_on(
+    stage: Stage, tmp_path: Path
+) -> None:
+    await stage.keeper.add(override("aaaa", "5MiB/s"))
+    stage.store.write_bytes(stage.store.read_bytes()[:50])
+    other = Stage(tmp_path)
+    await other.keeper._check_store()
+    assert (damaged_path(stage.store).exists(), load(stage.store, 101).problem) == (True, None)
+    assert str(stage.store) in str(other.keeper.problem)
+
+
 async def test_what_ended_while_the_clock_was_wrong_for_a_moment_is_back_when_it_is_right(
     stage: Stage, tmp_path: Path
 ) -> None:
