@@ -46,7 +46,7 @@ LONGEST_SECONDS = 600.0
 MIN_AWAITS = 80
 """There were 90 when this was written; fewer would mean that something is not used any more. For some there is no
 occasion: they go on only when they are cancelled."""
-NOT_KEPT_HERE = {Task.POLLER, Task.TLS_FILES, Task.HANDOVER}
+KEPT = {task.value for task in Task} - {Task.POLLER, Task.TLS_FILES, Task.HANDOVER}
 """The poller starts again by itself, there is no TLS, and no other process takes over."""
 
 pytestmark = pytest.mark.timeout(600, method="thread")  # the other method's signal is taken by the sidecar
@@ -100,9 +100,19 @@ async def works_again(of: Attended) -> bool:
 
 async def raise_everywhere(of: Attended, faults: Faults) -> dict[Await, bool]:
     """Raise at one await after the other, the victims fetching after each, until no new one is met. Whether there was
-    an occasion."""
+    an occasion; a task for which there was none has others, since a machine may be busy with something else."""
     done: dict[Await, bool] = {}
-    await of.uses.once()
+    for _ in range(MAX_TRIES):
+        await of.uses.once()
+        await raise_at_new(of, faults, done)
+        missing = KEPT - {at.task for at, raised in done.items() if raised}
+        if not missing:
+            break
+        done = {at: raised for at, raised in done.items() if at.task not in missing}
+    return done
+
+
+async def raise_at_new(of: Attended, faults: Faults, done: dict[Await, bool]) -> None:
     while rest := sorted(faults.met.keys() - done.keys()):
         for at in rest:
             faults.arm(at)
@@ -115,7 +125,6 @@ async def raise_everywhere(of: Attended, faults: Faults) -> dict[Await, bool]:
                 await of.fetch()
             except (OSError, AssertionError, trio.TooSlowError) as error:
                 pytest.fail(f"an error here was noticed by a victim: {at}\n{error!r}")
-    return done
 
 
 async def test_an_error_at_any_await_is_noticed_by_no_other_connection(
@@ -129,7 +138,7 @@ async def test_an_error_at_any_await_is_noticed_by_no_other_connection(
             assert await works_again(of)
     raised_at = [at for at, raised in done.items() if raised]
     assert len(raised_at) >= MIN_AWAITS
-    assert {at.task for at in raised_at} >= {task.value for task in Task} - NOT_KEPT_HERE
+    assert {at.task for at in raised_at} >= KEPT
     assert [at for at in raised_at if at.lines[0].endswith("Poller.run")] != []
 
 
