@@ -87,6 +87,8 @@ def keep_command(path: str, days: int, journals: tuple[str, ...], job: Job, *, d
     """
     since = dt.datetime.now(dt.UTC).date() - dt.timedelta(days=days)
     with job.session() as spark:
-        click.echo(f"{'would be removed' if dry_run else 'removed'}, of before {since}:")
+        click.echo(f"{'would be removed' if dry_run else 'to remove'}, of before {since}:")
         for line in keep(Tables(spark, path), since, journals, dry_run=dry_run):
             click.echo(line)
+    if not dry_run:
+        click.echo("removed")

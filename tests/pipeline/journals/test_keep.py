@@ -182,9 +182,22 @@ def test_killed_after_any_commit_readers_see_it_as_before_or_as_after(
     assert not copy.files["old"].exists()
 
 
-def test_the_command_says_what_it_would_do(copy: Kept, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_says_what_it_would_do_and_that_it_is_done_at_its_end(
+    copy: Kept, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["keep", str(copy.tables), "--days", "30", "--dry-run", "--master", "local[2]"]) == 0
     head, first, *_ = capsys.readouterr().out.splitlines()
     assert head.startswith("would be removed, of before 20")
     assert first.startswith("lines: ")
     assert main(["keep", str(copy.tables), "--days", "0", "--master", "local[2]"]) == 2
+
+    def is_full(*_: object) -> None:
+        raise InputError("no room")
+
+    command = ["keep", str(copy.tables), "--days", "30", "--master", "local[2]"]
+    with monkeypatch.context() as patch:
+        patch.setattr(delta, "vacuum", is_full)
+        assert main(command) == 1
+    assert "removed" not in capsys.readouterr().out
+    assert main(command) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == "removed"
