@@ -95,21 +95,22 @@ class OverrideKeeper:
         self._disk = trio.CapacityLimiter(1)
         self._stored: object = None
         """The stamp of the file that holds the overrides in force; None: there is none, and need not be."""
-        loaded = watch.loaded
-        self._is_behind = self._is_unreadable = loaded.problem is not None
+        self._is_behind = self._is_unreadable = False
         """True if the file is not known to hold the overrides in force."""
         self._follows_store = True
         """True until the file has been read once more, since this process began to serve: the one before may have
-        stored something after this one had read it."""
+        stored something after this one had read it. Until then nothing is written."""
+        self._undone_meanwhile = set[str]()
+        """The overrides that were undone until then."""
         self._inherited: Overrides | None = None
         self.not_stored: str | None = None
         """The reason why the overrides in force cannot be stored; None if they are, or will be in a moment."""
-        self.damaged: str | None = loaded.problem
+        self.damaged: str | None = None
         """The problem of a file that a start could not read, as long as it lies there; None if there is none."""
         self.no_room: str | None = None
         """The reason why nothing more can be stored, as far as the file system tells; None if something can."""
-        if loaded.problem is not None:
-            log.error("overrides_unreadable", error=loaded.problem, overrides_in_force=len(loaded.overrides))
+        if watch.loaded.problem is not None:
+            self._take_for_damaged(watch.loaded)
 
     @property
     def current(self) -> Overrides:
@@ -156,6 +157,8 @@ class OverrideKeeper:
         raise AssertionError("a shield is not cancelled")
 
     async def _add(self, new: Override, layer: Layer) -> Applied:
+        if not await self._follow_store():
+            raise ConfigurationError(f"not stored, so nothing has changed: {self.not_stored}")
         known, before, inert = self._watch.overrides, self._watch.index, self._watch.without_effect
         overrides = await in_thread(added, known, new, self._watch.now(), limiter=_WORK)
         if overrides is not known:
@@ -174,28 +177,31 @@ class OverrideKeeper:
         return (await self._applied((new,), effects))._replace(warnings=warnings)
 
     async def _undo(self, selector: Selector) -> Applied:
+        is_followed = await self._follow_store()
         gone, before = selector.chosen(self.current), self._watch.index
         overrides = undone(self._watch.overrides, selector, self._watch.now())
         await self._watch.put_overrides(overrides, self._watch.layers)
         self._is_behind = True
         effects = await self._effects(gone, before)
         self._tell(gone, "undone", selector.by, effects)
-        with suppress(ConfigurationError):
-            await self._store(overrides)
+        if is_followed:
+            with suppress(ConfigurationError):
+                await self._store(overrides)
+        else:
+            self._undone_meanwhile.update(each.id for each in gone)
         return (await self._applied(gone, effects))._replace(not_stored=self.not_stored)
 
     async def run(self) -> None:
         """Keep the store as it should be; log and record in the journal overrides that end; until cancelled."""
         try:
-            if self._follows_store:
-                async with self._changing:
-                    await self._follow_store()
-                self._follows_store = False
             known, checks_at = self.current, trio.current_time()
             while True:
                 if trio.current_time() >= checks_at:
                     async with self._changing:
-                        await self._check_store()
+                        follows = self._follows_store
+                        if await self._follow_store():
+                            known = self.current if follows else known
+                            await self._check_store()
                     checks_at = trio.current_time() + CHECK_SECONDS
                 ends = [(each.until - self._watch.now()).total_seconds() for each in known if each.until is not None]
                 with trio.move_on_after(max(min([CHECK_SECONDS, *ends]), LOOK_SECONDS)):
@@ -210,29 +216,56 @@ class OverrideKeeper:
             self._follows_store = True  # another process serves from here on
             raise
 
-    async def _follow_store(self) -> None:
-        """Put in force the overrides that the previous process has stored last."""
+    async def _follow_store(self) -> bool:
+        """Put in force the overrides that the previous process has stored last, unless that is done already. False if
+        the disk does not tell them."""
+        if not self._follows_store:
+            return True
+        loaded = None
         try:
             if self._inherited is not None:
                 loaded = await in_thread(_inherited, self._inherited, self._broker_id, limiter=_WORK)
                 self._inherited, self._is_behind = None, True
             else:
                 found = await self._on_disk(partial(stamp, self._path))
-                if self._is_behind and found == self._stored:
-                    return  # no other process has stored anything since this one failed to
-                loaded = await self._on_disk(partial(load, self._path, self._broker_id))
-                self._stored = await self._on_disk(partial(stamp, self._path))
+                # Else no other process has stored anything since this one failed to.
+                if not self._is_behind or found != self._stored:
+                    loaded = await self._on_disk(partial(load, self._path, self._broker_id))
+                    self._stored = await self._on_disk(partial(stamp, self._path))
+                    self._judge(loaded)
         except ConfigurationError as error:
-            self.not_stored = str(error)
-            return
+            self._failed(str(error))
+            return False
+        self._follows_store = False
+        if loaded is not None and loaded.found and (loaded.overrides or loaded.problem is None):
+            await self._follow(loaded)
+        self._undone_meanwhile.clear()
+        return True
+
+    def _judge(self, loaded: Loaded) -> None:
+        """Note whether the file that was read may be gone by."""
+        if loaded.problem is None:
+            self._is_behind = self._is_unreadable = False
+        elif not self._is_unreadable:
+            self._take_for_damaged(loaded)
+
+    def _take_for_damaged(self, loaded: Loaded) -> None:
+        self._is_behind = self._is_unreadable = True
+        self.damaged = loaded.problem
+        self._log.error("overrides_unreadable", error=loaded.problem, overrides_in_force=len(loaded.overrides))
+
+    async def _follow(self, loaded: Loaded) -> None:
+        """Put these in force but for what was undone meanwhile."""
         before = self._watch.overrides
-        if not loaded.found or loaded.problem is not None or loaded.overrides == before:
+        overrides = tuple(each for each in loaded.overrides if each.id not in self._undone_meanwhile)
+        self._is_behind = self._is_behind or overrides != loaded.overrides
+        if overrides == before:
             return
-        await self._watch.put_overrides(loaded.overrides, loaded.layers)
-        for each in loaded.overrides:
+        await self._watch.put_overrides(overrides, loaded.layers)
+        for each in overrides:
             if each not in before:
                 self._tell([each], "set", each.by, None)
-        gone = [each for each in active(before, self._watch.now()) if each not in loaded.overrides]
+        gone = [each for each in active(before, self._watch.now()) if each not in overrides]
         self._tell(gone, "undone", None, None)
 
     async def _check_store(self) -> None:
@@ -250,6 +283,7 @@ class OverrideKeeper:
             self._failed(str(error))
             return
         self.no_room = found.no_room
+        self.not_stored = None
         aside = f"{damaged_path(self._path)}: a start could not read it"
         self.damaged = (self.damaged or aside) if found.damaged else None
 

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import errno
+import os
+from typing import TYPE_CHECKING, Any
 
 import msgspec
+import pytest
 import trio
 
+from proxy.control import override_keeper
+from proxy.errors import ConfigurationError
 from proxy.handover.messages import Begin
-from proxy.quota_files.override_store import load, write
+from proxy.quota_files.override_store import damaged_path, load, write
 from proxy.quotas.override import Selector
 
 from .test_override_keeper import OTHER_RATE, Disk, Stage, disk, kept, override, stage, until
@@ -63,3 +68,77 @@ async def test_an_end_that_the_next_process_tells_is_told_once(stage: Stage) -> 
     write(stage.store, [override("ffff", 1)])
     await stage.keeper._follow_store()
     assert told == [("set", True)]
+
+
+class Store:
+    """What a process is told of the store's file: nothing while it is `silent`."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.silent = False
+        stamp = override_keeper.stamp
+
+        def told(path: Path) -> Any:
+            if self.silent:
+                raise OSError(errno.EIO, os.strerror(errno.EIO))
+            return stamp(path)
+
+        monkeypatch.setattr(override_keeper, "stamp", told)
+
+
+async def test_a_store_that_is_silent_at_a_hand_over_is_not_written_before_it_was_read(
+    stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was set just before was lost, and nobody told."""
+    await stage.keeper.add(override("aaaa", 1, key=OTHER_RATE))
+    next_process, store = Stage(tmp_path), Store(monkeypatch)
+    await stage.keeper.add(override("bbbb", "5MiB/s"))
+    store.silent = True
+    keeper = next_process.keeper
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(keeper.run)
+        await until(lambda: "Input/output error" in str(keeper.problem))
+        with pytest.raises(ConfigurationError, match=r"nothing has changed: .*Input/output error"):
+            await keeper.add(override("cccc", "6MiB/s"))
+        applied = await keeper.undo(Selector(id="aaaa"))
+        assert (applied.in_force, "Input/output error" in str(applied.not_stored)) == (True, True)
+        assert [each.id for each in load(stage.store, 101).overrides] == ["aaaa", "bbbb"]
+        store.silent = False
+        await until(lambda: keeper.problem is None)
+        assert ([each.id for each in keeper.current], next_process.rate) == (["bbbb"], 5 * 2**20)
+        await until(lambda: [each.id for each in load(stage.store, 101).overrides] == ["bbbb"])
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_change_that_comes_before_the_first_look_is_beside_what_was_stored_last(
+    stage: Stage, tmp_path: Path
+) -> None:
+    next_process = Stage(tmp_path)
+    await stage.keeper.add(override("bbbb", "5MiB/s"))
+    await next_process.keeper.add(override("cccc", "6MiB/s", key=OTHER_RATE))
+    assert [each.id for each in load(stage.store, 101).overrides] == ["bbbb", "cccc"]
+    assert next_process.rate == 5 * 2**20
+
+
+async def test_a_store_that_was_damaged_since_a_start_is_told_and_set_aside(stage: Stage, tmp_path: Path) -> None:
+    next_process = Stage(tmp_path)
+    await stage.keeper.add(override("aaaa", "5MiB/s"))
+    stage.store.write_bytes(stage.store.read_bytes()[:50])
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(next_process.keeper.run)
+        await until(lambda: damaged_path(stage.store).exists() and load(stage.store, 101).problem is None)
+        assert (next_process.rate, str(stage.store) in str(next_process.keeper.problem)) == (5 * 2**20, True)
+        assert next_process.log.events.count("overrides_unreadable") == 1
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_store_that_was_mended_since_a_start_stays(stage: Stage, tmp_path: Path) -> None:
+    await stage.keeper.add(override("aaaa", "5MiB/s"))
+    whole = stage.store.read_bytes()
+    stage.store.write_bytes(whole[:50])
+    next_process = Stage(tmp_path)
+    stage.store.write_bytes(whole)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(next_process.keeper.run)
+        await until(lambda: next_process.keeper.problem is None)
+        assert (next_process.rate, damaged_path(stage.store).exists()) == (5 * 2**20, False)
+        nursery.cancel_scope.cancel()

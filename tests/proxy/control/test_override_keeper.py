@@ -280,6 +280,19 @@ async def test_a_damaged_store_that_the_first_look_sets_aside_is_told_from_then_
     assert str(stage.store) in str(other.keeper.problem)
 
 
+async def test_one_look_that_failed_is_a_problem_until_the_next(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuses(_: Path) -> Any:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    await stage.keeper.add(override("aaaa", "5MiB/s"))
+    with monkeypatch.context() as patched:
+        patched.setattr(override_keeper, "_look", refuses)
+        await stage.keeper._check_store()
+    assert "Input/output error" in str(stage.keeper.problem)
+    await stage.keeper._check_store()
+    assert stage.keeper.problem is None
+
+
 async def test_what_ended_while_the_clock_was_wrong_for_a_moment_is_back_when_it_is_right(
     stage: Stage, tmp_path: Path
 ) -> None:
