@@ -96,11 +96,13 @@ class Journal:
         now = trio.current_time()
         self.report_totals()
         self._offer(Batch(self.ledger.tick_at(now), self._first_time, self.ledger.cut(now), self._take_events()))
+        late: str | None = f"no answer within {FINISH_SECONDS:g} s"
         with trio.move_on_after(FINISH_SECONDS, shield=True):
             try:
-                await in_thread(self._writer.finish, FINISH_SECONDS, limiter=JOURNAL_THREADS)
+                late = await in_thread(self._writer.finish, FINISH_SECONDS, limiter=JOURNAL_THREADS)
             except NoThreadError:  # this one is not used any more
-                self._writer.finish(FINISH_SECONDS)
+                late = self._writer.finish(FINISH_SECONDS)
+        self._report(self.problem or late)
         self._tell_what_was_removed()
 
     def _hand_on(self, now: float) -> None:
@@ -116,14 +118,16 @@ class Journal:
         if blocks or self._events:
             self._offer(Batch(self.ledger.tick_at(now), first_time, blocks, self._take_events()))
         self._waits = self._waits and self._writer.is_full
-        problem = self.problem
+        self._report(self.problem)
+        self._tell_what_was_removed()
+
+    def _report(self, problem: str | None) -> None:
         if problem != self._reported:
             self._reported = problem
             if self._reported is None:
                 self._log.info("journal_resumed")
             else:
                 self._log.error("journal_failed", error=self._reported)
-        self._tell_what_was_removed()
 
     def _tell_what_was_removed(self) -> None:
         lost = self.statistics.lost_files

@@ -138,15 +138,19 @@ class Writer:
         """True if the next batch would be dropped."""
         return self._queue.full()
 
-    def finish(self, timeout_seconds: float) -> None:
-        """Wait until everything offered is written, or the time is over. Blocking."""
+    def finish(self, timeout_seconds: float) -> str | None:
+        """Wait until everything offered is written, or the time is over; return why the thread did not come to its
+        end. Blocking."""
         self._finishing = True
         try:
             self._queue.put(None, timeout=timeout_seconds)
         except queue.Full:
-            return
+            return f"the disk takes nothing: {QUEUED_BATCHES} batches of lines wait for it"
         if self._thread is not None:
             self._thread.join(timeout_seconds)
+            if self._thread.is_alive():
+                return f"the disk has not taken the last lines within {timeout_seconds:g} s"
+        return None if self._ended_by is None else repr(self._ended_by)
 
     def _run(self) -> None:
         try:

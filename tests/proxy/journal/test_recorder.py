@@ -234,6 +234,28 @@ async def test_where_no_thread_is_to_be_had_the_end_is_written_all_the_same(
     assert [line["kind"] for line in stage.lines()] == ["file_opened", "stop", "file_closed"]
 
 
+@pytest.mark.parametrize(
+    ("fails", "said"),
+    [
+        (refused, "No space left on device"),
+        (lambda *_: 1 / 0, "ZeroDivisionError"),
+        (lambda *_: threading.Event().wait(1.0), "the disk has not taken the last lines within 0.1 s"),
+    ],
+    ids=["full", "a defect", "hangs"],
+)
+async def test_what_the_disk_does_not_take_at_the_end_is_told(
+    stage: Stage, mock_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch, fails: Any, said: str
+) -> None:
+    """The end of a process had nobody who looked: the log said stopped, and the file lacked its last seconds."""
+    monkeypatch.setattr(recorder, "FINISH_SECONDS", 0.1)
+    monkeypatch.setattr(Segment, "_put", fails)
+    stage.journal._writer.start()
+    stage.journal.event(Kind.STOP)
+    await stage.journal.finish()
+    (line,) = [line for line in stage.log.lines if line["event"] == "journal_failed"]
+    assert said in line["error"]
+
+
 async def test_a_directory_that_is_removed_is_told_once(stage: Stage, mock_clock: trio.testing.MockClock) -> None:
     stage.journal.statistics.lost_files, stage.journal.statistics.dropped_by_disk = 1, 7
     stage.journal._hand_on(trio.current_time())
