@@ -125,8 +125,10 @@ class HistoryRecorder:
 
     async def finish(self) -> None:
         """Write the rest, or give up soon; also if cancelled."""
-        with trio.move_on_after(FINISH_SECONDS, shield=True):
+        with trio.move_on_after(FINISH_SECONDS, shield=True) as limit:
             await self._write()
+        if limit.cancelled_caught:
+            self._told(f"{self._directory}: no answer within {FINISH_SECONDS:g} s")
 
     async def _write(self) -> None:
         problem = None
@@ -140,6 +142,9 @@ class HistoryRecorder:
                     raise
                 if problem is not None:
                     waiting.put_back(records)
+        self._told(problem)
+
+    def _told(self, problem: str | None) -> None:
         if problem is not None and self.problem is None:
             self._log.warning("history_not_written", error=problem)
         self.problem = problem

@@ -220,3 +220,14 @@ async def test_a_process_that_ends_in_the_middle_of_a_write_writes_it_again(
     hangs.set()
     await stage.recorder.finish()
     assert await stage.events() == ["started"]
+
+
+async def test_a_disk_that_hangs_at_the_end_is_told(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    hangs, write = threading.Event(), os.write
+    monkeypatch.setattr(recorder, "FINISH_SECONDS", 0.1)
+    monkeypatch.setattr(os, "write", lambda descriptor, data: (hangs.wait(10), write(descriptor, data))[1])
+    stage.recorder.process("stopped", "x")
+    await stage.recorder.finish()
+    hangs.set()
+    assert "no answer within 0.1 s" in str(stage.recorder.problem)
+    assert stage.log.events == ["history_not_written"]
