@@ -64,8 +64,8 @@ def command(
       fetches held      requests that wait in the sidecar now
       !                 a warning below the table says why
 
-    Of several sidecars the worst comes first, after the totals. Exit status 1 if one does not answer, or if something
-    is wrong with one (docs/runbooks.md has what to do).
+    Of several sidecars the worst comes first, after the totals. Exit status 1 if one does not answer, is too old to
+    say what is wrong, or if something is wrong with one (docs/runbooks.md has what to do).
 
     \b
     Examples:

@@ -195,8 +195,8 @@ def _conditions(page: Page, role: str | None) -> Iterator[Amiss]:
 
 
 def is_wrong(page: Page) -> bool:
-    """Return True if something is wrong that nobody has set so."""
-    return any(each.severity != Severity.NOTE for each in page.conditions or ())
+    """Return True if something is wrong, notes apart, or may be: an older sidecar does not report its conditions."""
+    return page.conditions is None or any(each.severity != Severity.NOTE for each in page.conditions)
 
 
 class Sidecar(NamedTuple):

@@ -53,3 +53,4 @@ def test_of_several_sidecars_numbers_are_added_up() -> None:
 def test_an_older_sidecar_is_not_said_to_be_well() -> None:
     old = Page(1, "strict", enforce=True, quotas=QuotasState("a"), roles={"leader": RoleState(1.0, 0.0)})
     assert told(old) == ([True], ["broker 1: an older sidecar, which does not say what is wrong: ask its /readyz"])
+    assert is_wrong(old)
