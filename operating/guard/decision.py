@@ -48,7 +48,6 @@ class Guard:
 
     def __init__(self, after_seconds: float, now: float, *, lead_seconds: float = 0.0) -> None:
         self.way = Way.THROUGH
-        self.changes = 0
         self._allowed_seconds = after_seconds - min(lead_seconds, _MAX_LEAD_SHARE * after_seconds)
         self._answered_at = now
         self._alive_since: float | None = None
@@ -79,5 +78,4 @@ class Guard:
 
     def _go(self, way: Way) -> bool:
         self.way = way
-        self.changes += 1
         return True

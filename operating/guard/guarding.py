@@ -2,7 +2,7 @@
 
 Blocking. Questions and proofs have threads of their own, so that none delays a change. Invariants: however the guard
 ends, its chains are removed from the kernel; only after SIGKILL they stay, and the next guard that starts takes them
-over. `guard_around` is logged once connections have taken the way.
+over. `guard_around` is logged once connections have taken the way, `guard_through` once iptables has led them back.
 """
 
 from __future__ import annotations
@@ -88,6 +88,11 @@ class Guarding:
         self._resets = True
         """True if the kernel can reset connections, as far as it is known."""
         self._through_since = float("-inf")
+        self._ended_silence: float | None = None
+        """The seconds for which the sidecar had been silent, while it answers again and traffic is still to be led back
+        through it; else None."""
+        self._changes = 0
+        """How often `leads_around` has changed."""
 
     def run(self) -> None:
         """Run until a signal ends it. Raises ConfigurationError if its rules are refused at the start."""
@@ -102,8 +107,8 @@ class Guarding:
             try:
                 self._watch(guard)
             finally:
-                self._undo(guard)
-        say("guard_stopped", broker=self._broker, changes=guard.changes)
+                self._undo()
+        say("guard_stopped", broker=self._broker, changes=self._changes)
 
     def _watch(self, guard: Guard) -> None:
         questions = Questions(self._edges.ask)
@@ -114,24 +119,31 @@ class Guarding:
             silent = guard.silent_seconds(now)
             news = guard.process_answer(answer, now)
             if news:
-                event = "guard_sidecar_silent" if guard.way is Way.AROUND else "guard_through"
-                say(event, broker=self._broker, silent_seconds=round(silent, 2))
+                self._ended_silence = None if guard.way is Way.AROUND else silent
+                if guard.way is Way.AROUND:
+                    say("guard_sidecar_silent", broker=self._broker, silent_seconds=round(silent, 2))
                 self._through_since = now
             held = self._rules.leads_around, self._rules.refused
             self._hold(guard.way, now)
             news |= held != (self._rules.leads_around, self._rules.refused)
             news |= self._take_proof(time.monotonic())
             if news or now - self._written_at > _WRITE_SECONDS:
-                self._write(guard, now)
+                self._write(now)
 
     def _hold(self, way: Way, now: float) -> None:
         recently = now - self._through_since <= RESET_SECONDS
         wanted = Rules.AROUND if way is Way.AROUND else Rules.BACK if recently else Rules.STANDBY
-        if self._rules.hold(wanted):
+        around = self._rules.leads_around
+        taken = self._rules.hold(wanted)
+        self._changes += around != self._rules.leads_around
+        if taken:
             self._proof = None
             self._prove_at = now
             if wanted is Rules.AROUND:
                 self._reset()
+            elif self._ended_silence is not None and not self._rules.leads_around:
+                say("guard_through", broker=self._broker, silent_seconds=round(self._ended_silence, 2))
+                self._ended_silence = None
 
     def _reset(self) -> None:
         try:
@@ -169,23 +181,23 @@ class Guarding:
             more = {"blocked": proof.blocked, "advice": _BLOCKED} if proof.blocked else {}
             say(event, broker=self._broker, verified=proof.verified, unreachable=proof.unreachable, **more)
 
-    def _undo(self, guard: Guard) -> None:
+    def _undo(self) -> None:
         """Remove the rules. Where that fails the metrics stay as well: nothing else goes on reporting them."""
         try:
             self._rules.take_away()
         except ConfigurationError:
-            self._write(guard, time.monotonic())
+            self._write(time.monotonic())
             raise
         self._take_metrics_away()
 
-    def _write(self, guard: Guard, now: float) -> None:
+    def _write(self, now: float) -> None:
         if self._textfile is None:
             return
         self._written_at = now
         rules = self._rules
         try:
             write_metrics(
-                self._textfile, guard, self._broker, around=rules.leads_around, refused=rules.refused,
+                self._textfile, self._changes, self._broker, around=rules.leads_around, refused=rules.refused,
                 proof=self._proof,
             )  # fmt: skip
         except OSError as error:

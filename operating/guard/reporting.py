@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from .decision import Guard
     from .probing import Proof
 
 _METRICS = """\
@@ -52,9 +51,9 @@ def say(event: str, **facts: object) -> None:
         return
 
 
-def write_metrics(path: Path, guard: Guard, broker: int, *, around: bool, refused: bool, proof: Proof | None) -> None:
-    """Write the metrics. `around` and `refused`: the state of iptables; `proof`: the last probe, if any. The
-    guard's own way is no more than a wish.
+def write_metrics(path: Path, changes: int, broker: int, *, around: bool, refused: bool, proof: Proof | None) -> None:
+    """Write the metrics. `changes`: how often `around` has changed; `around` and `refused`: the state of iptables;
+    `proof`: the last probe, if any.
 
     Raises OSError.
     """
@@ -66,7 +65,7 @@ def write_metrics(path: Path, guard: Guard, broker: int, *, around: bool, refuse
         )
     )
     text = _METRICS.format(
-        broker=broker, around=int(around), refused=int(refused), ways=ways, changes=guard.changes, now=time.time()
+        broker=broker, around=int(around), refused=int(refused), ways=ways, changes=changes, now=time.time()
     )
     beside = path.with_name(f".{path.name}.{os.getpid()}")
     beside.write_text(text, "utf-8")

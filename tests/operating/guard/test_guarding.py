@@ -11,6 +11,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from operating.guard.decision import Answer
+from operating.guard.rules import Rules
+from proxy.errors import ConfigurationError
+
+from .edges import FakeFilter, guard
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -58,6 +64,48 @@ def test_a_change_that_is_refused_is_told_when_that_begins_and_when_it_is_over()
     assert 1.0 < taken["refused_seconds"] < 20.0
 
 
+_LED_BACK = ["put BACK", "guard_accepted", "guard_through"]
+
+
+@pytest.mark.parametrize(
+    ("around", "back", "changes", "expected"),
+    [
+        ([], ["no"] * 2, 2, ["put AROUND", "guard_refused", *_LED_BACK]),
+        ([], ["no"] * 99, 1, ["put AROUND", "guard_refused"]),
+        (["no"] * 99, [], 0, ["guard_refused", *_LED_BACK]),
+        (["partly"] * 99, ["no"], 2, ["guard_refused", *_LED_BACK]),
+    ],
+    ids=["back after two refusals", "never back", "never around", "a part of it around"],
+)
+def test_through_is_said_and_counted_once_it_is_so(
+    around: list[str],
+    back: list[str],
+    changes: int,
+    expected: list[str],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """It was said when the sidecar answered again, while iptables refused the way back and led around all the same."""
+    packet_filter, file, looks = FakeFilter(around=around, back=back, nothing=["no"]), tmp_path / "guard.prom", [5]
+
+    def ask() -> Answer:
+        if Rules.AROUND not in packet_filter.tried:
+            return Answer.NONE
+        if packet_filter.tried.count(Rules.BACK) > min(len(back), 2):
+            looks.append(looks.pop() - 1)
+        if not looks[0]:
+            raise ConfigurationError("it is over")
+        return Answer.READY
+
+    with pytest.raises(ConfigurationError):
+        guard(packet_filter, ask=ask, textfile=file).run()
+    lines = [json.loads(each)["event"] if each[0] == "{" else each for each in capsys.readouterr().out.splitlines()]
+    of_proofs = {"guard_proved", "guard_around"}
+    said = [line for line in lines if line not in of_proofs]
+    assert said == ["put STANDBY", "guard_started", "guard_sidecar_silent", *expected]
+    assert f'replication_throttle_guard_changes_total{{broker="101"}} {changes}\n' in file.read_text()
+
+
 _REFUSED_TO_THE_END = """
 import itertools
 import operating.guard.guarding as guarding
@@ -87,8 +135,8 @@ def test_what_a_refused_change_may_have_left_is_taken_away_when_nothing_is_wante
         "guard_started",
         "guard_sidecar_silent",
         "guard_refused",
-        "guard_through",
         "guard_accepted",
+        "guard_through",
         "guard_stopped",
     ]
 

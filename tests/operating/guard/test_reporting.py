@@ -7,7 +7,6 @@ from pathlib import Path
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from operating.guard.decision import Guard
 from operating.guard.probing import Proof
 from operating.guard.reporting import write_metrics
 
@@ -17,7 +16,7 @@ _ROW = re.compile(r"^\| `(replication_throttle_guard_\w+)` \| (\w+) \| `broker`(
 
 def test_what_is_written_is_what_is_documented(tmp_path: Path) -> None:
     proof = Proof(2, ("x",), ())
-    write_metrics(tmp_path / "guard.prom", Guard(3.0, 0.0), 101, around=True, refused=False, proof=proof)
+    write_metrics(tmp_path / "guard.prom", 2, 101, around=True, refused=False, proof=proof)
     families = list(text_string_to_metric_families((tmp_path / "guard.prom").read_text()))
     written = {sample.name: family.type for family in families for sample in family.samples}
     assert written == dict(_ROW.findall(DOCUMENT.read_text()))
@@ -26,7 +25,7 @@ def test_what_is_written_is_what_is_documented(tmp_path: Path) -> None:
 
 
 def test_ways_that_were_not_tried_yet_are_left_out(tmp_path: Path) -> None:
-    write_metrics(tmp_path / "guard.prom", Guard(3.0, 0.0), 101, around=True, refused=False, proof=None)
+    write_metrics(tmp_path / "guard.prom", 2, 101, around=True, refused=False, proof=None)
     names = [family.name for family in text_string_to_metric_families((tmp_path / "guard.prom").read_text())]
     assert "replication_throttle_guard_around" in names
     assert "replication_throttle_guard_ways" not in names
