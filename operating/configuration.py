@@ -57,6 +57,15 @@ def state_of(settings: Settings, overrides: Sequence[str]) -> Path:
     return load_settings(settings.path, overrides, environ).quotas.state
 
 
+def control_url(settings: Settings) -> str:
+    """Return the URL of control.sock of the sidecar of these settings."""
+    from proxy.control.directory import default_directory
+
+    from .http_client import UNIX
+
+    return f"{UNIX}{settings.control.directory or default_directory(settings.broker.id, os.environ)}"
+
+
 def url_of(http: HttpSettings) -> str:
     """Return where a sidecar is met from beside it: a wildcard is met on loopback."""
     from proxy.config.settings_values import Address

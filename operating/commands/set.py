@@ -24,8 +24,9 @@ from proxy.quotas.keys import BY_KIND, LEFT_TO_BROKERS, OF_CLIENTS, OF_OVERRIDES
 from proxy.quotas.override import BROKER, Override, PlacedValue, added, kind_of, new_id, validated
 
 from ..configuration import state_of
-from ..fleet.members import Member, at_all, author, get, local_settings, local_url, post
+from ..fleet.members import at_all, author, local_settings, post
 from ..fleet.replies import result_lines, whom
+from ..presence import why_it_may_run
 from ..quota_words import parse_moment
 from ..terminal import say
 from .options import where_options
@@ -175,8 +176,12 @@ def _stored(new: dict[str, Any], asked: list[PlacedValue], now: datetime) -> str
     settings = local_settings()
     if settings is None:
         raise ConfigurationError("--offline: expected proxy.toml in this folder or in /etc/kafka-throttle-sidecar")
-    if get(Member(local_url()), PATH).answer is not None:
-        raise ConfigurationError(f"--offline: the sidecar of broker {settings.broker.id} runs: leave out --offline")
+    found = why_it_may_run(settings)
+    if found is not None:
+        raise ConfigurationError(
+            f"--offline: the sidecar of broker {settings.broker.id} may run: {found}: leave out --offline; or stop it, "
+            "and try again as root or its own user"
+        )
     override, _ = validated(Override(since=now, **{**new, "changes": tuple(asked)}), settings.broker.id)
     path = store_path(state_of(settings, ()), settings.broker.id)
     stored = load(path, settings.broker.id)

@@ -25,14 +25,14 @@ import msgspec
 
 from proxy.config.settings_file import read_document
 from proxy.config.tables import BrokerId, Kind, Problems, TableReader
-from proxy.control.directory import DEFAULT_BASE, control_path, default_directory
+from proxy.control.directory import DEFAULT_BASE, control_path
 from proxy.errors import ConfigurationError, InvalidValueError, UnreachableError
 from proxy.files.reading import is_there, read_bytes
 from proxy.logs.terminal_text import names_user, without_user
 from proxy.quotas.units import shown
 
 from ..asking import TOKEN_FILE, RefusedError, send, token_in
-from ..configuration import DEFAULT_CONFIG, PACKAGED, load_configuration
+from ..configuration import DEFAULT_CONFIG, PACKAGED, control_url, load_configuration
 from ..http_client import UNIX
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ def local_url() -> str:
     """Return the URL of control.sock of the sidecar on this host. Raises ConfigurationError if it is not clear."""
     settings = local_settings()
     if settings is not None:
-        return f"{UNIX}{settings.control.directory or default_directory(settings.broker.id, os.environ)}"
+        return control_url(settings)
     found = private_urls()
     if len(found) == 1:
         return found[0]

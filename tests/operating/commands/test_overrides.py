@@ -19,7 +19,9 @@ from operating.fleet import members
 from proxy.quota_files.override_store import load, store_path
 from proxy.quotas.keys import CLIENT_RATES, ClientTraffic
 
+from ..another_user import closed, open_folder
 from ..fleet.sidecars import QUOTAS, RATE, fleet_file, running
+from ..guard.test_probing import answering
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -356,7 +358,9 @@ def test_json(sidecars: dict[int, OneSidecar]) -> None:
     assert undone["sidecars"][0]["ids"] == [override["id"]]
 
 
-PROXY = '[broker]\nid = 101\n[ingress]\nlisten = "127.0.0.1:0"\nupstream = "127.0.0.1:1"\n'
+PROXY = (
+    '[broker]\nid = 101\n[ingress]\nlisten = "127.0.0.1:0"\nupstream = "127.0.0.1:1"\n[http]\nlisten = "127.0.0.1:0"\n'
+)
 
 
 def test_where_no_sidecar_runs_it_says_so_and_offline_stores_it(
@@ -370,6 +374,33 @@ def test_where_no_sidecar_runs_it_says_so_and_offline_stores_it(
     stored = call("set", RATE, 1, "--offline")
     assert (stored.exit_code, "it is not in force now" in stored.output) == (0, True), stored.output
     assert len(load(store_path(tmp_path / "state", 101), 101).overrides) == 1
+
+
+@pytest.mark.parametrize("status", [200, 503])
+def test_offline_beside_a_sidecar_that_may_run_stores_nothing(
+    tmp_path: Path, private_sockets: Path, monkeypatch: pytest.MonkeyPatch, status: int
+) -> None:
+    """It was stored in a file that the running sidecar overwrites, unless that one answered well, and within 1.5 s."""
+    (tmp_path / "proxy.toml").write_text(PROXY)
+    (private_sockets / "101").mkdir()
+    monkeypatch.chdir(tmp_path)
+    with answering(private_sockets / "101", status):
+        done = call("set", RATE, 1, "--offline")
+    assert (done.exit_code, [path.name for path in tmp_path.iterdir()]) == (1, ["proxy.toml"]), done.output
+    assert f"may run: unix:{private_sockets}/101 accepts connections: leave out --offline" in done.output
+
+
+def test_a_user_who_may_not_ask_stores_nothing_offline(monkeypatch: pytest.MonkeyPatch) -> None:
+    with open_folder() as folder:
+        (folder / "proxy.toml").write_text(f'{PROXY}[control]\ndirectory = "control"\n[quotas]\nstate = "a/state"\n')
+        for name in ("control", "a"):
+            (folder / name).mkdir()
+        (folder / "a").chmod(0o777)
+        monkeypatch.chdir(folder)
+        with closed(folder / "control"):
+            done = call("set", RATE, 1, "--offline")
+        assert (done.exit_code, "may run: unix:" in done.output, "Permission denied" in done.output) == (1, True, True)
+        assert list((folder / "a").iterdir()) == []
 
 
 def test_a_proxy_toml_leads_to_its_own_brokers_sidecar(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
