@@ -1,6 +1,7 @@
 """``history``: lists the changes at one or more sidecars: when, by whom, why, and the values before and after.
 
-Asks the sidecars; the files are read here only where this host's sidecar does not run, and the output says so.
+Asks the sidecars; the files are read here only where this host's sidecar does not answer, and the output says so.
+Invariant: that a sidecar does not run, and that nothing has changed, is said where nothing leaves it open.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote
 
 import click
@@ -23,6 +24,7 @@ from proxy.quotas import parse_span
 from ..configuration import state_of
 from ..fleet.members import Member, Reply, at_all, get, local_settings
 from ..fleet.replies import error_lines, key_in_place, layer_name, whom
+from ..presence import why_it_may_run
 from ..quota_words import format_time, parse_moment
 from ..terminal import encoded, problems_as_json, say, say_json
 from .options import json_option, parsed, where_options
@@ -57,8 +59,8 @@ def command(ctx: click.Context, /, *, since: str, where: Where, as_json: bool) -
     """Show what changed, the newest last: overrides set, undone and ended, edits of quotas.toml, starts, ends and
     hand-overs, conditions raised and cleared; with the values in force before and after.
 
-    Kept for 30 days or 10 MB beside the overrides. Where this host's sidecar does not run, its files are read. Exit
-    status 1 if a sidecar does not answer, or if a file cannot be read.
+    Kept for 30 days or 10 MB beside the overrides. Where this host's sidecar does not answer, its files are read. Exit
+    status 1 if a sidecar that may run does not answer, or if a file cannot be read.
 
     \b
     Examples:
@@ -72,13 +74,13 @@ def command(ctx: click.Context, /, *, since: str, where: Where, as_json: bool) -
         asked = f"{PATH}?since={quote(begins.isoformat())}"
         replies = at_all(members, partial(get, page=asked))
         offline = None if where.urls or where.fleet else _offline(replies[0], begins)
-    replies = replies if offline is None else [offline[0]]
+    replies = replies if offline is None else [offline.reply]
     if as_json:
-        read_from = {} if offline is None else {"read_from": str(offline[1])}
+        read_from = {} if offline is None else {"read_from": str(offline.directory), "error": offline.error}
         told = [{"url": each.member.url, "error": each.error, **(each.answer or {}), **read_from} for each in replies]
         say_json(encoded({"since": begins, "sidecars": told}))
     else:
-        head = [] if offline is None else [f"the sidecar does not run: read from {offline[1]}"]
+        head = [] if offline is None else [offline.head]
         say("\n".join([*head, *listing(replies, begins), *error_lines(replies)]))
     if any(reply.error is not None or (reply.answer or {}).get("problems") for reply in replies):
         ctx.exit(1)
@@ -92,14 +94,34 @@ def _moment(text: str, *, now: datetime) -> datetime:
         return max(parse_moment(text).astimezone(UTC), now - KEPT)
 
 
-def _offline(reply: Reply, since: datetime) -> tuple[Reply, Path] | None:
+class _Offline(NamedTuple):
+    """The history that was read from files."""
+
+    reply: Reply
+    directory: Path
+    error: str | None
+    """The reason why a sidecar that may run does not answer; None: it does not run."""
+
+    @property
+    def head(self) -> str:
+        if self.error is None:
+            return f"the sidecar does not run: read from {self.directory}"
+        return f"the sidecar does not answer: {self.error}; read from {self.directory}"
+
+
+def _offline(reply: Reply, since: datetime) -> _Offline | None:
     """Read the files of this host's sidecar if it does not answer; None if it does, or if no proxy.toml names them."""
     settings = None if reply.error is None or reply.refused else local_settings()
     if settings is None:
         return None
     directory, broker = state_of(settings, ()).parent.absolute(), settings.broker.id
     answer = msgspec.json.decode(msgspec.json.encode(page(directory, broker, since)))
-    return Reply(Member(reply.member.url, broker), answer), directory
+    may_run = why_it_may_run(settings)
+    if may_run is not None:
+        answer["problems"].insert(0, f"newer records may be missing: a sidecar may run: {may_run}")
+    return _Offline(
+        Reply(Member(reply.member.url, broker), answer), directory, None if may_run is None else reply.error
+    )
 
 
 def listing(replies: Sequence[Reply], since: datetime) -> list[str]:
@@ -114,10 +136,13 @@ def listing(replies: Sequence[Reply], since: datetime) -> list[str]:
             same[1].append(reply)
     for record, owners in groups:
         lines += [f"{format_time(record['at'])}  {whom(owners)}  {_what(record)}", *_effects(record)]
-    if good and not groups:
-        lines.append(f"{whom(good)}: nothing has changed since {format_time(since)}")
-    for reply in good:
-        lines += [f"{whom([reply])}: {text}" for text in _missing(reply.answer or {})]
+    missing = [[*_missing(reply.answer or {})] for reply in good]
+    if not groups:
+        for words, partly in (("nothing has changed", False), ("no change is known", True)):
+            found = [reply for reply, texts in zip(good, missing, strict=True) if bool(texts) is partly]
+            lines += [f"{whom(found)}: {words} since {format_time(since)}"] if found else []
+    for reply, texts in zip(good, missing, strict=True):
+        lines += [f"{whom([reply])}: {text}" for text in texts]
     return lines
 
 

@@ -74,16 +74,22 @@ def is_there(path: Path) -> bool:
     return _status(path) is not None
 
 
+def has_entry(path: Path) -> bool:
+    """Return whether something has this name, a link that leads nowhere included. Raises ConfigurationError as
+    `is_there` does."""
+    return _status(path, follow_symlinks=False) is not None
+
+
 def is_directory(path: Path) -> bool:
     """Return whether this is a directory, or leads to one. Raises ConfigurationError as `is_there` does."""
     status = _status(path)
     return status is not None and stat.S_ISDIR(status.st_mode)
 
 
-def _status(path: Path) -> os.stat_result | None:
+def _status(path: Path, *, follow_symlinks: bool = True) -> os.stat_result | None:
     """Return the file's status; None if there is no such file."""
     try:
-        return path.stat()
+        return path.stat(follow_symlinks=follow_symlinks)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:

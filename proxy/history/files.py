@@ -15,7 +15,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..errors import ConfigurationError
-from ..files.reading import read_bytes
+from ..files.reading import has_entry, read_bytes
 from .records import KEPT, ReadBack, read_back, time_of
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ def read(directory: Path, broker_id: int, since: datetime, most_bytes: int, wait
     for file in files_in(directory, broker_id):
         for path in (file.old, file.path):
             try:
-                if os.path.lexists(path):
+                if has_entry(path):
                     contents.append(read_bytes(path, most_bytes=2 * file.most_bytes))
             except ConfigurationError as error:
                 problems.append(str(error))

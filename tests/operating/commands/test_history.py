@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -13,8 +14,9 @@ from operating.fleet.members import Member, Reply
 from proxy.history.files import files_in
 from proxy.history.records import Record, encode
 
+from ..another_user import closed, open_folder
 from ..fleet.sidecars import QUOTAS, RATE, fleet_file, running
-from .test_overrides import call
+from .test_overrides import PROXY, call
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -115,7 +117,7 @@ def test_the_same_change_at_a_fleet_is_told_once_and_an_own_one_apart() -> None:
 def test_what_is_missing_is_said() -> None:
     told = listing([reply(101, left_out=3, unreadable=1, not_written="disk full", problems=["x: cannot be read"])], NOW)
     assert told == [
-        "broker 101: nothing has changed since 2026-12-01 03:12:09 UTC",
+        "broker 101: no change is known since 2026-12-01 03:12:09 UTC",
         "broker 101: 3 older records are left out: ask from a later --since",
         "broker 101: 1 lines were cut by a crash or a full disk",
         "broker 101: newer records are not on disk: disk full",
@@ -166,10 +168,7 @@ def test_a_wrong_since_names_the_option(since: str, sidecars: dict[int, OneSidec
 def test_where_no_sidecar_runs_its_files_are_read_and_that_is_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "proxy.toml").write_text(
-        '[broker]\nid = 101\n[ingress]\nlisten = "127.0.0.1:0"\nupstream = "127.0.0.1:1"\n'
-        f'[control]\ndirectory = "{tmp_path}/c"\n'
-    )
+    (tmp_path / "proxy.toml").write_text(PROXY + f'[control]\ndirectory = "{tmp_path}/c"\n')
     monkeypatch.chdir(tmp_path)
     nothing = call("history")
     assert (nothing.exit_code, "nothing has changed" in nothing.output) == (0, True), nothing.output
@@ -182,3 +181,38 @@ def test_where_no_sidecar_runs_its_files_are_read_and_that_is_said(
     files_in(tmp_path, 101)[1].path.mkdir()
     broken = call("history")
     assert (broken.exit_code, "conditions-101.jsonl: cannot be read: expected a file" in broken.output) == (1, True)
+
+
+def test_files_are_no_proof_that_a_sidecar_does_not_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It had lost its control.sock, or hung, and was said not to run; what it has not written yet was left out."""
+    with socket.create_server(("127.0.0.1", 0)) as pages:
+        address = f"127.0.0.1:{pages.getsockname()[1]}"
+        (tmp_path / "proxy.toml").write_text(
+            PROXY.replace('[http]\nlisten = "127.0.0.1:0"', f'[http]\nlisten = "{address}"')
+        )
+        monkeypatch.chdir(tmp_path)
+        done, as_json = call("history"), call("history", "--json")
+    head, nothing, missing = done.output.splitlines()
+    assert (done.exit_code, as_json.exit_code) == (1, 1)
+    assert head.startswith("the sidecar does not answer: unix:")
+    assert head.endswith(f"no answer from a sidecar: No such file or directory; read from {tmp_path}")
+    assert "broker 101: no change is known since " in nothing
+    assert (
+        missing == f"broker 101: newer records may be missing: a sidecar may run: http://{address} accepts connections"
+    )
+    assert json.loads(as_json.output)["sidecars"][0]["error"].endswith("No such file or directory")
+
+
+def test_a_user_who_may_neither_ask_nor_read_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a directory that they may not enter it was said that nothing has changed."""
+    with open_folder() as folder:
+        (folder / "proxy.toml").write_text(
+            f'{PROXY}[control]\ndirectory = "private/control"\n[quotas]\nstate = "private/state"\n'
+        )
+        (folder / "private").mkdir()
+        monkeypatch.chdir(folder)
+        with closed(folder / "private"):
+            done = call("history")
+        assert (done.exit_code, "nothing has changed" in done.output) == (1, False), done.output
+        assert done.output.startswith("the sidecar does not answer: unix:private/control: ")
+        assert f"{folder}/private/history-101.jsonl: cannot be read: Permission denied" in done.output

@@ -93,6 +93,13 @@ def test_whatever_lies_there_is_an_error_and_not_waited_for(tmp_path: Path, kind
         assert "expected a file" in found.problems[0]
 
 
+def test_a_directory_that_cannot_be_looked_into_is_a_problem_and_not_empty(tmp_path: Path) -> None:
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    problems = read(tmp_path / "loop", 101, NOW, 10**6).problems
+    assert f"{tmp_path}/loop/history-101.jsonl: cannot be read: Too many levels of symbolic links" in problems
+    assert read(tmp_path / "none", 101, NOW, 10**6).problems == []
+
+
 def test_files_of_others_are_left_alone(tmp_path: Path) -> None:
     for broker in (101, 102):
         files_in(tmp_path, broker)[0].append(line(str(broker)), NOW)
