@@ -46,6 +46,7 @@ from proxy.throttle.role_throttle import AUTO_GATE_SECONDS
 from ..fleet.replies import layer_name
 from ..quota_words import differences, format_distance, format_time, source_in_json
 from .keys import keys_lines, keys_report, keys_warnings
+from .running_state import RunningState, SilentSidecar
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -55,8 +56,6 @@ if TYPE_CHECKING:
     from proxy.quotas.keys import QuotaKey
     from proxy.quotas.override import Override
     from proxy.tls.contexts import Loaded
-
-    from .running_state import RunningState
 
 
 MAX_CHANGES = 4
@@ -72,10 +71,10 @@ def report_on(
     moments: Moments,
     *,
     keys: Mapping[str, Loaded] = {},
-    running: RunningState | None = None,
+    running: RunningState | SilentSidecar | None = None,
 ) -> Json:
-    """Return the document of ``--json``: sizes in bytes, times in seconds, null for a rate without limit. `running`:
-    the sidecar that answers; None: its stored files are read."""
+    """Return the document of ``--json``: sizes in bytes, times in seconds, null for a rate without limit. Unless
+    `running` has answered, its stored files are read."""
     now = moments.at
     quota_file, overrides = with_overrides(quota_file, moments.state, settings.broker.id, now, running)
     quotas, index = effective(quota_file, settings.broker.id, now), LayerIndex(quota_file, settings.broker.id)
@@ -89,8 +88,8 @@ def report_on(
         "policy": settings.quotas.policy,
         "enforce": quotas.enforce,
         "overrides": overrides,
-        "asked": None if running is None else running.url,
-        "conditions": [] if running is None else [msgspec.to_builtins(each) for each in running.conditions],
+        "asked": running.url if isinstance(running, RunningState) else None,
+        "conditions": msgspec.to_builtins(running.conditions) if isinstance(running, RunningState) else (),
         "enforce_layer": layer_report(index, now, SectionKind.MODE.value, ENFORCE),
         "gate_seconds": settings.quotas.gate_seconds,
         "burst_seconds": settings.quotas.burst_seconds,
@@ -272,11 +271,19 @@ def _exact(size_bytes: float) -> str:
 
 
 def with_overrides(
-    quota_file: QuotaFile, state: Path, broker_id: int, now: datetime, running: RunningState | None = None
+    quota_file: QuotaFile,
+    state: Path,
+    broker_id: int,
+    now: datetime,
+    running: RunningState | SilentSidecar | None = None,
 ) -> tuple[QuotaFile, list[str]]:
     """Return the file below the overrides that the running sidecar goes by, or else those that are stored beside
-    `state`; a line for each of them that counts at `now`, and a line that says where they are from, or why they cannot
+    `state`; a line for each of them that counts at `now`, and lines that say where they are from, or why they cannot
     be read."""
+    if isinstance(running, SilentSidecar):
+        found, lines = with_overrides(quota_file, state, broker_id, now)
+        unknown = "overrides: a sidecar may run, whose overrides and conditions are not known"
+        return found, [*lines, f"{unknown}: {running.error}"]
     if running is not None:
         layers = {each.id: layer_of(each, broker_id) for each in running.overrides}
         lines = [_override_line(each) for each in active(running.overrides, now)]

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from proxy.control.directory import control_path
 from proxy.control.override_routes import PATH
 from proxy.errors import ConfigurationError, UnreachableError
 from proxy.quotas.override import Override, PlacedValue
 
 from ..asking import ask
-from ..http_client import UNIX
+from ..configuration import control_url
+from ..presence import sign_at
 from ..status.rows import decode
 
 if TYPE_CHECKING:
@@ -65,18 +65,23 @@ class RunningState(NamedTuple):
     conditions: tuple[Condition, ...]
 
 
-def ask_running(settings: Settings) -> RunningState | None:
-    """Return the state of the sidecar of these settings; None if none answers this user."""
-    directory = settings.control.directory
-    if directory is None or not control_path(directory).exists():
-        return None
-    url = f"{UNIX}{directory}"
+class SilentSidecar(NamedTuple):
+    """A sidecar that may run, and does not report its state to this user."""
+
+    error: str
+
+
+def ask_running(settings: Settings) -> RunningState | SilentSidecar | None:
+    """Return the state of the sidecar of these settings; None if nobody listens at its control.sock."""
+    url = control_url(settings)
     try:
         config, overrides, page = (ask(url, each) for each in ("/config", PATH, "/throttle"))
         found = _OVERRIDES.decode(overrides).overrides
         state, conditions = Path(_CONFIG.decode(config).quotas.state), decode(url, page).conditions
-    except (UnreachableError, ConfigurationError, msgspec.MsgspecError):
-        return None
+    except msgspec.MsgspecError as error:
+        return SilentSidecar(f"{url}: expected the answer of a sidecar of this release: {error}")
+    except (UnreachableError, ConfigurationError) as error:
+        return None if sign_at(url) is None else SilentSidecar(str(error))
     return RunningState(url, state, tuple(map(_override, found)), conditions or ())
 
 

@@ -17,7 +17,7 @@ from proxy.quota_files.quota_file import load_quotas_file
 
 from ..checking.keys import load_keys
 from ..checking.report import Moments, report_lines, report_on
-from ..checking.running_state import ask_running
+from ..checking.running_state import RunningState, ask_running
 from ..configuration import load_configuration, state_of
 from ..quota_words import parse_moment
 from ..terminal import encoded, say, say_json
@@ -58,7 +58,7 @@ def command(
     warning is about something valid that is probably not meant, such as a rate without replicas.
 
     The sidecar of this proxy.toml is asked for its overrides and conditions, if it runs; else what it has
-    stored is looked at. Exit status 0: both files are valid. 1: a file is not.
+    stored is looked at, and if it may run, the output says so. Exit status 0: both files are valid. 1: a file is not.
 
     \b
     Examples:
@@ -71,7 +71,9 @@ def command(
         moment = now if at is None else parsed("--at", parse_moment, at)
         settings, quota_file, path, keys = _load(config_path, overrides, quotas_path)
         running = ask_running(settings)
-        moments = Moments(moment, now, state_of(settings, overrides) if running is None else running.state)
+        moments = Moments(
+            moment, now, running.state if isinstance(running, RunningState) else state_of(settings, overrides)
+        )
     except ConfigurationError as error:
         if not as_json:
             raise

@@ -13,8 +13,13 @@ from proxy.config.settings import load_settings
 from proxy.observing.condition_checks import LOOK_SECONDS
 from tests.proxy.serving.test_sidecar import running, settings, write_quotas
 
+from ..another_user import closed, open_folder
+from ..guard.test_probing import answering
+
 if TYPE_CHECKING:
     from pathlib import Path
+
+    import pytest
 
     from proxy.config.settings import Settings
 
@@ -79,3 +84,29 @@ def test_where_none_runs_it_is_said_where_the_overrides_are_from(tmp_path: Path)
     shown = call("check", "--config", of.path).output
     assert f"overrides: no sidecar answers here; these are stored in {store}" in shown
     assert "leader: 20.00 MiB/s" in shown
+
+
+def test_of_a_sidecar_that_this_user_may_not_ask_it_says_that_nothing_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It ended with a traceback."""
+    with open_folder() as folder:
+        (folder / "private").mkdir()
+        path = with_control(folder).path
+        path.write_text(path.read_text().replace(f"{folder / 'control'}", f"{folder / 'private' / 'control'}"))
+        monkeypatch.chdir(folder)
+        with closed(folder / "private"):
+            shown, as_json = call("check"), call("check", "--json")
+    assert (shown.exit_code, "leader: 50.00 MiB/s" in shown.output) == (0, True), shown.output
+    (line,) = (each for each in shown.output.splitlines() if each.startswith("overrides: "))
+    assert line.startswith("overrides: a sidecar may run, whose overrides and conditions are not known: unix:")
+    assert line.endswith("private/control: no answer from a sidecar: Permission denied")
+    assert (json.loads(as_json.output)["asked"], json.loads(as_json.output)["overrides"]) == (None, [line])
+
+
+def test_of_a_sidecar_that_answers_otherwise_it_says_that_nothing_is_known(tmp_path: Path) -> None:
+    """One of another version: it was said that none answers."""
+    of = with_control(tmp_path)
+    (tmp_path / "control").mkdir()
+    with answering(tmp_path / "control", 404):
+        shown = call("check", "--config", of.path)
+    assert shown.exit_code == 0
+    assert f"are not known: unix:{tmp_path}/control/config: 404: " in shown.output
