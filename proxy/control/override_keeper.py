@@ -123,6 +123,17 @@ class OverrideKeeper:
         return self.not_stored or self.damaged or self.no_room
 
     @property
+    def behind(self) -> str | None:
+        """The reason why the store lacks the overrides in force, so that a restart would change them; None if it has
+        them."""
+        return (self.not_stored or "it is being stored") if self._is_behind else None
+
+    @property
+    def is_in_force(self) -> bool:
+        """True if both roles go by the overrides already."""
+        return self._in_force()
+
+    @property
     def unstored(self) -> list[Override] | None:
         """The overrides in force, if the store does not have them; None if it has."""
         return list(self._watch.overrides) if self._is_behind else None

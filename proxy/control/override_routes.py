@@ -1,6 +1,7 @@
 """Overrides over HTTP: at control.sock for trusted processes, and on the public pages for writers alone.
 
-    GET  /overrides         those that have not ended, the values they hide, and whether each change is effective
+    GET  /overrides         those that have not ended, the values they hide, and whether each change is effective; and
+                            whether the present ones are in force, and why they are not stored if they are not
     POST /overrides         makes an override: {"changes": [{"place", "key", "value"}], and what else `NewOverride` has}
     POST /overrides/undo    removes some: {"id"} or {"label"} or {"last": true}
 
@@ -22,7 +23,7 @@ from ..quotas.override import NothingSelectedError, Override, PlacedValue, Selec
 from ..threads import in_thread
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from ..quota_files.reload import QuotaWatch
     from ..quotas.layer_values import LayerIndex
@@ -56,7 +57,13 @@ def override_routes(keeper: OverrideKeeper, watch: QuotaWatch, broker_id: int, *
     """Return the routes. `admit` refuses a request that may not change anything; None: all may."""
 
     async def get(_: Request) -> Answer:
-        work = partial(_page, keeper.current, watch.index, watch.now(), keeper.problem, broker_id)
+        state = {
+            "broker": broker_id,
+            "problem": keeper.problem,
+            "in_force": keeper.is_in_force,
+            "not_stored": keeper.behind,
+        }
+        work = partial(_page, state, keeper.current, watch.index, watch.now())
         return await in_thread(work, limiter=_READING)
 
     async def post(request: Request) -> Answer:
@@ -122,10 +129,10 @@ def _answer(applied: Applied, broker_id: int) -> dict[str, Any]:
     }
 
 
-def _page(overrides: Overrides, index: LayerIndex, now: datetime, problem: str | None, broker_id: int) -> Answer:
-    """Return the page. Of ten thousand changes it takes a core some tenths of a second: for a thread."""
+def _page(state: Mapping[str, Any], overrides: Overrides, index: LayerIndex, now: datetime) -> Answer:
+    """Return the page, with the state of all overrides together. Of ten thousand changes it takes a core some tenths of a second: for a thread."""
     written = [_written(each, index, now) for each in overrides]
-    return json_answer(200, {"broker": broker_id, "problem": problem, "overrides": written})
+    return json_answer(200, {**state, "overrides": written})
 
 
 def _written(override: Override, index: LayerIndex, now: datetime) -> dict[str, Any]:
