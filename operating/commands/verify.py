@@ -105,9 +105,8 @@ def status_of(found: Verification) -> int:
     """Return the exit status that says how far it is."""
     if found.done and found.clean:
         return 0
-    only_silent = not (found.native.left or found.overrides)
     away = all(each.stage in (Stage.DONE, Stage.AWAY) for each in found.progress)
-    return NOT_REACHABLE if only_silent and away else NOT_DONE
+    return NOT_REACHABLE if away and not found.has_leftovers else NOT_DONE
 
 
 @contextmanager

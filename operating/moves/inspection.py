@@ -1,7 +1,7 @@
 """Looks at a cluster and its sidecars for `plan`, `verify` and `move`, and removes the remains of a move there.
 
 Blocking; what is seen is judged in `planning` and `verification`. Invariant: what did not answer is named in what is
-returned, and nothing is called removed that was not looked for again.
+returned, and nothing is called removed that was not looked for again, or that a restart may bring back.
 """
 
 from __future__ import annotations
@@ -9,7 +9,8 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
 
 from proxy.control.override_routes import PATH, UNDO_PATH
 from proxy.errors import ConfigurationError
@@ -25,7 +26,7 @@ from .planning import ground_of_cluster, inflow_of
 from .verification import UNDER_WAY, MoveOverride, Verification, progress
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from reassignment import Document
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
     from .cluster_view import ClusterView
     from .planning import Ground
     from .verification import Progress
+
+Json = dict[str, Any]
 
 EFFECT_SECONDS = 5.0
 """The time within which brokers and sidecars must know of a removal; they take a quarter of a second."""
@@ -88,27 +91,40 @@ def survey(cluster: Cluster, proposed: Document, measure_seconds: float | None) 
     return ground_of_cluster(proposed, view, written=written, inflow=inflow)
 
 
-def look(cluster: Cluster, move: Document, places: Places) -> Verification:
-    """Return the progress of the move and the remains of its throttle. Raises ClusterError."""
+def look(
+    cluster: Cluster, move: Document, places: Places, undone: Mapping[str, Json] = MappingProxyType({})
+) -> Verification:
+    """Return the progress of the move and the remains of its throttle. `undone`: what `undo` has returned. Raises
+    ClusterError."""
     view = cluster.look(sorted({partition.topic for partition in move.assignment}))
     found = progress(move, view)
     native = _native(cluster, move, view, found) if places.native else NativeFindings()
-    return _with_overrides(Verification(found, native=native), places)
+    return _with_overrides(Verification(found, native=native), places, undone)
 
 
-def _with_overrides(found: Verification, places: Places) -> Verification:
-    """Add the overrides of sidecars under the label of the move."""
+def _with_overrides(found: Verification, places: Places, undone: Mapping[str, Json]) -> Verification:
+    """Add the overrides of sidecars under the label of the move, and removals that may not last."""
     replies = _ask_overrides(places.members)
+    pages = {whom([reply]): reply.answer or {} for reply in replies if reply.error is None}
     left = tuple(
-        MoveOverride(whom([reply]), each["id"], places.label)
-        for reply in replies
-        if reply.error is None
-        for each in (reply.answer or {}).get("overrides", [])
+        MoveOverride(where, each["id"], places.label)
+        for where, page in pages.items()
+        for each in page["overrides"]
         if each["label"] == places.label
     )
+    # Pages of older sidecars say nothing of this; theirs is the answer to the undo.
+    unsettled = tuple(line for where in pages for line in _unsettled(where, {**undone.get(where, {}), **pages[where]}))
     silent = tuple(f"{whom([reply])}: {reply.error}" for reply in replies if reply.error is not None)
     notes = () if places.members else ("no sidecar was asked for overrides of the move: --fleet or --url",)
-    return replace(found, overrides=left, silent_sidecars=silent, notes=notes)
+    return replace(found, overrides=left, unsettled=unsettled, silent_sidecars=silent, notes=notes)
+
+
+def _unsettled(where: str, answer: Mapping[str, Any]) -> Iterator[str]:
+    """Yield why an undo at a sidecar may not hold, as far as its answer tells."""
+    if why := answer.get("not_stored"):
+        yield f"{where}: a restart may bring back what was undone, until this is stored: {why}"
+    if not answer.get("in_force", True):
+        yield f"{where}: its last change is not in force yet"
 
 
 def _native(cluster: Cluster, move: Document, view: ClusterView, found: tuple[Progress, ...]) -> NativeFindings:
@@ -130,24 +146,30 @@ def remove(
     was removed, one line each, and what a new look finds. Raises ClusterError."""
     if found.clean or found.under_way or (found.is_away and not force):
         return [], found
-    undone = undo(places) if found.overrides else frozenset()
+    undone = undo(places) if found.overrides else {}
     native = found.native.removable(force=force)
     cluster.remove(native)
     removed = [*(str(each) for each in found.overrides if each.where in undone), *map(str, native)]
-    return removed, look_until(cluster, move, places, lambda each: each.clean) if removed else found
+    return removed, look_until(cluster, move, places, lambda each: each.clean, undone) if removed else found
 
 
-def undo(places: Places) -> frozenset[str]:
-    """Undo the label's overrides at every sidecar; return which did."""
+def undo(places: Places) -> dict[str, Json]:
+    """Undo the label's overrides at every sidecar; return the answers of those that did, for a `look` afterwards."""
     body = {"label": places.label, "by": author()}
     replies = at_all(places.members, partial(post, page=UNDO_PATH, body=body))
-    return frozenset(whom([reply]) for reply in replies if reply.error is None)
+    return {whom([reply]): dict(reply.answer or {}) for reply in replies if reply.error is None}
 
 
-def look_until(cluster: Cluster, move: Document, places: Places, ready: Callable[[Verification], bool]) -> Verification:
+def look_until(
+    cluster: Cluster,
+    move: Document,
+    places: Places,
+    ready: Callable[[Verification], bool],
+    undone: Mapping[str, Json] = MappingProxyType({}),
+) -> Verification:
     """Look until it is `ready`, or should have been; return the last findings. Raises ClusterError."""
     deadline = time.monotonic() + EFFECT_SECONDS
-    while not ready(found := look(cluster, move, places)) and time.monotonic() < deadline:
+    while not ready(found := look(cluster, move, places, undone)) and time.monotonic() < deadline:
         time.sleep(EFFECT_POLL_SECONDS)
     return found
 

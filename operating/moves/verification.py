@@ -80,6 +80,7 @@ class Verification:
 
     Args:
         overrides: that sidecars have under the label of the move.
+        unsettled: undone overrides that a restart may bring back, or that are in force still; a line for each.
         silent_sidecars: those that did not say which overrides they have, each with the reason.
         notes: throttles with other reasons, and facts that could not be found out.
     """
@@ -87,6 +88,7 @@ class Verification:
     progress: tuple[Progress, ...]
     native: NativeFindings = NativeFindings()  # noqa: RUF009 - a tuple
     overrides: tuple[MoveOverride, ...] = ()
+    unsettled: tuple[str, ...] = ()
     silent_sidecars: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
@@ -99,15 +101,34 @@ class Verification:
         return any(found.stage in UNDER_WAY for found in self.progress)
 
     @property
+    def is_moving(self) -> bool:
+        return any(found.stage is Stage.MOVING for found in self.progress)
+
+    @property
     def is_away(self) -> bool:
         """True if a replica is missing only because its broker does not answer. No throttle helps it now, but it will
         catch up under one when it returns."""
         return any(found.stage is Stage.AWAY for found in self.progress)
 
     @property
+    def needs_throttle(self) -> bool:
+        """True if a throttle of the move is of use, now or when a broker returns."""
+        return self.under_way or self.is_away
+
+    @property
+    def is_unthrottled(self) -> bool:
+        """True if no sidecar has, or may have again, an override of the move."""
+        return not (self.overrides or self.unsettled or self.silent_sidecars)
+
+    @property
+    def has_leftovers(self) -> bool:
+        """True if something is left, as far as it is known."""
+        return bool(self.native.left or self.overrides or self.unsettled)
+
+    @property
     def clean(self) -> bool:
         """True if nothing is left; facts not looked at may be."""
-        return not (self.native.left or self.native.silent or self.overrides or self.silent_sidecars)
+        return self.is_unthrottled and not (self.native.left or self.native.silent)
 
 
 def progress(move: Document, view: ClusterView) -> tuple[Progress, ...]:
@@ -173,6 +194,7 @@ def verify_json(found: Verification, *, removed: Sequence[str]) -> Json:
             "cluster": [{**left.throttle._asdict(), "becomes": left.becomes} for left in found.native.left],
             "overrides": [left._asdict() for left in found.overrides],
         },
+        "unsettled": found.unsettled,
         "silent_sidecars": found.silent_sidecars,
         "waits_for": found.native.waits_for or None,
         "silent_brokers": found.native.silent,
@@ -203,6 +225,7 @@ def verify_table(found: Verification, *, removed: Sequence[str]) -> RenderableTy
     in_use = found.under_way or found.native.waits_for
     label, style = ("in force", "") if in_use else ("left behind", "yellow")
     parts += [Text(f"{label}: {line}", style=style) for line in left_behind(found)]
+    parts += [Text(line, style="yellow") for line in found.unsettled]
     parts += [Text(f"note: {note}") for note in (*found.notes, *found.native.notes)]
     if found.native.silent:
         parts.append(Text(_silent(found.native.silent), style="yellow"))
@@ -251,6 +274,8 @@ def _verdict(found: Verification) -> Text:
     done = "done" if found.done else "not done, and nothing of it is under way"
     if found.native.waits_for and found.native.left:
         return Text(f"{done}; {found.native.waits_for}: Kafka's own throttle stays until then", style="yellow")
+    if found.unsettled and not left_behind(found):
+        return Text(f"{done}; whether its removal holds: the same command again tells", style="yellow")
     if found.is_away or found.native.silent or found.silent_sidecars:
         ask = "; to remove what is left although they do not answer: --remove --force" if left_behind(found) else ""
         who = "brokers" if found.is_away or found.native.silent else "sidecars"

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import errno
 import json
+import os
 from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
@@ -356,3 +358,18 @@ def test_wrong_input_is_said(bench: Bench, sidecar: Sidecar, arguments: list[str
         as_json = sidecar(*typed, "--json")
         (said,) = json.loads(as_json.stdout)["problems"]
         assert (as_json.exit_code, as_json.stderr) == (code, f"Error: {said}\n") == (code, result.stderr)
+
+
+def test_what_a_restart_would_bring_back_is_said_and_is_1(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a full disk it was "done, and nothing is left behind", exit status 0."""
+
+    def fsync(_: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    bench.throttle()
+    monkeypatch.setattr(os, "fsync", fsync)
+    result = bench.verify("--remove")
+    assert (result.exit_code, bench.labels) == (1, []), result.output
+    lines = result.stdout.splitlines()
+    assert sum("a restart may bring back what was undone, until this is stored: " in line for line in lines) == 2
+    assert lines[-1] == "done; whether its removal holds: the same command again tells"
