@@ -62,7 +62,11 @@ class ByHand(NamedTuple):
         return f"throttle-sidecar status{self.where}"
 
     def verify(self, options: str = "--remove") -> str:
-        return f"throttle-sidecar verify {self.file} {self.cluster}{self.where} --label {self._label} {options}"
+        line = f"throttle-sidecar verify {self.file} {self.cluster}{self.where} --label {self._label} {options}"
+        return line.rstrip()
+
+    def undo(self) -> str:
+        return f"throttle-sidecar undo --label {self._label}{self.where}"
 
     def resume(self) -> str:
         return self._move("resume")
@@ -84,7 +88,7 @@ class ByHand(NamedTuple):
         """Return a line for each step of taking it back."""
         return [
             f"cancel   {self._kafka()} --cancel --preserve-throttles",
-            f"undo     throttle-sidecar undo --label {self._label}{self.where}",
+            f"undo     {self.undo()}",
         ]
 
     def go_on(self) -> list[str]:

@@ -28,6 +28,7 @@ from .next_step import (
     next_step,
     obstacles,
     refuse_second,
+    remains,
     throttle_as_before,
 )
 from .planning import named, plan_move, wanted
@@ -59,7 +60,6 @@ than the controller, and one that has just started may not know the topic."""
 _GONE = frozenset({Stage.NOT_STARTED, Stage.MISSING, Stage.ELSEWHERE})
 FINISH_SECONDS = 60.0
 """The time for which brokers may fail to answer once all is in place, as a restarting broker does."""
-_LEFT = {Stage.MOVING: "under way", Stage.DONE: "in place already, where it stays"}
 
 
 class Chosen(NamedTuple):
@@ -167,9 +167,11 @@ class Mover:
         under_way = [each.partition for each in found if each.stage is Stage.MOVING]
         at = held.of(self.places.label)
         self.report.say(f"{self.places.label}: {summary(found)}")
+        stays = Verification(tuple(each for each in found if each.stage is not Stage.MOVING)).needs_throttle
+        unless = ", unless it is still of use" if stays else ""
         todo = [
             *([f"cancel the reassignment of {named(under_way)}"] if under_way else []),
-            *([f"undo the throttle at {named_brokers(at)}"] if at else []),
+            *([f"undo the throttle at {named_brokers(at)}{unless}"] if at else []),
         ]
         self._say_steps(self.by_hand.steps_back())
         return Proposal(_question(todo), lambda _: self._cancel(under_way))
@@ -275,29 +277,25 @@ class Mover:
 
     def _give_up(self, why: str, *, undoes: bool) -> Outcome:
         """Report the remains of the move, after its throttle is undone if wanted."""
-        found = self._without_throttle() if undoes else look(self.cluster, self.move, self.places)
-        left = self._left(found)
+        if undoes:
+            found = self._without_throttle(lambda each: each.is_moving)
+        else:
+            found = look(self.cluster, self.move, self.places)
+        left = remains(found)
         self.report.say(f"{why}: {'nothing of it is left' if not left else 'what is left:'}", *left)
         if left:
             self.report.say(*self.by_hand.go_on())
         return Outcome("not_begun" if undoes else "stopped", found)
 
-    def _without_throttle(self) -> Verification:
-        """Undo the throttle, unless a part of the move is still under way after a moment; return what there is then."""
-        found = look_until(self.cluster, self.move, self.places, lambda each: not _is_moving(each))
-        if _is_moving(found):
+    def _without_throttle(self, stays: Callable[[Verification], bool]) -> Verification:
+        """Undo the throttle, unless it `stays` after a moment; return what there is then."""
+        found = look_until(self.cluster, self.move, self.places, lambda each: not stays(each))
+        if stays(found):
             return found
-        undo(self.places)
-        return look_until(self.cluster, self.move, self.places, lambda each: not each.overrides)
-
-    def _left(self, found: Verification) -> list[str]:
-        """Return the partitions that are no longer as they were, throttles, and who is silent."""
-        lines = []
-        for stage, word in _LEFT.items():
-            if these := [each.partition for each in found.progress if each.stage is stage]:
-                lines.append(f"  {named(these, len(these))}: {word}")
-        lines += [f"  {override}" for override in found.overrides]
-        return [*lines, *(f"  not known: {sidecar}" for sidecar in found.silent_sidecars)]
+        undone = undo(self.places)
+        return look_until(
+            self.cluster, self.move, self.places, lambda each: not (each.overrides or each.unsettled), undone
+        )
 
     def _watch(self, wait: Wait) -> Outcome:
         copied: Destinations = {}
@@ -377,18 +375,19 @@ class Mover:
             if under_way:
                 refused = self.cluster.reassign(dict.fromkeys(under_way))
                 self.report.say(*(f"refused: {each}: {reason}" for each, reason in sorted(refused.items())))
-            found = self._without_throttle()
+            found = self._without_throttle(lambda each: each.needs_throttle)
         before = [each.partition for each in found.progress if each.stage is Stage.NOT_STARTED]
         if before:
             self.report.say(f"{named(before)}: with the replicas that they had")
-        left = self._left(found)
-        is_complete = not (_is_moving(found) or found.overrides or found.silent_sidecars)
-        self.report.say(*left, *([] if is_complete else ["not taken back as a whole; again: " + self.by_hand.cancel()]))
-        return Outcome("cancelled" if is_complete else "not_cancelled", found, is_complete=is_complete)
-
-
-def _is_moving(found: Verification) -> bool:
-    return any(each.stage is Stage.MOVING for each in found.progress)
+        self.report.say(*remains(found))
+        if found.is_unthrottled and not found.needs_throttle:
+            return Outcome("cancelled", found, is_complete=True)
+        if found.overrides and found.needs_throttle:
+            self.report.say(f"the throttle stays while it is of use; to end it all the same: {self.by_hand.undo()}")
+        # A label that no sidecar has any more is not known to another --cancel.
+        again = self.by_hand.cancel() if found.overrides or found.silent_sidecars else self.by_hand.verify("")
+        self.report.say(f"not taken back as a whole; again: {again}")
+        return Outcome("not_cancelled", found)
 
 
 def _question(todo: Sequence[str]) -> str:

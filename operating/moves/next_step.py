@@ -37,8 +37,11 @@ if TYPE_CHECKING:
 
     from ..fleet.members import Member, Reply
     from .cluster_view import ClusterView
+    from .verification import Verification
 
 Json = dict[str, Any]
+_LEFT = {stage: stage.value for stage in Stage if stage not in (Stage.NOT_STARTED, Stage.MISSING)}
+_LEFT |= {Stage.MOVING: "under way", Stage.DONE: "in place already, where it stays"}
 
 
 class Step(Enum):
@@ -142,6 +145,17 @@ def obstacles(found: Sequence[Progress]) -> list[str]:
             "is done, or cancel that one"
         )
     return lines
+
+
+def remains(found: Verification) -> list[str]:
+    """Return a line for each stage of partitions that are no longer as they were, each throttle, and each sidecar that
+    is silent."""
+    lines = []
+    for stage, word in _LEFT.items():
+        if these := [each.partition for each in found.progress if each.stage is stage]:
+            lines.append(f"{named(these, len(these))}: {word}")
+    lines += [*map(str, found.overrides), *found.unsettled]
+    return [f"  {line}" for line in (*lines, *(f"not known: {sidecar}" for sidecar in found.silent_sidecars))]
 
 
 def refuse_second(found: Sequence[Progress], held: Held, label: str, *, resume: str, adopt: str, cancel: str) -> None:

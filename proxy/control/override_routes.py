@@ -130,7 +130,8 @@ def _answer(applied: Applied, broker_id: int) -> dict[str, Any]:
 
 
 def _page(state: Mapping[str, Any], overrides: Overrides, index: LayerIndex, now: datetime) -> Answer:
-    """Return the page, with the state of all overrides together. Of ten thousand changes it takes a core some tenths of a second: for a thread."""
+    """Return the page, with the state of all overrides together. Of ten thousand changes it takes a core some tenths of
+    a second: for a thread."""
     written = [_written(each, index, now) for each in overrides]
     return json_answer(200, {**state, "overrides": written})
 
