@@ -12,7 +12,7 @@ import click
 from proxy.control.override_routes import PATH, UNDO_PATH
 
 from ..fleet.members import at_all, author, get, post
-from ..fleet.replies import alike, error_lines, key_in_place, layer_name, result_lines, whom
+from ..fleet.replies import alike, error_lines, had_none, key_in_place, layer_name, result_lines, whom
 from ..quota_words import format_distance, format_time
 from ..status.rows import ask_all
 from ..status.words import waiting_lines
@@ -144,7 +144,7 @@ def undo(
     selector: dict[str, Any] = {"id": override, "label": label, "last": last, "by": author()}
     replies = at_all(found, partial(post, page=UNDO_PATH, body=selector))
     undone = [reply for reply in replies if reply.error is None]
-    failed = [reply for reply in replies if reply.error is not None and not (undone and _had_none(reply))]
+    failed = [reply for reply in replies if reply.error is not None and not (undone and had_none(reply))]
     answers = [reply.answer or {} for reply in undone]
     incomplete = any(not answer.get("in_force") or answer.get("not_stored") for answer in answers)
     if as_json:
@@ -160,7 +160,3 @@ def still_waiting(replies: Sequence[Reply]) -> list[str]:
     """Return which clients wait after a change, where it was made."""
     asked = ask_all([reply.member for reply in replies if reply.error is None])
     return list(waiting_lines(each.page for each in asked if each.page is not None))
-
-
-def _had_none(reply: Reply) -> bool:
-    return reply.refused and (reply.error or "").startswith("no override")

@@ -25,7 +25,7 @@ from proxy.quotas.override import BROKER, Override, PlacedValue, added, kind_of,
 
 from ..configuration import state_of
 from ..fleet.members import at_all, author, local_settings, post
-from ..fleet.replies import result_lines, whom
+from ..fleet.replies import alike, had_none, result_lines, whom
 from ..presence import why_it_may_run
 from ..quota_words import parse_moment
 from ..terminal import say
@@ -166,9 +166,26 @@ def _revert(replies: Sequence[Reply], override: str) -> list[Reply]:
 
 
 def _undone_words(reverted: Sequence[Reply]) -> str:
-    left = [reply for reply in reverted if reply.answer is None and not reply.refused]
-    again = f"; {whom(left)}: no answer, it may be in force there" if left else ""
-    return f"undone again where it was made{again}"
+    """Return where it was undone again, and where it may be in force, now or after a restart."""
+    groups = {_still_there(group[0]): whom(group) for group in alike(reverted, _still_there)}
+    undone = groups.pop(None, None)
+    if not groups:
+        return "undone again where it was made"
+    first = "not undone everywhere" if undone is None else f"undone again at {undone}"
+    return "; ".join([first, *(f"{where}: {why}" for why, where in groups.items())])
+
+
+def _still_there(reply: Reply) -> str | None:
+    """Return why an override may be in force after its undo; None if it is gone for good."""
+    if had_none(reply):
+        return None
+    if reply.refused:
+        return f"refused, it may be in force there: {reply.error}"
+    if reply.answer is None:
+        return "no answer, it may be in force there"
+    if why := reply.answer.get("not_stored"):
+        return f"a restart would bring it back until its undo is stored: {why}"
+    return None if reply.answer.get("in_force") else "its undo is not in force yet"
 
 
 def _stored(new: dict[str, Any], asked: list[PlacedValue], now: datetime) -> str:

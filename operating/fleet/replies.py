@@ -70,6 +70,11 @@ def error_lines(replies: Sequence[Reply]) -> list[str]:
     return lines
 
 
+def had_none(reply: Reply) -> bool:
+    """Return True if a sidecar had no override that was to be undone."""
+    return reply.refused and (reply.error or "").startswith("no override")
+
+
 def alike(replies: Sequence[Reply], key: Callable[[Reply], Hashable]) -> list[list[Reply]]:
     """Return the replies in groups that have the same key."""
     groups: dict[Hashable, list[Reply]] = {}

@@ -106,22 +106,6 @@ def test_thirty_of_which_twelve_are_dead(tmp_path: Path) -> None:
         assert all(each.watch.current.enforce for each in alive.values())
 
 
-def test_all_or_none_takes_it_back(tmp_path: Path, sidecars: dict[int, OneSidecar]) -> None:
-    urls = {broker: each.url for broker, each in sidecars.items()} | {104: "http://127.0.0.1:1"}
-    done = call("set", RATE, 1, "--fleet", fleet_file(tmp_path, urls), "--all-or-none")
-    assert (done.exit_code, "undone again where it was made; broker 104: no answer" in done.output) == (1, True)
-    assert [each.rate for each in sidecars.values()] == [50 * MIB] * 3
-
-
-def test_what_a_sidecar_of_another_broker_took_back_is_not_said_to_be_there(
-    tmp_path: Path, sidecars: dict[int, OneSidecar]
-) -> None:
-    fleet = fleet_file(tmp_path, {101: sidecars[101].url, 104: sidecars[102].url})
-    done = call("set", RATE, 1, "--fleet", fleet, "--all-or-none")
-    assert (done.exit_code, [each.rate for each in sidecars.values()]) == (1, [50 * MIB] * 3)
-    assert done.output.splitlines()[-1] == "undone again where it was made"
-
-
 def test_labels_are_undone_together_and_nothing_else_is(sidecars: dict[int, OneSidecar], fleet: Path) -> None:
     call("set", RATE, 1, "--fleet", fleet, "--label", "move-a")
     call("set", RATE, 2, "--fleet", fleet, "--at", 102)
