@@ -66,7 +66,7 @@ Exit status
   0  done everywhere, and nothing is left behind; or taken back, everywhere
   1  not done, left running, refused, or something is left behind
   2  wrong usage
-  3  a broker or a sidecar does not answer, or refuses
+  3  a broker or a sidecar does not answer, refuses, or is not among those asked
   4  a file, a label or an address is wrong (1 with other commands)
 
 \b
@@ -280,7 +280,7 @@ def _status(outcome: Outcome) -> int:
         return 0
     if outcome.name in ("finished", "in_place") and outcome.found is not None:
         return status_of(outcome.found)
-    return NOT_REACHABLE if outcome.found is not None and outcome.found.silent_sidecars else NOT_DONE
+    return NOT_REACHABLE if outcome.found is not None and outcome.found.unknown else NOT_DONE
 
 
 def _print(outcome: Outcome, report: Printed, by_hand: ByHand) -> None:

@@ -75,14 +75,14 @@ def command(
       0  done, and nothing is left behind
       1  not done, or something is left behind
       2  wrong usage
-      3  a broker or a sidecar does not answer, or refuses
+      3  a broker or a sidecar does not answer, refuses, or is not among those asked
       4  a file or an address is wrong (1 with other commands)
 
     \b
     Examples:
       throttle-sidecar verify move.json --bootstrap kafka-101:9092 --fleet fleet.toml
       throttle-sidecar verify move.json --bootstrap kafka-101:9092 --fleet fleet.toml --wait 2h --remove
-      throttle-sidecar verify move.json --bootstrap kafka-101:9092 --url http://kafka-101:9404
+      throttle-sidecar verify move.json --bootstrap kafka-101:9092 --url http://kafka-101:9404 --url http://kafka-104:9404
     """
     if not reach["bootstrap"]:
         raise click.UsageError("expected --bootstrap: only the cluster knows whether it is done")

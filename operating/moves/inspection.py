@@ -115,8 +115,10 @@ def _with_overrides(found: Verification, places: Places, undone: Mapping[str, Js
     # Pages of older sidecars say nothing of this; theirs is the answer to the undo.
     unsettled = tuple(line for where in pages for line in _unsettled(where, {**undone.get(where, {}), **pages[where]}))
     silent = tuple(f"{whom([reply])}: {reply.error}" for reply in replies if reply.error is not None)
+    concerned = {broker for each in found.progress for broker in (*each.target, *each.replicas)}
+    unasked = tuple(sorted(concerned - {reply.broker for reply in replies})) if places.members else ()
     notes = () if places.members else ("no sidecar was asked for overrides of the move: --fleet or --url",)
-    return replace(found, overrides=left, unsettled=unsettled, silent_sidecars=silent, notes=notes)
+    return replace(found, overrides=left, unsettled=unsettled, silent_sidecars=silent, unasked=unasked, notes=notes)
 
 
 def _unsettled(where: str, answer: Mapping[str, Any]) -> Iterator[str]:

@@ -385,7 +385,7 @@ class Mover:
         if found.overrides and found.needs_throttle:
             self.report.say(f"the throttle stays while it is of use; to end it all the same: {self.by_hand.undo()}")
         # A label that no sidecar has any more is not known to another --cancel.
-        again = self.by_hand.cancel() if found.overrides or found.silent_sidecars else self.by_hand.verify("")
+        again = self.by_hand.cancel() if found.overrides or found.unknown else self.by_hand.verify("")
         self.report.say(f"not taken back as a whole; again: {again}")
         return Outcome("not_cancelled", found)
 

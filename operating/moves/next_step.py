@@ -148,14 +148,14 @@ def obstacles(found: Sequence[Progress]) -> list[str]:
 
 
 def remains(found: Verification) -> list[str]:
-    """Return a line for each stage of partitions that are no longer as they were, each throttle, and each sidecar that
-    is silent."""
+    """Return a line for each stage of partitions that are no longer as they were, each throttle, and where throttles
+    are not known."""
     lines = []
     for stage, word in _LEFT.items():
         if these := [each.partition for each in found.progress if each.stage is stage]:
             lines.append(f"{named(these, len(these))}: {word}")
     lines += [*map(str, found.overrides), *found.unsettled]
-    return [f"  {line}" for line in (*lines, *(f"not known: {sidecar}" for sidecar in found.silent_sidecars))]
+    return [f"  {line}" for line in (*lines, *(f"not known: {line}" for line in found.unknown))]
 
 
 def refuse_second(found: Sequence[Progress], held: Held, label: str, *, resume: str, adopt: str, cancel: str) -> None:

@@ -16,6 +16,7 @@ from rich.text import Text
 
 from proxy.quotas import format_bytes
 
+from ..fleet.replies import brokers as named_brokers
 from ..terminal import folding_table
 from .native_throttle import NativeFindings
 
@@ -82,6 +83,7 @@ class Verification:
         overrides: that sidecars have under the label of the move.
         unsettled: undone overrides that a restart may bring back, or that are in force still; a line for each.
         silent_sidecars: those that did not say which overrides they have, each with the reason.
+        unasked: the brokers of the move whose sidecars are not among those asked, as far as these answer.
         notes: throttles with other reasons, and facts that could not be found out.
     """
 
@@ -90,6 +92,7 @@ class Verification:
     overrides: tuple[MoveOverride, ...] = ()
     unsettled: tuple[str, ...] = ()
     silent_sidecars: tuple[str, ...] = ()
+    unasked: tuple[int, ...] = ()
     notes: tuple[str, ...] = ()
 
     @property
@@ -118,7 +121,14 @@ class Verification:
     @property
     def is_unthrottled(self) -> bool:
         """True if no sidecar has, or may have again, an override of the move."""
-        return not (self.overrides or self.unsettled or self.silent_sidecars)
+        return not (self.overrides or self.unsettled or self.unknown)
+
+    @property
+    def unknown(self) -> tuple[str, ...]:
+        """A line for each sidecar, and for the brokers without one, where overrides of the move may be left."""
+        them = "it" if len(self.unasked) == 1 else "them"
+        unasked = (f"{named_brokers(self.unasked)}: no sidecar that was asked answers for {them}",)
+        return (*self.silent_sidecars, *(unasked if self.unasked else ()))
 
     @property
     def has_leftovers(self) -> bool:
@@ -196,6 +206,7 @@ def verify_json(found: Verification, *, removed: Sequence[str]) -> Json:
         },
         "unsettled": found.unsettled,
         "silent_sidecars": found.silent_sidecars,
+        "unasked_brokers": found.unasked,
         "waits_for": found.native.waits_for or None,
         "silent_brokers": found.native.silent,
         "removed": removed,
@@ -229,8 +240,8 @@ def verify_table(found: Verification, *, removed: Sequence[str]) -> RenderableTy
     parts += [Text(f"note: {note}") for note in (*found.notes, *found.native.notes)]
     if found.native.silent:
         parts.append(Text(_silent(found.native.silent), style="yellow"))
-    for sidecar in found.silent_sidecars:
-        parts.append(Text(f"not known: {sidecar}; overrides of the move may be left there", style="yellow"))
+    for line in found.unknown:
+        parts.append(Text(f"not known: {line}; overrides of the move may be left there", style="yellow"))
     parts.append(_verdict(found))
     return Group(*parts)
 
@@ -280,6 +291,8 @@ def _verdict(found: Verification) -> Text:
         ask = "; to remove what is left although they do not answer: --remove --force" if left_behind(found) else ""
         who = "brokers" if found.is_away or found.native.silent else "sidecars"
         return Text(f"{done}, as far as {who} answer{ask}", style="yellow")
-    if not found.clean:
+    if left_behind(found):
         return Text(f"{done}; to remove what is left behind: the same command with --remove", style="yellow")
+    if found.unasked:
+        return Text(f"{done}, as far as sidecars were asked", style="yellow")
     return Text("not done, and nothing is left behind", style="yellow")

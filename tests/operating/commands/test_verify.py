@@ -233,8 +233,15 @@ def test_nothing_of_kafkas_own_goes_while_another_partition_moves(bench: Bench) 
     assert bench.now == 0
 
 
-def test_a_broker_that_is_down_is_named_and_its_lists_stay(bench: Bench) -> None:
+def test_a_broker_that_is_down_is_named_and_its_lists_stay(
+    tmp_path: Path, sidecar: Sidecar, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Its rate was not looked at, and it was "nothing is left behind", exit status 0."""
+    with running(tmp_path, [101, 102, 104]) as sidecars:
+        _a_source_that_is_down(_bench(Bench(tmp_path, sidecar, sidecars), monkeypatch))
+
+
+def _a_source_that_is_down(bench: Bench) -> None:
     bench.client.configs = CONFIGS | {("topic", "orders", LEADER_LIST): ("0:101,0:102", "DYNAMIC_TOPIC_CONFIG")}
     bench.client.brokers.remove(101)
     # 101 was the source; the partition is on 102 and 104 now.

@@ -9,16 +9,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from operating.commands.verify import status_of
 from operating.fleet.members import Member, at_all, author, post
 from operating.moves import inspection
 from operating.moves.cluster import Cluster
 from operating.moves.inspection import Places, look, remove
-from operating.moves.verification import verify_json
+from operating.moves.verification import verify_json, verify_table
 from proxy.control import override_keeper
 from proxy.control.override_routes import PATH
 from reassignment import Document, TopicPartition
 from tests.operating.fleet.sidecars import RATE, TOKEN, running
 from tests.operating.moves.fake_client import FakeClient
+from tests.operating.moves.shown import shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -90,6 +92,35 @@ def test_it_stays_so_until_it_is_stored(bench: Bench) -> None:
     bench.is_full = False
     bench.set("another")
     assert look(bench.cluster, MOVE, bench.places()).clean
+
+
+def test_of_brokers_whose_sidecars_were_not_asked_nothing_is_said_to_be_gone(bench: Bench) -> None:
+    removed, found = bench.remove(bench.places(101))
+    assert (len(removed), found.done, found.clean, found.unasked) == (1, True, False, (104,))
+    assert [each.label for each in bench.sidecars[104].keeper.current] == [LABEL]
+    assert shown(verify_table(found, removed=removed))[-2:] == [
+        "not known: broker 104: no sidecar that was asked answers for it; overrides of the move may be left there",
+        "done, as far as sidecars were asked",
+    ]
+    assert status_of(found) == 3
+    assert verify_json(found, removed=removed)["unasked_brokers"] == (104,)
+
+
+def test_present_replicas_are_of_the_move_as_well(bench: Bench) -> None:
+    found = look(bench.cluster, Document({TopicPartition("orders", 0): (101, 103)}), bench.places(101))
+    assert (found.unasked, found.clean) == ((103, 104), False)
+    assert found.unknown == ("brokers 103-104: no sidecar that was asked answers for them",)
+
+
+def test_a_member_that_does_not_answer_was_asked(bench: Bench) -> None:
+    silent = Member("http://127.0.0.1:1", 104)
+    found = look(bench.cluster, MOVE, Places((bench.members[0], silent), LABEL))
+    assert (found.unasked, len(found.silent_sidecars)) == ((), 1)
+
+
+def test_where_no_sidecar_is_to_be_asked_that_is_noted(bench: Bench) -> None:
+    found = look(bench.cluster, MOVE, Places((), LABEL))
+    assert (found.unasked, found.clean, [note[:20] for note in found.notes]) == ((), True, ["no sidecar was asked"])
 
 
 def test_what_is_not_in_force_yet_is_not_clean(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:

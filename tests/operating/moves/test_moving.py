@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.operating.commands.move_bench import LABEL, Bench, all_at, opened
+from tests.operating.fleet.sidecars import fleet_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -80,3 +81,11 @@ def test_a_throttle_that_a_restart_may_bring_back_is_not_taken_back(
     assert sum("a restart may bring back what was undone, until this is stored: " in line for line in lines) == 3
     assert lines[-1].startswith("not taken back as a whole; again: throttle-sidecar verify ")
     assert not lines[-1].endswith(("--remove", " "))
+
+
+def test_where_a_sidecar_was_not_asked_it_is_not_taken_back(bench: Bench, tmp_path: Path) -> None:
+    bench.fleet = fleet_file(tmp_path, {broker: bench.sidecars[broker].url for broker in (101, 102)})
+    result = bench.move("--cancel", LABEL)
+    assert (result.exit_code, bench.labels) == (3, {(104, LABEL)}), result.output
+    assert "  not known: broker 104: no sidecar that was asked answers for it" in result.stdout.splitlines()
+    assert "nothing of its throttle is left" not in result.stdout
