@@ -25,14 +25,16 @@ MAX_INCIDENTS = 5
 
 
 class Kept(NamedTuple):
+    """All but `observed` is of quotas that were enforced."""
+
     roles: int
     windows: int
     """The number of windows of each promise's length, together."""
     over: int
-    """Windows over their bound, where the quota was enforced."""
+    """Windows over their bound."""
     undecided: int
     observed: int
-    """Roles and quotas that were only observed."""
+    """Roles' quotas that were only observed."""
     overlap_seconds: int
     worst: tuple[Row, ...]
     """The worst window of each length: `seconds`, `ratio` (bytes over quota), `broker`, `role`, `at`, `limit`."""
@@ -53,13 +55,17 @@ def of_seconds(tables: Tables, seconds: DataFrame, verdicts: DataFrame) -> Kept:
     and `audit.judged` or `audit.verdicts` of these."""
     roles = audit.summed_up(verdicts, since=tables.scope.since).cache()
     enforced = F.col("enforce")
+
+    def where_enforced(name: str) -> Column:
+        return F.when(enforced, F.col(name))
+
     whole = roles.agg(
-        F.countDistinct(*ROLE).alias("roles"),
-        F.sum("seconds").alias("seconds"),
+        F.countDistinct(*map(where_enforced, ROLE)).alias("roles"),
+        F.sum(where_enforced("seconds")).alias("seconds"),
         F.sum(F.when(enforced, F.col("over_1s") + F.col("over_11s"))).alias("over"),
         F.sum(F.when(enforced, F.col("undecided_1s") + F.col("undecided_11s"))).alias("undecided"),
         F.count_if(~enforced).alias("observed"),
-        F.sum("overlap_seconds").alias("overlap_seconds"),
+        F.sum(where_enforced("overlap_seconds")).alias("overlap_seconds"),
         F.countDistinct(*(F.when(~F.col("kept"), F.col(name)) for name in ROLE)).alias("broken"),
         *(_worst(promise).alias(promise.name) for promise in audit.PROMISES),
     ).na.fill(0).collect()[0]  # fmt: skip
@@ -77,24 +83,24 @@ def of_seconds(tables: Tables, seconds: DataFrame, verdicts: DataFrame) -> Kept:
 
 
 def _worst(promise: audit.Promise) -> Column:
-    """Return the worst window of this length: by ratio; of equal ones the earliest; of these that of the broker with
+    """Return the worst window of this length where a quota was enforced: by ratio; of equal ones the earliest; of these that of the broker with
     the lowest id."""
     ratio, at = F.col(f"worst_{promise.name}"), F.col(f"worst_{promise.name}_at")
     window = F.struct(
         F.lit(promise.seconds).alias("seconds"), ratio.alias("ratio"), *ROLE, at.alias("at"), "limit"
     )  # fmt: skip
     order = F.struct(ratio, -at, -F.col("broker"), "role", "since")
-    return F.max_by(window, F.when(ratio.isNotNull(), order))
+    return F.max_by(window, F.when(ratio.isNotNull() & F.col("enforce"), order))
 
 
 def answer(kept: Kept, units: Units) -> Answer:
     """Tell it; `number` is the worst second over its quota."""
     worst = kept.worst[0] if kept.worst else None
     if not kept.roles or (worst is None and not kept.over):
-        return Answer(
-            QUESTION, Verdict.UNKNOWN, "There was no quota: nothing moved under one in the seconds asked for.",
-            uncertainty=_doubts(kept),
-        )  # fmt: skip
+        nothing = "There was no quota: nothing moved under one in the seconds asked for."
+        if not kept.roles and kept.observed:
+            nothing = f"Nothing was enforced: {counted(kept.observed, 'quota')} only observed."
+        return Answer(QUESTION, Verdict.UNKNOWN, nothing, uncertainty=_doubts(kept))
     evidence = tuple(_extreme(one, units) for one in kept.worst)
     number = None if worst is None else worst.ratio
     promised = " and ".join(

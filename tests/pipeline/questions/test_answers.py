@@ -48,6 +48,8 @@ BROKEN = KEPT._replace(over=3, broken_roles=1, incidents=(INCIDENT,))
         (BROKEN, Verdict.BAD, "in 3 windows by 1 role of a broker; the worst: broker 101 as leader moved", 0),
         (BROKEN._replace(incidents=(Row(**{**INCIDENT.asDict(), "ratio": None}),)), Verdict.BAD, "quota was 0)", 0),
         (KEPT._replace(roles=0, worst=()), Verdict.UNKNOWN, "There was no quota", 0),
+        (KEPT._replace(roles=0, worst=(), observed=2), Verdict.UNKNOWN,
+         "Nothing was enforced: 2 quotas only observed.", 1),
     ],
 )  # fmt: skip
 def test_was_it_kept(found: Kept, verdict: Verdict, says: str, doubts: int) -> None:

@@ -143,6 +143,27 @@ def quota_of(bytes_per_second: float) -> str:
     return event_line(Kind.QUOTA, FIRST, role="leader", bytes_per_second=bytes_per_second, **said)
 
 
+def test_what_was_only_observed_was_not_kept(spark: SparkSession, tmp_path: Path) -> None:
+    """101 moved 5 times a quota that nothing enforced; told was "Yes, ... where it was enforced". 102 has one that is
+    enforced, and is all that the answer is about."""
+    for broker, enforce, size in ((101, False, 5000), (102, True, 500)):
+        lines = [changed(quota_of(1018.0), broker=broker, enforce=enforce)]
+        lines += [traffic_line(FIRST + at, broker=broker, record_bytes=size) for at in range(30)]
+        write_file(tmp_path / "journal", lines=lines, broker=broker)
+    ingest(spark, [str(tmp_path / "journal")], str(tmp_path / "tables"))
+    tables = Tables(spark, str(tmp_path / "tables"))
+    trial = ask(tables.within(Scope(brokers=(101,))), "was-it-kept")
+    assert (trial.verdict, trial.number) == (Verdict.UNKNOWN, None)
+    assert trial.sentence == "Nothing was enforced: 1 quota only observed."
+    both = was_it_kept.facts(tables)
+    assert (both.roles, both.windows, both.observed, both.over) == (1, 30, 1, 0)
+    assert {one.broker for one in both.worst} == {102}
+    answer = ask(tables, "was-it-kept")
+    assert answer.verdict is Verdict.GOOD
+    assert answer.sentence.startswith("Yes, the bound was kept where it was enforced")
+    assert answer.number == pytest.approx(0.509, abs=0.01)
+
+
 def test_it_counts_bytes_and_not_messages(spark: SparkSession, tmp_path: Path) -> None:
     """A megabyte a second each, of messages of 1 kB and of 1 MB: 100 MB and 1904 MB are left under 2 MB/s, 1002 s. By
     messages it was 1 min 42 s."""
