@@ -43,7 +43,8 @@ class Carried(NamedTuple):
 
 def facts(tables: Tables) -> Carried:
     """Work it out: the largest topics, and all pairs of racks."""
-    return carried(tables.traffic, tables.events)
+    # A link has an end at another broker, whose own file says its rack, whichever brokers are asked about.
+    return carried(tables.traffic, tables.within(tables.scope._replace(brokers=())).events)
 
 
 def carried(traffic: DataFrame, events: DataFrame) -> Carried:

@@ -6,13 +6,19 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from pipeline.journals.ingest import ingest
 from pipeline.questions import what_did_it_cost
 from pipeline.questions.answer import Verdict
 from pipeline.questions.what_did_it_cost import GIB
+from pipeline.tables import Tables
+from pipeline.tables.scope import Scope
 from pipeline.units import Units
 from tests.pipeline.frames import quotas, traffic
+from tests.pipeline.journal_files import FIRST, traffic_line, write_file
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from pyspark.sql import DataFrame, SparkSession
 
 
@@ -50,6 +56,15 @@ def test_bytes_between_racks_have_a_price(spark: SparkSession) -> None:
     assert answer.sentence == "4 GiB between racks, 0.04 at 0.01 a GiB, of 6 GiB in 2 topics in all."
     assert answer.evidence[:2] == ("rack a to rack b: 4 GiB, 0.04", "rack a to rack a: 2 GiB")
     assert what_did_it_cost.answer(found, Units.BINARY).number == 4 * GIB
+
+
+def test_of_one_broker_the_racks_of_its_peers_are_known(spark: SparkSession, tmp_path: Path) -> None:
+    """With `--broker` it said that no journal says racks."""
+    for broker, rack, lines in ((101, "a", [traffic_line(FIRST)]), (102, "b", [traffic_line(FIRST, broker=102)])):
+        write_file(tmp_path / "journal", lines=lines, broker=broker, rack=rack)
+    ingest(spark, [str(tmp_path / "journal")], str(tmp_path / "tables"))
+    tables = Tables(spark, str(tmp_path / "tables"), Scope(brokers=(101,)))
+    assert what_did_it_cost.facts(tables).racks == (("a", "b", 1018),)
 
 
 def test_what_is_not_known_of_racks_is_said(spark: SparkSession) -> None:
