@@ -37,9 +37,9 @@ TOLD_APART = ("override", "connection", "quota")
 
 
 class Happened(NamedTuple):
-    """events: of the journals, the nearest. overrides: the nearest, each once for all brokers that have it.
-    connections: ended ones, by broker and cause. quotas: those that changed, `before` (None: none was told) and
-    `limit`, each change once for all `roles` that made it. stalls: by role and cause."""
+    """events: of the journals, those that call for action, then the nearest. overrides: the nearest, each once for all
+    brokers that have it. connections: ended ones, by broker and cause. quotas: those that changed, `before` (None: none
+    was told) and `limit`, each change once for all `roles` that made it. stalls: by role and cause."""
 
     at: int
     around: int
@@ -53,6 +53,8 @@ class Happened(NamedTuple):
     quotas: tuple[Row, ...]
     stalls: tuple[Row, ...]
     bound: Kept
+    cut: tuple[str, ...] = ()
+    """Which of these lists are not whole."""
 
 
 def facts(tables: Tables, at: int, *, around: int = AROUND_SECONDS) -> Happened:
@@ -62,7 +64,10 @@ def facts(tables: Tables, at: int, *, around: int = AROUND_SECONDS) -> Happened:
     remarkable = said.where(
         ~F.col("kind").isin([*UNREMARKABLE, *TOLD_APART]) & (F.coalesce("reason", F.lit("")) != "file")
     )
-    events = remarkable.orderBy(F.abs(F.col("time") - at), "time", "broker").limit(MAX_ROWS).collect()
+    # Of a hundred restarts the nearest would leave no place for the reload that failed.
+    failed = (F.col("kind") == Kind.RELOAD.value) & (F.coalesce("error", F.lit("")) != "")
+    urgent = F.when(failed, 2).when(F.col("kind") == Kind.DROPPED.value, 1).otherwise(0)
+    events = remarkable.orderBy(F.desc(urgent), F.abs(F.col("time") - at), "time", "broker")
     ended = said.where(F.col("kind") == Kind.CONNECTION.value).groupBy("broker", "cause")
     connections = ended.agg(F.count("*").alias("number"), F.min("time").alias("first"))
     connections = connections.orderBy(F.desc("number"), "broker", "cause")
@@ -70,13 +75,22 @@ def facts(tables: Tables, at: int, *, around: int = AROUND_SECONDS) -> Happened:
     ahead = near.within(near.scope._replace(until=at + around + lag.PACE_SECONDS))
     # Traffic that no quota selects is recorded, too: where there is nothing else, there is not nothing.
     within = F.when(F.col("time") < at + around, F.col("time"))
+    lists = {
+        "events": _first(events), "overrides": _overrides(said, at), "ended connections": _first(connections),
+        "quotas": _quotas(near, at), "stalls": _stalls(near, ahead),
+    }  # fmt: skip
+    cut = tuple(name for name, rows in lists.items() if len(rows) > MAX_ROWS)
+    nearest, overrides, endings, quotas, stalls = (tuple(rows[:MAX_ROWS]) for rows in lists.values())
     busy = ahead.seconds.agg(F.count_distinct(within).alias("seconds"), F.max("time").alias("last")).collect()[0]
     return Happened(
-        at, around, busy.seconds, busy.last, tuple(sorted(events, key=lambda row: (row.time, row.broker))),
-        tuple(_overrides(said, at)), tuple(connections.limit(MAX_ROWS).collect()),
-        tuple(_quotas(near, at)), tuple(_stalls(near, ahead)),
-        was_it_kept.facts(near),
+        at, around, busy.seconds, busy.last, tuple(sorted(nearest, key=lambda row: (row.time, row.broker))),
+        tuple(sorted(overrides, key=lambda row: row.time)), endings, quotas, stalls, was_it_kept.facts(near), cut,
     )  # fmt: skip
+
+
+def _first(rows: DataFrame) -> list[Row]:
+    """Return what is told of rows, and one more if there are more."""
+    return rows.limit(MAX_ROWS + 1).collect()
 
 
 def _overrides(said: DataFrame, at: int) -> list[Row]:
@@ -85,8 +99,7 @@ def _overrides(said: DataFrame, at: int) -> list[Row]:
     same = [F.min(name).alias(name) for name in ("time", "label", "because", "until", "changes")]
     brokers = F.sort_array(F.collect_set("broker")).alias("brokers")
     rows = parsed.groupBy("override", "action", "by").agg(*same, brokers)
-    nearest = rows.orderBy(F.abs(F.col("time") - at), "time", "override", "action").limit(MAX_ROWS).collect()
-    return sorted(nearest, key=lambda row: row.time)
+    return _first(rows.orderBy(F.abs(F.col("time") - at), "time", "override", "action"))
 
 
 def _quotas(near: Tables, at: int) -> list[Row]:
@@ -96,13 +109,13 @@ def _quotas(near: Tables, at: int) -> list[Row]:
     said = told.withColumnRenamed("since", "time").where(F.col("time") >= (near.scope.since or 0))
     roles = F.sort_array(F.collect_set(F.struct(*ROLE))).alias("roles")
     rows = said.groupBy("before", "limit", "enforce").agg(F.min("time").alias("time"), roles)
-    return rows.orderBy(F.abs(F.col("time") - at), "time", "limit").limit(MAX_ROWS).collect()
+    return _first(rows.orderBy(F.abs(F.col("time") - at), "time", "limit"))
 
 
 def _stalls(near: Tables, ahead: Tables) -> list[Row]:
     around = ahead.reaching_back(lag.LOOKS_BACK_SECONDS)
     found = lag.stalls(lag.of_tables(around), around.seconds, around.events)
-    return lag.stalls_by_cause(found, near.scope).limit(MAX_ROWS).collect()
+    return _first(lag.stalls_by_cause(found, near.scope))
 
 
 def answer(found: Happened, units: Units) -> Answer:
@@ -117,13 +130,15 @@ def answer(found: Happened, units: Units) -> Answer:
         return Answer(QUESTION, verdict, sentence, 0.0, "things", uncertainty=_doubts(found))
     texts = [text for text, _ in told]
     command = next((command for _, command in told if command), "")
-    more = f", and {counted(len(told) - 1, 'more thing')} {window}" if len(told) > 1 else ""
+    least = "at least " if found.cut else ""
+    more = f", and {least}{counted(len(told) - 1, 'more thing')} {window}" if len(told) > 1 else ""
     sentence = f"{texts[0][0].upper()}{texts[0][1:]}{more}."
     return Answer(QUESTION, Verdict.GOOD, sentence, float(len(told)), "things", tuple(texts), _doubts(found), command)
 
 
 def _doubts(found: Happened) -> tuple[str, ...]:
     doubts = ["by the clocks of the brokers' machines, which may differ by seconds"]
+    doubts += [f"of more than {MAX_ROWS} {name} {MAX_ROWS} are told: ask with a shorter --around" for name in found.cut]
     if found.seconds < 2 * found.around:
         doubts.append(f"{2 * found.around - found.seconds} of its {2 * found.around} seconds are without traffic")
     if found.last is not None and found.last < found.at + found.around + lag.PACE_SECONDS - 1:

@@ -338,6 +338,13 @@ def test_what_happened(found: Happened, says: str) -> None:
     assert bool(answer.evidence) == (answer.number != 0)
 
 
+def test_things_that_are_left_out_are_said() -> None:
+    started = [Row(**{**EVENT, "kind": "start", "version": "1", "broker": broker}) for broker in range(12)]
+    answer = what_happened.answer(QUIET._replace(events=tuple(started), cut=("events",)), Units.BINARY)
+    assert ", and at least 11 more things in the 5 min 00 s" in answer.sentence
+    assert "of more than 12 events 12 are told: ask with a shorter --around" in answer.uncertainty
+
+
 @pytest.mark.parametrize(("last", "doubted"), [(FIRST + 359, False), (FIRST + 358, True)])
 def test_that_nobody_stalled_is_doubted_until_a_minute_later(last: int, *, doubted: bool) -> None:
     answer = what_happened.answer(QUIET._replace(last=last), Units.BINARY)

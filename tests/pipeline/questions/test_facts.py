@@ -271,6 +271,18 @@ def test_an_override_is_one_thing_at_all_brokers_that_have_it(spark: SparkSessio
     ]
 
 
+def test_a_failed_reload_is_told_however_many_restarts_were_nearer(spark: SparkSession, tmp_path: Path) -> None:
+    """A rolling restart of twelve left no place for it."""
+    lines = [traffic_line(FIRST + at, fetch_offset=at) for at in range(60)]
+    lines += [event_line(Kind.START, FIRST + at, version="1") for at in range(25, 38)]
+    lines.append(event_line(Kind.RELOAD, FIRST + 55, outcome="failed", error="line 3"))
+    write_file(tmp_path / "journal", lines=lines)
+    ingest(spark, [str(tmp_path / "journal")], str(tmp_path / "tables"))
+    found = what_happened.facts(Tables(spark, str(tmp_path / "tables")), FIRST + 30)
+    assert (len(found.events), found.cut) == (what_happened.MAX_ROWS, ("events",))
+    assert found.events[-1].error == "line 3"
+
+
 def test_traffic_that_no_quota_selects_is_not_nothing(spark: SparkSession, tmp_path: Path) -> None:
     lines = [traffic_line(FIRST + at, fetch_offset=at, throttled=False, in_sync=True) for at in range(60)]
     write_file(tmp_path / "journal", lines=lines)
