@@ -98,11 +98,17 @@ def _left_out(told: dict[str, Any], priorities: str | None, different: int) -> I
         yield f"had some go first ({priorities}): in the model all go alike, which changes whose end is when"
 
 
+def has_bounds(events: DataFrame) -> bool:
+    """Return whether any quota, at any time, had rates inside it: then `with_bounds` adds rows."""
+    said = events.where((F.col("kind") == Kind.QUOTA.value) & F.col("bounds").isNotNull())
+    return not said.isEmpty()
+
+
 def with_bounds(seconds: DataFrame, events: DataFrame) -> tuple[DataFrame, DataFrame]:
     """Return rows of the seconds table and of events, with those of rates inside a quota added."""
-    said = events.where(F.col("kind") == Kind.QUOTA.value)
-    if said.where(F.col("bounds").isNotNull()).isEmpty():
+    if not has_bounds(events):
         return seconds, events
+    said = events.where(F.col("kind") == Kind.QUOTA.value)
     told = said.withColumn("told", F.from_json("bounds", BOUNDS)).withColumn("of", _entries())
     more_events = _events_of_rates(told, events.columns)
     return seconds.unionByName(_seconds_of_rates(seconds, told)), events.unionByName(more_events)

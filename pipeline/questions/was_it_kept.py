@@ -83,8 +83,8 @@ def of_seconds(tables: Tables, seconds: DataFrame, verdicts: DataFrame) -> Kept:
 
 
 def _worst(promise: audit.Promise) -> Column:
-    """Return the worst window of this length where a quota was enforced: by ratio; of equal ones the earliest; of these that of the broker with
-    the lowest id."""
+    """Return the worst window of this length where a quota was enforced: by ratio; of equal ones the earliest; of these
+    that of the broker with the lowest id."""
     ratio, at = F.col(f"worst_{promise.name}"), F.col(f"worst_{promise.name}_at")
     window = F.struct(
         F.lit(promise.seconds).alias("seconds"), ratio.alias("ratio"), *ROLE, at.alias("at"), "limit"
@@ -117,9 +117,10 @@ def answer(kept: Kept, units: Units) -> Answer:
     first = kept.incidents[0]
     sentence = (
         f"No, the bound was broken in {counted(kept.over, 'window')} by"
-        f" {counted(kept.broken_roles, 'role of a broker', 'roles of brokers')}; the worst: {_incident(first, units)}."
+        f" {counted(kept.broken_roles, 'role of a broker', 'roles of brokers')}; the worst:"
+        f" {incident_in_words(first, units)}."
     )
-    told = tuple(_incident(one, units) for one in kept.incidents)
+    told = tuple(incident_in_words(one, units) for one in kept.incidents)
     return Answer(QUESTION, Verdict.BAD, sentence, number, "x quota", (*told, *evidence), _doubts(kept), STATUS)
 
 
@@ -131,7 +132,8 @@ def _extreme(one: Row, units: Units) -> str:
     )
 
 
-def _incident(one: Row, units: Units) -> str:
+def incident_in_words(one: Row, units: Units) -> str:
+    """Return who moved how much instead of how much, when and why."""
     length = "a second" if one.window_seconds == 1 else f"{one.window_seconds} seconds"
     times = "the quota was 0" if one.ratio is None else f"{one.ratio:.2f} x the quota"
     return (

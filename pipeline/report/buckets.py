@@ -113,24 +113,26 @@ def buckets(judged: DataFrame, progress: DataFrame, step: int) -> DataFrame:
     return rates.join(behind, on=[*ROLE, "bucket"], how="full")
 
 
-def outliers(by_bucket: DataFrame, starved: Collection[int] = ()) -> list[int]:
-    """Return the brokers that are in trouble: the worst of those over a bound, of those stalled, of those whose
-    replicas were `starved`, of those behind at the end, then the second of each. The two worst over a bound are often
-    both ends of one link."""
+def outliers(by_bucket: DataFrame, others: Collection[int] = ()) -> list[int]:
+    """Return the brokers that are in trouble: the worst of those over a bound, of those stalled, of the `others` that
+    something is the matter with, of those behind at the end, then the second of each; last the others without a row.
+    The two worst over a bound are often both ends of one link."""
     each = by_bucket.groupBy(*ROLE).agg(
         F.sum("broken").alias("broken"), F.sum("stalled").alias("stalled"),
         F.max_by("lag", "bucket").alias("messages"), F.max_by("lag_bytes", "bucket").alias("left"),
     ).na.fill(0)  # fmt: skip
     worst = (F.max(name).alias(name) for name in ("messages", "left"))
     of_broker = each.groupBy("broker").agg(*worst, F.sum("broken").alias("broken"), F.sum("stalled").alias("stalled"))
-    is_starved = F.col("broker").isin(list(starved))
-    rows = of_broker.where((F.col("broken") > 0) | (F.col("stalled") > 0) | (F.col("messages") > 0) | is_starved)
+    is_other = F.col("broker").isin(list(others))
+    rows = of_broker.where((F.col("broken") > 0) | (F.col("stalled") > 0) | (F.col("messages") > 0) | is_other)
     order = (F.desc("broken"), F.desc("stalled"), F.desc("left"), F.desc("messages"), F.col("broker"))
-    kind = F.when(F.col("broken") > 0, 0).when(F.col("stalled") > 0, 1).when(is_starved, 2).otherwise(3)
+    kind = F.when(F.col("broken") > 0, 0).when(F.col("stalled") > 0, 1).when(is_other, 2).otherwise(3)
     placed = rows.withColumn("kind", kind).withColumn(
         "place", F.row_number().over(Window.partitionBy("kind").orderBy(*order))
     )
-    return [row.broker for row in placed.orderBy("place", "kind").limit(MAX_OUTLIERS).collect()]
+    found = [row.broker for row in placed.orderBy("place", "kind").limit(MAX_OUTLIERS).collect()]
+    # Rates of peers may be all that bounded a broker: buckets are of a role's quota.
+    return [*found, *sorted(set(others).difference(found))][:MAX_OUTLIERS]
 
 
 def busiest(by_bucket: DataFrame) -> list[int]:

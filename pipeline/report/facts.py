@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 
 from ..errors import InputError
 from ..jobs import audit, lag
+from ..jobs.inner_rates import has_bounds
 from ..jobs.link_ends import REPLICA
 from ..jobs.moves import paced, times_behind, unpaced
 from ..model import backtest
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
     from ..model.backtest import BackTest
     from ..model.duration_curve import Recorded
+    from ..model.remaining_bytes import Waiting
     from ..questions.answer import Answer
     from ..questions.will_it_finish import Left
     from ..tables import Tables
@@ -71,6 +73,10 @@ class Facts:
     `finished`, `bytes`, `lacks` (bytes at the end; None: not known)."""
     starved: tuple[Row, ...]
     """The replicas that stood still for longest (`who_was_starved.Starved.rows`)."""
+    broken_inside: tuple[Row, ...]
+    """The worst incidents of rates inside quotas, of which buckets know nothing (`was_it_kept.Kept.incidents`)."""
+    lost: tuple[Waiting, ...]
+    """The replicas that fell silent while behind (`will_it_finish.Finish.lost`)."""
     outliers: tuple[Outlier, ...]
     """The worst of them; if there are none, the busiest broker."""
     all_outliers: int
@@ -133,17 +139,19 @@ def _facts(tables: Tables, whole: Row, held: CachedFrames) -> Facts:
     verdicts = held.once(audit.verdicts(seconds))
     by_bucket = held.once(buckets(tables.scope.cut(verdicts), tables.scope.cut(progress), step))
     starved = who_was_starved.facts(tables)
-    matters = outliers(by_bucket, {row.broker for row in starved.rows})
-    shown = matters[:MAX_BROKERS] or busiest(by_bucket)
     behind = held.once(times_behind(tables))
     scaled = recorded(tables, paced(behind, tables.seconds, tables.events))
     # Rates inside quotas are judged with them, as roles of their own, of which the page has no rows.
-    if scaled.inside.bounds:
+    if has_bounds(before.events):
         kept_facts = was_it_kept.facts(tables)
     else:
         kept_facts = was_it_kept.of_seconds(tables, seconds, verdicts)
     rates = what_rate.answer(scaled, units)
     finish = will_it_finish.of_times_behind(tables, behind)
+    inside = tuple(row for row in kept_facts.incidents if row.role not in ("leader", "follower"))
+    lost = {one.broker[0] for one in finish.lost if one.broker is not None}
+    matters = outliers(by_bucket, {row.broker for row in (*starved.rows, *inside)} | lost)
+    shown = matters[:MAX_BROKERS] or busiest(by_bucket)
     hurt = which_move_hurt.judged(scaled.pairs, tables.scope.cut(tables.events), tables.seconds)
     roles = grid(by_bucket, whole.began, whole.ended, step)
     answers = (
@@ -170,6 +178,8 @@ def _facts(tables: Tables, whole: Row, held: CachedFrames) -> Facts:
         left={(one.source, one.destination): one for one in finish.links},
         worst_replicas=_worst(behind),
         starved=starved.rows,
+        broken_inside=inside,
+        lost=finish.lost,
         outliers=told(tables, by_bucket, progress, shown, will_it_finish.by_role(finish)),
         all_outliers=len(matters),
         recorded=scaled,

@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from ..questions.answer import counted, moment, replica
+from ..questions.was_it_kept import incident_in_words
 from ..questions.who_was_starved import stood_still
+from ..questions.will_it_finish import lost_in_words
 from ..units import duration
 from .drawing import FONT, figure, library
 from .facts import MAX_PAIRS
@@ -69,12 +71,22 @@ def troubles(one: Outlier, facts: Facts) -> Iterator[str]:
     for row in one.stalls:
         seconds = counted(row.seconds, "second")
         yield f"{seconds} without getting nearer as {row.role}, from {moment(row.first)}: {row.cause}"
-    for row in facts.starved:
-        if row.broker == one.broker:
-            yield f"without a byte: {stood_still(row, facts.units)}"
+    yield from _of_links(one.broker, facts)
     for side in one.sides:
         if side.end:
             yield f"{lag_at_the_end(side.end, facts.units)} behind at the end as {side.role}"
+
+
+def _of_links(broker: int, facts: Facts) -> Iterator[str]:
+    for row in facts.broken_inside:
+        if row.broker == broker:
+            yield f"over the bound of a rate inside its quota: {incident_in_words(row, facts.units)}"
+    for waiting in facts.lost:
+        if waiting.broker is not None and waiting.broker[0] == broker:
+            yield f"lost: {lost_in_words(waiting, facts.units)}"
+    for row in facts.starved:
+        if row.broker == broker:
+            yield f"without a byte: {stood_still(row, facts.units)}"
 
 
 def lag_at_the_end(end: LagEnd, units: Units) -> str:

@@ -38,6 +38,8 @@ def test_each_kind_of_trouble_is_shown_before_a_second_one_of_any(spark: SparkSe
     found = buckets(spark.createDataFrame(judged, JUDGED), spark.createDataFrame(progress, PROGRESS), 10)
     assert outliers(found) == [101, 105, 107, 102, 106, 103, 104]
     assert outliers(found, {107})[:5] == [101, 105, 107, 106, 102]
+    # Of one that only a peer's rate bounds there is no row.
+    assert outliers(found, {109, 108})[-2:] == [108, 109]
 
 
 @pytest.mark.parametrize("first", [100.0, float("inf")], ids=["another quota before", "none before"])

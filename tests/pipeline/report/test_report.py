@@ -8,6 +8,7 @@ import json
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,20 +18,22 @@ from PIL import Image
 from pyspark.sql import Row
 
 from benchmarks.ring import START_SECONDS, Cluster
+from pipeline.journals.ingest import ingest
 from pipeline.model.broker_pairs import Pair
 from pipeline.model.pace import End, Pace
 from pipeline.questions.answer import Verdict
+from pipeline.questions.asking import ask
 from pipeline.questions.will_it_finish import Left
 from pipeline.report.facts import collect
 from pipeline.report.page import progress, render, still_to_go
+from pipeline.tables import Tables
 from pipeline.units import Units
 from tests.pipeline.frames import ingested
+from tests.pipeline.journal_files import FIRST, changed, quota_line, traffic_line, write_file
 
 from .browser import browser
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from pyspark.sql import SparkSession
 
     from pipeline.report.facts import Facts
@@ -120,6 +123,33 @@ def test_a_broker_whose_replicas_were_starved_says_so_beside_its_plot(facts: Fac
     _, _, own = text.partition("<h3>Broker 103</h3>")
     told = "without a byte: orders-7 from 103 to 101 (by broker 103's quota as leader): 6 minutes from"
     assert told in own.partition("</ul>")[0]
+
+
+def test_a_rate_inside_a_quota_that_ended_is_judged_as_ask_judges_it(spark: SparkSession, tmp_path: Path) -> None:
+    """A peer's rate of 100 B/s, and 150 for a minute, then the quota without it: the page said "Yes", and of brokers
+    that none was over its bound."""
+    quota = changed(quota_line(), bytes_per_second=1000.0)
+    later = changed(quota, time=FIRST + 60, tick=60, reason="change")
+    lines = [changed(quota, bounds=json.dumps({"peers": {"102": 100}})), later]
+    lines += [traffic_line(FIRST + at, record_bytes=132, in_sync=at == 119) for at in range(120)]
+    write_file(tmp_path / "journal", lines=lines)
+    ingest(spark, [str(tmp_path / "journal")], str(tmp_path / "tables"))
+    tables = Tables(spark, str(tmp_path / "tables"))
+    found = collect(tables)
+    assert found.kept.verdict is Verdict.BAD
+    assert found.kept.sentence == ask(tables, "was-it-kept").sentence
+    assert (found.all_outliers, [one.broker for one in found.outliers]) == (1, [101])
+    text = without_library(render(found))
+    assert "over the bound of a rate inside its quota: broker 101 as leader, peer 102 moved" in text
+    assert "No broker" not in text
+
+
+def test_a_broker_that_lost_a_replica_is_out_of_the_ordinary(spark: SparkSession, tmp_path: Path) -> None:
+    """The page said "No broker: none was ... behind at the end" beside "b-1 ... fell silent while it lacked 378 MB"."""
+    ingest(spark, [str(Path(__file__).parents[1] / "cases" / "replica-that-left")], str(tmp_path / "tables"))
+    text = without_library(render(collect(Tables(spark, str(tmp_path / "tables")))))
+    assert "No broker" not in text
+    assert re.search(r"<li>lost: b-1 from 1 to 2 fell silent at .* while it lacked 378 MB</li>", text)
 
 
 def test_scripts_have_all_of_it_as_json(facts: Facts) -> None:
