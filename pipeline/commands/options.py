@@ -20,7 +20,7 @@ from ..errors import InputError, jvm_ended
 from ..session import open_session
 from ..tables import Tables
 from ..tables.delta import LOG
-from ..tables.incomplete_data import of_tables
+from ..tables.incomplete_data import of_dropped, of_tables
 from ..tables.scope import Scope, moment_text
 from ..tables.storage import Storage
 from ..terminal import cell, listed, tell
@@ -101,7 +101,10 @@ class Job(NamedTuple):
         since, until = resolved(found, self.since, self.until)
         if since is not None and until is not None and since >= until:
             raise InputError(f"--since {moment_text(since)} is not before --until {moment_text(until)}")
-        return found.within(Scope(since, until, self.brokers))
+        wanted = found.within(Scope(since, until, self.brokers))
+        for text in of_dropped(wanted):
+            tell(f"{self.path}: {text}")
+        return wanted
 
 
 def spark_job(command: Command) -> Command:

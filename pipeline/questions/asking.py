@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
 
 from pyspark.sql import functions as F
 
 from ..jobs.moves import times_behind, unpaced
 from ..model.duration_curve import recorded
 from ..tables import CachedFrames
-from ..tables.incomplete_data import of_tables
+from ..tables.incomplete_data import of_dropped, of_tables
 from ..units import Units
 from . import (
     replica_times,
@@ -21,6 +22,7 @@ from . import (
     who_was_starved,
     will_it_finish,
 )
+from .answer import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,6 +44,28 @@ QUESTIONS = (
     replica_times.UNDER_REPLICATED,
     what_did_it_cost.QUESTION,
 )
+NEEDS_ALL_LINES = (will_it_finish.QUESTION, was_it_kept.QUESTION)
+"""The questions whose good answer says that something is in no line."""
+
+
+class Missing(NamedTuple):
+    """What the tables lack, in words: files and lines set aside, and lines that sidecars dropped."""
+
+    files: tuple[str, ...] = ()
+    dropped: tuple[str, ...] = ()
+
+    def doubt(self, answer: Answer) -> Answer:
+        """Return the answer with this among its doubts; where lines were dropped, a good one that needs all is none."""
+        doubted = answer.doubted(*self.files, *self.dropped)
+        if not self.dropped or answer.verdict is not Verdict.GOOD or answer.question not in NEEDS_ALL_LINES:
+            return doubted
+        sentence = f"Not known, since sidecars dropped lines of their journals; by those there are: {answer.sentence}"
+        return replace(doubted, verdict=Verdict.UNKNOWN, sentence=sentence, number=None)
+
+
+def missing(tables: Tables) -> Missing:
+    """Return what these tables lack within their scope."""
+    return Missing(tuple(of_tables(tables.files)), tuple(of_dropped(tables)))
 
 
 def ask(
@@ -79,7 +103,8 @@ def ask(
         ),
         what_did_it_cost.QUESTION: lambda: what_did_it_cost.answer(what_did_it_cost.facts(tables), units, price=price),
     }
-    return answers[question]().doubted(*of_tables(tables.files))
+    told_of = tables if at is None else tables.within(tables.scope._replace(since=at - around, until=at + around))
+    return missing(told_of).doubt(answers[question]())
 
 
 def units_of(tables: Tables) -> Units:

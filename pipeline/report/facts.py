@@ -20,10 +20,9 @@ from ..jobs.moves import paced, times_behind, unpaced
 from ..model import backtest
 from ..model.duration_curve import FACTORS, recorded
 from ..questions import was_it_kept, what_rate, which_move_hurt, who_was_starved, will_it_finish
-from ..questions.asking import units_of
+from ..questions.asking import missing, units_of
 from ..questions.replica_times import lacking_bytes
 from ..tables import CachedFrames
-from ..tables.incomplete_data import of_tables
 from .buckets import Grid, LinkGrid, buckets, busiest, grid, link_grid, outliers, whole_step
 from .outlier import Outlier, told
 
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
     from ..model.duration_curve import Recorded
     from ..model.remaining_bytes import Waiting
     from ..questions.answer import Answer
-    from ..questions.will_it_finish import Left
+    from ..questions.will_it_finish import Finish, Left
     from ..tables import Tables
     from ..units import Units
 
@@ -142,20 +141,17 @@ def _facts(tables: Tables, whole: Row, held: CachedFrames) -> Facts:
     behind = held.once(times_behind(tables))
     scaled = recorded(tables, paced(behind, tables.seconds, tables.events))
     # Rates inside quotas are judged with them, as roles of their own, of which the page has no rows.
-    if has_bounds(before.events):
-        kept_facts = was_it_kept.facts(tables)
-    else:
-        kept_facts = was_it_kept.of_seconds(tables, seconds, verdicts)
+    has_more = has_bounds(before.events)
+    kept_facts = was_it_kept.facts(tables) if has_more else was_it_kept.of_seconds(tables, seconds, verdicts)
     rates = what_rate.answer(scaled, units)
     finish = will_it_finish.of_times_behind(tables, behind)
     inside = tuple(row for row in kept_facts.incidents if row.role not in ("leader", "follower"))
-    lost = {one.broker[0] for one in finish.lost if one.broker is not None}
-    matters = outliers(by_bucket, {row.broker for row in (*starved.rows, *inside)} | lost)
+    matters = outliers(by_bucket, {*(row.broker for row in (*starved.rows, *inside)), *_losers(finish)})
     shown = matters[:MAX_BROKERS] or busiest(by_bucket)
     hurt = which_move_hurt.judged(scaled.pairs, tables.scope.cut(tables.events), tables.seconds)
     roles = grid(by_bucket, whole.began, whole.ended, step)
     answers = (
-        was_it_kept.answer(kept_facts, units).doubted(*of_tables(tables.files)),
+        was_it_kept.answer(kept_facts, units),
         rates,
         will_it_finish.answer(finish, units),
         who_was_starved.answer(starved, units),
@@ -172,7 +168,7 @@ def _facts(tables: Tables, whole: Row, held: CachedFrames) -> Facts:
         brokers=whole.brokers,
         units=units,
         seconds_per_point=step,
-        answers=answers,
+        answers=tuple(map(missing(tables).doubt, answers)),
         grid=roles,
         links=link_grid(behind, roles.columns, to_come),
         left={(one.source, one.destination): one for one in finish.links},
@@ -189,6 +185,11 @@ def _facts(tables: Tables, whole: Row, held: CachedFrames) -> Facts:
         files={row.state: row.n for row in files},
         quarantined=sum(row.bad for row in files),
     )
+
+
+def _losers(finish: Finish) -> set[int]:
+    """Return the brokers that tell of replicas that were lost."""
+    return {one.broker[0] for one in finish.lost if one.broker is not None}
 
 
 def _worst(behind: DataFrame) -> tuple[Row, ...]:

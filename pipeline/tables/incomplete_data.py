@@ -9,18 +9,27 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from journal_schema import Kind
+from journal_schema import LINE_SECONDS, Kind
 
-from .scope import moment_text
+from ..terminal import listed
+from .scope import Scope, moment_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from pyspark.sql import Column, DataFrame, Row
+
+    from .tables import Tables
 
 MAX_LISTED = 20
 MAX_OF_A_LINE = 200
 """Characters."""
+MAX_BROKERS = 5
+QUEUED_SECONDS = 32 * LINE_SECONDS
+"""By so much a line that says that others were dropped may be earlier than these: it is written with the first batch
+that waits for the disk, and what does not fit behind the last one is dropped."""
+BATCH_SECONDS = 2 * LINE_SECONDS
+"""The most by which the lines written with such a line are earlier than it."""
 NOT_WHOLE = {
     "torn": "torn: it ends before its last line says so (a kill -9, a full disk); its {lines} whole lines were read",
     "damaged": "damaged: it has another number of lines than it says; the {lines} there are were read",
@@ -51,6 +60,41 @@ def of_tables(files: DataFrame) -> list[str]:
     if lines:
         missing.append(f"{lines} lines set aside")
     return [f"not complete: of {sum(states.values())} journal files {', '.join(missing)}"] if missing else []
+
+
+def of_dropped(tables: Tables) -> list[str]:
+    """Report lines of the tables' scope that sidecars say they dropped, which are in no file: by broker, in one text.
+
+    A sidecar says so once it writes again. So the first such line after the scope counts as well, if nothing else was
+    written in between.
+    """
+    scope = tables.scope
+    said = scope.reaching_back(QUEUED_SECONDS)._replace(until=None).cut_table(tables.table("events"))
+    later = F.lit(False) if scope.until is None else F.col("time") >= scope.until
+    dropped = said.where(F.col("kind") == Kind.DROPPED.value).withColumn("later", later)
+    lines = F.when(F.col("later"), F.min_by("lines", "time")).otherwise(F.sum("lines")).alias("lines")
+    last = F.when(~F.col("later"), F.max("time"))
+    each = dropped.groupBy("broker", "later").agg(lines, F.min("time").alias("first"), last.alias("last"))
+    rows = each.orderBy("broker", "later").collect()
+    spoken = _spoken(tables, {row.broker: row.first for row in rows if row.later})
+    told = [
+        f"{row.lines:,} of broker {row.broker}, as told {_when(row.first, row.last)}"
+        for row in rows if not row.later or row.broker not in spoken
+    ]  # fmt: skip
+    return [f"not complete: sidecars dropped lines of their journals: {listed(told, MAX_BROKERS)}"] if told else []
+
+
+def _spoken(tables: Tables, told: Mapping[int, int]) -> set[int]:
+    """Return the brokers of which something is recorded after the scope and before what was `told` at these seconds."""
+    if not told:
+        return set()
+    after = Scope(since=tables.scope.until, until=max(told.values()), brokers=tuple(told))
+    firsts = after.cut_table(tables.table("lines")).groupBy("broker").agg(F.min("time").alias("first")).collect()
+    return {row.broker for row in firsts if row.first < told[row.broker] - BATCH_SECONDS}
+
+
+def _when(first: int, last: int | None) -> str:
+    return f"at {moment_text(first)}" if last in (None, first) else f"from {moment_text(first)} to {moment_text(last)}"
 
 
 def of_lines(lines: DataFrame) -> list[str]:

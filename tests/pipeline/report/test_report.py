@@ -125,6 +125,7 @@ def test_a_broker_whose_replicas_were_starved_says_so_beside_its_plot(facts: Fac
     assert told in own.partition("</ul>")[0]
 
 
+@pytest.mark.long
 def test_a_rate_inside_a_quota_that_ended_is_judged_as_ask_judges_it(spark: SparkSession, tmp_path: Path) -> None:
     """A peer's rate of 100 B/s, and 150 for a minute, then the quota without it: the page said "Yes", and of brokers
     that none was over its bound."""
@@ -144,6 +145,7 @@ def test_a_rate_inside_a_quota_that_ended_is_judged_as_ask_judges_it(spark: Spar
     assert "No broker" not in text
 
 
+@pytest.mark.long
 def test_a_broker_that_lost_a_replica_is_out_of_the_ordinary(spark: SparkSession, tmp_path: Path) -> None:
     """The page said "No broker: none was ... behind at the end" beside "b-1 ... fell silent while it lacked 378 MB"."""
     ingest(spark, [str(Path(__file__).parents[1] / "cases" / "replica-that-left")], str(tmp_path / "tables"))
