@@ -127,9 +127,11 @@ class Storage:
         return sorted(status.getPath().getName() for status in self._files.listStatus(self._path(path)))
 
     def remove(self, path: str) -> None:
-        """Remove a file, or a directory with all that is in it, on whichever file system it is."""
+        """Remove a file, or a directory with all that is in it, on whichever file system it is. Raises InputError if it
+        is still there after that: of a local file that may not be removed Hadoop says no more than false."""
         found = self._path(path)
-        found.getFileSystem(self._configuration).delete(found, _RECURSIVE)
+        if not found.getFileSystem(self._configuration).delete(found, _RECURSIVE) and self.exists(path):
+            raise InputError(f"{path.removeprefix('file:')}: cannot be removed: expected its folder to allow it")
 
     def write_text(self, path: str, text: str) -> None:
         """Write a file, in place of one that is there."""

@@ -8,7 +8,7 @@ count together with the account of their file, or not at all.
 from __future__ import annotations
 
 import datetime as dt
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
@@ -96,7 +96,8 @@ class Tables:
         self.storage.write_text(self.storage.under(f"{KEPT}{since}"), "")
         for name in self.storage.names(self.storage.root):
             if name.startswith(KEPT) and name != f"{KEPT}{since}":
-                self.storage.remove(self.storage.under(name))
+                with suppress(InputError):  # the latest day counts
+                    self.storage.remove(self.storage.under(name))
 
     def table(self, name: str) -> DataFrame:
         """Return all rows of a table."""

@@ -10,7 +10,7 @@ those are inserted that are not there.
 from __future__ import annotations
 
 import uuid
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -18,6 +18,7 @@ from pyspark.sql import functions as F
 
 from journal_schema import TRAFFIC_IDENTITY, Kind
 
+from ..errors import InputError
 from . import delta
 from .file_accounts import journal
 from .schema import EVENTS, FILES, LINES, QUARANTINE, VERSIONS
@@ -57,12 +58,14 @@ def stage(tables: Tables, *, now: float) -> Iterator[str]:
     for name in storage.names(staging):
         begun = name.partition("-")[0]
         if not begun.isdecimal() or int(begun) < now - STALE_SECONDS:
-            storage.remove(f"{staging}/{name}")
+            with suppress(InputError):  # of another user, perhaps
+                storage.remove(f"{staging}/{name}")
     place = f"{staging}/{int(now)}-{uuid.uuid4().hex}"
     try:
         yield place
     finally:
-        storage.remove(place)
+        with suppress(InputError):  # a later run removes it; what this one wrote is written
+            storage.remove(place)
 
 
 def insert_lines(tables: Tables, good: DataFrame) -> None:

@@ -5,6 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
+
+from pipeline.errors import InputError
 from pipeline.journals.ingest import ingest
 from pipeline.tables import Tables
 from pipeline.tables.storage import Storage
@@ -42,6 +45,17 @@ def test_folders_are_listed_here_and_through_hadoop_alike(spark: SparkSession, t
     assert [len(part) for part in found[0]] == [3, 1]
     assert storage.folder_modified(f"file:{folder}") == folder.stat().st_mtime_ns
     assert storage.folder_modified(f"{SCHEME}:{folder}") is None
+
+
+def test_what_is_still_there_was_not_removed(spark: SparkSession, tmp_path: Path) -> None:
+    """Of a local file that may not be removed Hadoop says no more than false; nobody may remove one of the kernel's."""
+    storage = Storage(spark, str(tmp_path))
+    (tmp_path / "there").touch()
+    storage.remove(f"file:{tmp_path}/there")
+    assert not (tmp_path / "there").exists()
+    storage.remove(f"file:{tmp_path}/there")
+    with pytest.raises(InputError, match=r"^/proc/version: cannot be removed"):
+        storage.remove("file:/proc/version")
 
 
 def test_a_path_without_scheme_is_on_the_default_file_system(spark: SparkSession, tmp_path: Path) -> None:
