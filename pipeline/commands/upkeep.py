@@ -75,10 +75,11 @@ def keep_command(path: str, days: int, journals: tuple[str, ...], job: Job, *, d
 
     Answers about the days that are kept stay the same. Older lines, and files last modified before those days, are not
     taken again. With --journals files that were last modified before them go as well, if the tables have what is in
-    them: never one that is corrupt, unreadable, open, or longer than it was when it was read. Name all folders each
-    time: of a file that stays the account goes, and without it no later keep removes it. Others may read and write
-    meanwhile. Delta keeps what was removed for seven days more, for readers that are at it; the keep after that frees
-    the disk.
+    them: never one that is corrupt, unreadable, open, or longer than it was when it was read, nor one of which lines
+    were set aside, since a later release may understand these; how many stay for that is printed. Name all folders each
+    time: of a file that stays the account goes, and without it no later keep removes it. Exit status 1: files could not
+    be removed; their accounts stay, and the next keep removes them. Others may read and write meanwhile. Delta keeps
+    what was removed for seven days more, for readers that are at it; the keep after that frees the disk.
 
     \b
     Examples:

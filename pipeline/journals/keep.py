@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
+from ..errors import InputError
 from ..tables import delta
 from ..tables.file_accounts import journal
 from ..tables.schema import SUMMARIES, VERSIONS
@@ -30,20 +31,23 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Row
 
     from ..tables import Tables
+    from ..tables.storage import Storage
 
 TAKEN = ("whole", "torn", "damaged")
-"""States of closed files whose lines are in the tables, as far as there are any."""
+"""States of closed files whose lines are in the tables, as far as there are any and none was set aside."""
 MAX_DAYS = 5
+MAX_FILES = 5
 
 
 def keep(tables: Tables, since: dt.date, journals: Sequence[str] = (), *, dry_run: bool = False) -> Iterator[str]:
-    """Remove what is older than that day (UTC), and say what. Raises InputError without tables, or without `journals`.
+    """Remove what is older than that day (UTC), and say what. Raises InputError without tables, without `journals`, or
+    if one of these files cannot be removed.
 
     journals: folders, or patterns, of which the files are removed that were last modified before that day, and whose
-    account says that they were taken as they are. dry_run: remove nothing.
+    account says that they were taken as they are, with no line set aside. dry_run: remove nothing.
     """
     tables = tables.require().now()
-    taken = _taken(tables, journals, since) if journals else []
+    taken, set_aside = _taken(tables, journals, since) if journals else ([], 0)
     for name in ("lines", "events", *SUMMARIES):
         if delta.exists(tables.storage, tables.path(name)):
             yield f"{name}: {_told(tables.table(name).where(F.col('date') < F.lit(since)))}"
@@ -51,12 +55,28 @@ def keep(tables: Tables, since: dt.date, journals: Sequence[str] = (), *, dry_ru
     yield f"files: {old.count():,} accounts"
     if journals:
         yield f"journal files: {len(taken):,}, {sum(row.size_bytes for row in taken) / 1e6:,.1f} MB"
+    if set_aside:
+        yield f"journal files that stay, since lines of them were set aside: {set_aside:,}"
     if not dry_run:
         forgotten = _remove(tables, since)
         # Once the removal of their lines counts: until then nothing is removed for good.
-        for row in taken:
-            tables.storage.remove(row.path)
+        _remove_files(tables.storage, [row.path for row in taken])
         delta.remove(tables.spark, tables.path("files"), forgotten)
+
+
+def _remove_files(storage: Storage, paths: Sequence[str]) -> None:
+    """Remove all of these files that can be. Raises InputError if some cannot."""
+    failed = []
+    for path in paths:
+        try:
+            storage.remove(path)
+        except InputError as error:
+            failed.append(str(error))
+    if failed:
+        raise InputError(
+            f"{len(failed):,} of {len(paths):,} journal files are still there, with their accounts, so that the next"
+            f" keep removes them: {listed(failed, MAX_FILES)}"
+        )
 
 
 def _told(rows: DataFrame) -> str:
@@ -69,11 +89,16 @@ def _is_old(since: dt.date) -> Column:
     return F.coalesce(F.col("modified"), F.timestamp_seconds("taken")) < began(since)
 
 
-def _taken(tables: Tables, journals: Sequence[str], since: dt.date) -> list[Row]:
+def _taken(tables: Tables, journals: Sequence[str], since: dt.date) -> tuple[list[Row], int]:
+    """Return the old files that were taken whole, and how many were taken but for lines that were set aside: the next
+    release may understand these."""
     found = find_files(tables.spark, tables.storage, matching(tables.storage, journals))
     old = found.where(F.col("modified") < began(since))
-    known = tables.table("files").where(F.col("state").isin(list(TAKEN))).select("source", "size_bytes").distinct()
-    return old.join(known, on=["source", "size_bytes"], how="left_semi").select("path", "size_bytes").collect()
+    known = tables.table("files").where(F.col("state").isin(list(TAKEN)))
+    each = known.groupBy("source", "size_bytes").agg(F.min("quarantined").alias("quarantined"))
+    rows = old.join(each, on=["source", "size_bytes"]).select("path", "size_bytes", "quarantined").collect()
+    taken = [row for row in rows if not row.quarantined]
+    return taken, len(rows) - len(taken)
 
 
 def _remove(tables: Tables, since: dt.date) -> Column:

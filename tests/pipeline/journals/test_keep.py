@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import datetime as dt
+import gzip
 import os
 import shutil
 from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
-from journal_schema import Kind
+from journal_schema import VERSION, Kind
 from pipeline.cli import main
 from pipeline.errors import InputError
 from pipeline.journals.ingest import ingest
@@ -17,6 +18,7 @@ from pipeline.journals.keep import keep
 from pipeline.questions import was_it_kept
 from pipeline.tables import Tables, delta
 from pipeline.tables.scope import Scope
+from pipeline.tables.storage import Storage
 from tests.pipeline.journal_files import FIRST, changed, event_line, traffic_line, write_file
 
 if TYPE_CHECKING:
@@ -141,6 +143,48 @@ def test_journals_go_that_are_in_the_tables_as_they_are(spark: SparkSession, cop
     assert there - set(copy.journal.iterdir()) == {copy.files["old"]}
     with pytest.raises(InputError, match="gone: no such file or directory"):
         list(keep(tables, SINCE, [str(copy.journal / "gone")]))
+
+
+def test_files_that_cannot_be_removed_are_named_and_go_the_next_time(
+    spark: SparkSession, copy: Kept, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It said "removed", and no later keep removed them: their accounts were gone. What else may go goes."""
+    more = [write_file(copy.journal, broker=105, number=number, lines=lines(FIRST, 60, 105)) for number in range(7)]
+    for path in more:
+        os.utime(path, (FIRST + 70, FIRST + 70))
+    tables, journals = str(copy.tables), [str(copy.journal)]
+    ingest(spark, journals, tables)
+    remove = Storage.remove
+
+    def is_denied(self: Storage, path: str) -> None:
+        if "journal-105" in path:
+            raise InputError(f"{path}: cannot be removed")
+        remove(self, path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Storage, "remove", is_denied)
+        with pytest.raises(InputError, match=r"^7 of 8 journal files are still there.* and 2 more$") as raised:
+            list(keep(Tables(spark, tables), SINCE, journals))
+    assert str(raised.value).count("cannot be removed") == 5
+    assert not copy.files["old"].exists()
+    assert all(path.exists() for path in more)
+    assert list(keep(Tables(spark, tables), SINCE, journals))[-1].startswith("journal files: 7, ")
+    assert not any(path.exists() for path in more)
+
+
+def test_a_file_of_a_newer_schema_stays_for_the_release_that_understands_it(spark: SparkSession, copy: Kept) -> None:
+    """All of its lines are set aside, that of its end too, so that it is torn: it went, for good."""
+    newer = write_file(copy.journal, broker=105, lines=[traffic_line(FIRST, broker=105)])
+    text = gzip.decompress(newer.read_bytes()).decode()
+    told = [changed(line, v=VERSION + 1) for line in text.splitlines()]
+    newer.write_bytes(gzip.compress(("\n".join(told) + "\n").encode()))
+    os.utime(newer, (FIRST + 70, FIRST + 70))
+    assert ingest(spark, [str(newer)], str(copy.tables)).files == {"torn": 1}
+    said = list(keep(Tables(spark, str(copy.tables)), SINCE, [str(copy.journal)]))
+    assert newer.exists()
+    assert not copy.files["old"].exists()
+    assert said[-2].startswith("journal files: 1, ")
+    assert said[-1] == "journal files that stay, since lines of them were set aside: 1"
 
 
 class KilledError(BaseException):
