@@ -35,7 +35,8 @@ WINDOW_SECONDS = 300
 APART_SECONDS = 15
 """The silence after which a link that moves again has come anew, and one that was behind has left."""
 STILL_SECONDS = 30
-"""The least seconds without a byte after which a replica stands still."""
+"""The least seconds without a byte after which a replica, or a link, stands still. Shorter ones are pauses: one fetch
+may bring several seconds' worth of a quota."""
 TURN_BYTES = 1_048_576
 """The most that one fetch brings of a partition, unless a broker is set otherwise. Under a small quota replicas take
 turns, so that one of many may get nothing for long and is no worse off than the others."""
@@ -58,7 +59,8 @@ class History(NamedTuple):
     """The last minutes of a link, by the second of the end that saw more of it.
 
     first: the second of the first element of `gained`, record bytes that replicas behind were brought in each second.
-    written: of each journal line (seconds, bytes that producers wrote to them).
+    written: of each journal line (seconds, bytes that producers wrote to them). asked: the seconds in which a replica
+    behind had news, be it that the quota left it out.
     """
 
     source: str
@@ -66,6 +68,7 @@ class History(NamedTuple):
     first: int
     gained: tuple[float, ...]
     written: tuple[tuple[float, float], ...] = ()
+    asked: frozenset[int] = frozenset()
 
     @property
     def sides(self) -> tuple[Side, Side]:
@@ -81,7 +84,7 @@ class History(NamedTuple):
 class Pace(NamedTuple):
     """gained, written: bytes per second. gained_error, written_error: their standard errors. spread: the standard
     deviation of what is gained in a second, its correlation in time taken into account. seconds: since the last change.
-    told: that change is one that the journals tell of."""
+    known_from: the `seconds` from which on it is known."""
 
     gained: float
     written: float = 0.0
@@ -89,12 +92,12 @@ class Pace(NamedTuple):
     written_error: float = 0.0
     spread: float = 0.0
     seconds: int = 0
-    told: bool = False
+    known_from: int = MIN_SECONDS
 
     @property
     def is_known(self) -> bool:
         """False where it is too soon after a change."""
-        return self.seconds >= (MIN_SECONDS if self.told else STEP_SECONDS)
+        return self.seconds >= self.known_from
 
     @property
     def net(self) -> float:
@@ -134,20 +137,28 @@ def paces(
             of_side[side].append(place)
     found = []
     for place, link in enumerate(links):
-        changes = list(comings[place])
+        changes = _comings(link, is_behind=left[place] > 0, also=link.asked)
+        still = _still_seconds([limits[side][-1][1] for side in link.sides if limits.get(side)])
         for side in link.sides:
             said = limits.get(side, ())
             own = [links[one] for one in of_side[side]]
             changes += [at for at, *limits_ in _steps_of_quota(said) if _bounds(own, at, limits_)]
             if said and math.isfinite(said[-1][1]):
                 changes += [at for rival in of_side[side] if rival != place for at in comings[rival]]
-        found.append(_pace(link, changes))
+        found.append(_pace(link, changes, still if left[place] > 0 else MIN_SECONDS))
     return found
 
 
-def _comings(link: History, *, is_behind: bool) -> list[int]:
-    """Return the seconds in which a link came or left."""
-    seconds = link.first + np.flatnonzero(np.array(link.gained) > 0)
+def _still_seconds(limits: Sequence[float]) -> int:
+    """Return the seconds without a byte after which a link under these quotas stands still."""
+    lowest = min(limits, default=math.inf)
+    return MIN_SECONDS if not lowest else max(STILL_SECONDS, math.ceil(TURN_BYTES / lowest))
+
+
+def _comings(link: History, *, is_behind: bool, also: frozenset[int] = frozenset()) -> list[int]:
+    """Return the seconds in which a link came or left. also: seconds in which it was there without a byte."""
+    brought = link.first + np.flatnonzero(np.array(link.gained) > 0)
+    seconds = np.union1d(brought, np.array([at for at in also if at < link.end], dtype=int)) if also else brought
     if not len(seconds):
         return [link.first]
     apart = np.flatnonzero(np.diff(seconds) > APART_SECONDS)
@@ -170,23 +181,52 @@ def _bounds(links: Sequence[History], at: int, limits: Sequence[float]) -> bool:
     return any(taken >= HELD * limit for limit in limits)
 
 
-def _pace(link: History, changes: Iterable[int]) -> Pace:
+def _pace(link: History, changes: Iterable[int], still: int) -> Pace:
     # The second of a change has something of both.
     begins = [at + 1 - link.first for at in changes if link.first <= at < link.end]
     since = max(begins, default=0)
     gained = np.array(link.gained[since:], dtype=float)
-    step = last_step(gained)
+    step = last_step(gained, still)
+    seconds = len(gained) - step
     gained = gained[step:]
     if not len(gained):
-        return Pace(0.0, *_written(link.written, 0.0)[:1], told=True)
-    mean = float(gained.mean())
-    spread = _spread(gained)
+        return Pace(0.0, *_written(link.written, 0.0)[:1])
+    bursts = whole_bursts(gained)
+    lengths = bursts[1] if bursts else np.ones(len(gained))
+    gained = bursts[0] if bursts else gained
+    whole = float(lengths.sum())
+    mean = float(gained.sum()) / whole
+    spread = _spread(gained / lengths) * math.sqrt(whole / len(lengths))
     written, written_error = _written(link.written, mean)
-    return Pace(mean, written, spread / math.sqrt(len(gained)), written_error, spread, len(gained), not step)
+    known_from = (STEP_SECONDS if step else MIN_SECONDS) if mean else still
+    return Pace(mean, written, spread / math.sqrt(whole), written_error, spread, seconds, known_from)
 
 
-def last_step(values: Numbers) -> int:
-    """Return from where on the values have one mean: after the last step that is larger than their noise."""
+def last_step(values: Numbers, still: int = STILL_SECONDS) -> int:
+    """Return from where on the values have one mean: after the last step that is larger than their noise. Less than
+    `still` seconds without a byte are a pause, of which nobody knows yet whether it is a step."""
+    moves = np.flatnonzero(values)
+    kept = np.ones(len(values), dtype=bool)
+    for begin, end in itertools.pairwise([*moves, len(values)]):
+        if end - begin <= still:
+            kept[begin + 1 : end] = False
+    (places,) = np.nonzero(kept)
+    step = _last_step(values[kept])
+    return int(places[step]) if step else 0
+
+
+def whole_bursts(values: Numbers) -> tuple[Numbers, Numbers] | None:
+    """Return the bytes of each burst, and the seconds from its beginning to the next one's, but of the last one, whose
+    pause may go on; None if pauses do not recur."""
+    moves = np.flatnonzero(values)
+    begins = moves[np.diff(moves, prepend=-len(values)) > STEP_SECONDS]
+    lengths = np.diff(begins)
+    if len(lengths) < 2 or len(values) - begins[-1] > lengths.max():
+        return None
+    return np.add.reduceat(values[: begins[-1]], begins[:-1]), lengths.astype(float)
+
+
+def _last_step(values: Numbers) -> int:
     begin = 0
     while len(values) - begin >= 2 * STEP_SECONDS:
         part = values[begin:]

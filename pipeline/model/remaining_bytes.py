@@ -118,7 +118,8 @@ def _histories(
         first = min(row.gained)
         gained = tuple(float(row.gained.get(at, 0)) for at in range(first, row.told + 1))
         written = tuple((float(line[1]), line[2]) for line in lines.get((row.source, row.destination, row.role), ()))
-        found[row.source, row.destination] = History(row.source, row.destination, first, gained, written)
+        asked = frozenset(row.gained)
+        found[row.source, row.destination] = History(row.source, row.destination, first, gained, written, asked)
     return [found[link] for link in sorted(found)]
 
 

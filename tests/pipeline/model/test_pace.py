@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from pipeline.jobs.lag import MIN_SECONDS
-from pipeline.model.pace import End, History, ends, is_still, last_step, paces
+from pipeline.model.pace import STILL_SECONDS, TURN_BYTES, End, History, Pace, ends, is_still, last_step, paces
 from tests.pipeline.model.generated_moves import KINDS, generate
 
 if TYPE_CHECKING:
@@ -98,11 +98,59 @@ def test_the_last_step_of_the_mean_is_found_and_noise_is_none() -> None:
     assert last_step(np.zeros(30)) == last_step(np.array([])) == 0
 
 
+def test_a_pause_is_no_step_until_it_has_lasted_for_half_a_minute() -> None:
+    steady = np.full(60, 5.0)
+    for seconds in (1, 3, STILL_SECONDS - 1):
+        assert last_step(np.concatenate([steady, np.zeros(seconds)])) == 0
+        assert last_step(np.concatenate([steady, np.zeros(seconds), steady[:2]])) == 0
+    assert last_step(np.concatenate([steady, np.zeros(STILL_SECONDS)])) == 60
+
+
 def told_ends(gained: list[float], limits: list[tuple[int, float]], left: float = 1000.0) -> End:
-    link = History("101", "102", 0, tuple(gained))
+    return told_pace(gained, limits, left)[1]
+
+
+def told_pace(gained: list[float], limits: list[tuple[int, float]], left: float = 1000.0) -> tuple[Pace, End]:
+    """The replicas were behind all the time."""
+    link = History("101", "102", 0, tuple(gained), (), frozenset(range(len(gained))))
     side = ("101", "leader")
     quotas = {side: limits[-1][1]} if math.isfinite(limits[-1][1]) else {}
-    return ends([link], paces([link], [left], {side: limits}), [left], quotas, in_sync={})[0]
+    (pace,) = paces([link], [left], {side: limits})
+    return pace, ends([link], [pace], [left], quotas, in_sync={})[0]
+
+
+@pytest.mark.parametrize(("every", "fast"), [(10, 1), (25, 1), (10, 7), (40, 1)])
+def test_of_a_link_that_comes_in_bursts_the_pace_is_of_whole_bursts(every: int, fast: int) -> None:
+    """A fetch brings several seconds' worth (`kip73`): at five of ten phases it was "Never", at the others three times
+    as soon as it is. Under the smallest quota a fetch is worth 40 s, so that such a pause is no end."""
+    quota = TURN_BYTES / every if every > STILL_SECONDS else 1.0
+    for phase in range(every):
+        gained = [quota * every / fast if (at + phase) % every < fast else 0.0 for at in range(240)]
+        pace, end = told_pace(gained, [(-9, quota)], 1000.0 * quota)
+        assert pace.is_known
+        assert end.seconds == pytest.approx(1000.0, rel=0.03)
+        assert (end.low or 0.0) < 1000 < (end.high or math.inf)
+
+
+def test_three_seconds_without_a_byte_are_a_pause_and_half_a_minute_is_an_end() -> None:
+    """It was "Never, at this rate: its quota is 0" after three."""
+    for seconds in (1, 3, 9, 15, 29):
+        pace, end = told_pace([5.0] * 60 + [0.0] * seconds, [(-9, 5.0)])
+        assert pace.gained == pytest.approx(300 / (60 + seconds), rel=0.05)
+        assert end.seconds == pytest.approx(1000 / pace.gained)
+    pace, end = told_pace([5.0] * 60 + [0.0] * STILL_SECONDS, [(-9, 5e6)])
+    assert (pace.gained, pace.is_known, end.seconds) == (0.0, True, None)
+
+
+def test_a_quota_of_0_is_an_end_at_once_and_another_change_is_none_before_half_a_minute() -> None:
+    stopped = [5.0] * 60 + [0.0] * (MIN_SECONDS + 1)
+    pace, end = told_pace(stopped, [(-9, 5.0), (59, 0.0)])
+    assert (pace.gained, pace.is_known, end.seconds, end.by_quotas) == (0.0, True, None, False)
+    pace, end = told_pace(stopped, [(-9, 5.0), (59, 4e6)])
+    assert (pace.gained, pace.is_known, end.by_quotas) == (0.0, False, True)
+    # Who asks for nothing at all may have gone, or paused.
+    link = History("101", "102", 0, (5.0,) * 60 + (0.0,) * 20)
+    assert not paces([link], [1000.0], {})[0].is_known
 
 
 def test_before_ten_seconds_have_passed_since_a_quota_changed_it_is_the_quotas_arithmetic() -> None:
