@@ -119,8 +119,8 @@ def lag_command(job: Job, output: Output, *, only_stalls: bool, history: bool) -
     """Compute SumReplicaLag, the bytes that remain, the pace since the last change, and the end with its 80 % interval.
 
     After a change of a quota no pace is known for ten seconds: `pace` is `-`, and the end is by the quotas alone. With
-    a `pace`, an `eta_seconds` of `-` is never. Exit status 4: a replica fell silent while behind; which, and what it
-    lacked, is printed.
+    `remaining_bytes` and a `pace`, an `eta_seconds` of `-` is never. Exit status 4: a replica fell silent while behind;
+    which, and what it lacked, is printed.
 
     \b
     Examples:

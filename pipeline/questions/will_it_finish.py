@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from pyspark.sql import functions as F
 
 from ..jobs.inner_rates import Bound, inside
-from ..jobs.lag import HELD_SECONDS
+from ..jobs.lag import HELD_SECONDS, MIN_SECONDS
 from ..jobs.moves import times_behind
 from ..jobs.quotas import ROLE, UNLIMITED, periods
 from ..journals.parse_lines import LATEST_SECONDS
@@ -41,32 +41,39 @@ FASTER = 2.0
 
 class Left(NamedTuple):
     """A link: what its replicas have still to bring, at which pace, and when they have: never, if one of them gets
-    nothing."""
+    nothing. bytes: None if those of a replica are not known. is_open: nor is the end for that reason."""
 
     source: str
     destination: str
     replicas: int
-    bytes: float
+    bytes: float | None
     pace: Pace
     end: End
+    is_open: bool = False
 
     @property
     def seconds(self) -> float | None:
-        """The seconds until it has caught up; None: never."""
+        """The seconds until it has caught up; None: never or, unless `is_known`, not known."""
         return self.end.seconds
 
     def as_json(self) -> dict[str, object]:
-        """Return it for JSON: bytes, bytes per second, and seconds (null: never) with their interval."""
+        """Return it for JSON: bytes, bytes per second, and seconds (null: never, if known) with their interval."""
         return {
             "source": self.source, "destination": self.destination, "replicas": self.replicas, "bytes": self.bytes,
             "pace": self.pace.net, "seconds": self.end.seconds, "low": self.end.low, "high": self.end.high,
-            "by_quotas": self.end.by_quotas,
+            "by_quotas": self.end.by_quotas, "known": self.is_known,
         }  # fmt: skip
 
     @property
     def is_known(self) -> bool:
-        """False if it is too soon after a change, and no quota says what comes."""
-        return not self.end.by_quotas or self.end.is_bounded
+        """False if it is too soon after a change and no quota says what comes, nothing comes, or its bytes are not
+        known."""
+        return not self.is_open and not self.is_silent and (not self.end.by_quotas or self.end.is_bounded)
+
+    @property
+    def is_silent(self) -> bool:
+        """True if nothing came for longer than a change takes, and not for so long that it stands still."""
+        return not self.pace.is_known and not self.pace.gained and self.pace.seconds >= MIN_SECONDS
 
 
 class Finish(NamedTuple):
@@ -87,9 +94,9 @@ class Finish(NamedTuple):
 
 
 class RoleEnd(NamedTuple):
-    """A broker's rest to send, or to fetch: the replicas behind and those `lost`, the bytes that both lack,
-    those by which it comes nearer in a second (None: not known yet), and when it ends (None: never or, without a
-    `pace`, not known)."""
+    """A broker's rest to send, or to fetch: the replicas behind and those `lost`, the bytes that both lack (None: not
+    known), those by which it comes nearer in a second (None: not known yet), and when it ends (None: never or, without
+    `remaining_bytes` or a `pace`, not known)."""
 
     behind: int = 0
     lost: int = 0
@@ -122,7 +129,8 @@ def _role_end(links: Sequence[Left], lost: Sequence[Waiting]) -> RoleEnd:
     known = bool(links) and all(one.pace.is_known for one in links)
     pace = sum(one.pace.net for one in links) if known else None
     # When a lost one ends nobody knows.
-    end = links[0].end if links and not lost else End(None, None, None)
+    has_end = bool(links) and not lost and all(one.is_known for one in links)
+    end = links[0].end if has_end else End(None, None, None)
     return RoleEnd(sum(one.replicas for one in links), len(lost), remaining, pace, end)
 
 
@@ -187,18 +195,20 @@ def judged(
     by_link: dict[tuple[str, str], list[Waiting]] = {(one.source, one.destination): [] for one in behind.links}
     for one in here:
         by_link.setdefault((one.source, one.destination), []).append(one)
-    rates = {link: sum(one.rate for one in own) for link, own in by_link.items()}
+    quotas: Quotas = {side: told[-1][1] for side, told in limits.items() if told[-1][1] < UNLIMITED}
+    rates = {link: sum(one.rate for one in own) or _quota(own, quotas) for link, own in by_link.items()}
     still = tuple(
         one
         for link, own in by_link.items()
         for one in own
         if is_still(one.rate, one.observed, among=len(own), pace=rates[link])
     )
+    # Of one that is not sized a message is at least a byte.
     left = [
-        sum(one.remaining or 0.0 for one in by_link[link.source, link.destination] if one not in still)
+        sum(float(one.lag) if one.remaining is None else one.remaining
+            for one in by_link[link.source, link.destination] if one not in still)
         for link in behind.links
-    ]
-    quotas: Quotas = {side: told[-1][1] for side, told in limits.items() if told[-1][1] < UNLIMITED}
+    ]  # fmt: skip
     found = paces(behind.links, left, limits)
     when = ends(behind.links, found, left, quotas, in_sync=in_sync, bounds=bounds)
     stuck = {(one.source, one.destination) for one in still}
@@ -206,13 +216,20 @@ def judged(
     for link, pace, end in zip(behind.links, found, when, strict=True):
         own = by_link[link.source, link.destination]
         if own:
-            lacks = sum(one.remaining or 0.0 for one in own)
-            never = End(None, None, None)
-            ends_at = never if (link.source, link.destination) in stuck else end
-            links.append(Left(link.source, link.destination, len(own), lacks, pace, ends_at))
+            sizes = [one.remaining for one in own]
+            lacks = None if None in sizes else sum(size or 0.0 for size in sizes)
+            is_stuck = (link.source, link.destination) in stuck
+            is_open = lacks is None and not is_stuck and end.seconds is not None
+            ends_at = End(None, None, None) if is_stuck or is_open else end
+            links.append(Left(link.source, link.destination, len(own), lacks, pace, ends_at, is_open))
     links.sort(key=lambda one: (one.seconds is not None, -(one.seconds or 0.0), one.source, one.destination))
     unsized = sum(one.remaining is None for one in here)
     return Finish(now, tuple(links), still, tuple(lost), tuple(sorted(silent)), unsized, quotas)
+
+
+def _quota(of_link: Sequence[Waiting], quotas: Quotas) -> float:
+    """Return the smaller quota of a link; 0 without one."""
+    return min((quotas[side] for one in of_link[:1] for side in _sides(one) if side in quotas), default=0.0)
 
 
 def answer(found: Finish, units: Units) -> Answer:
@@ -228,7 +245,7 @@ def answer(found: Finish, units: Units) -> Answer:
     if found.unsized:
         doubts.append(f"of {counted(found.unsized, 'replica')} behind no message was seen: their bytes are not in it")
     verdict, number, sentence, command = _told(found, units)
-    if any(not one.end.by_quotas for one in found.links):
+    if any(one.is_known and not one.end.by_quotas for one in found.links):
         doubts.append("the interval (80 %) is by the spread of each pace since its last change; what changes later is"
                       " not in it")  # fmt: skip
     evidence = [f"{one.name} gets nothing: it lacks {_size(one, units)}" for one in found.still[:MAX_LISTED]]
@@ -246,7 +263,7 @@ def _told(found: Finish, units: Units) -> tuple[Verdict, float | None, str, str]
         return Verdict.BAD, math.inf, f"Never, at this rate: nothing comes for {names}.", describe(found.still[0].topic)
     never = next((one for one in found.links if one.seconds is None and one.is_known), None)
     if never is not None:
-        why = "producers write as much as it may bring" if never.pace.written else "its quota is 0"
+        why = _why_never(never, found)
         wanted = units.rounded_up(max(FASTER * (never.pace.written + never.pace.gained), units.value**2))
         sentence = f"Never, at this rate: {left}, and for {never.source} to {never.destination} {why}."
         return Verdict.BAD, math.inf, sentence, _raise(never, found, wanted, units)
@@ -254,10 +271,7 @@ def _told(found: Finish, units: Units) -> tuple[Verdict, float | None, str, str]
         return Verdict.UNKNOWN, None, _lost(found, units), describe(found.lost[0].topic)
     unknown = next((one for one in found.links if not one.is_known), None)
     if unknown is not None:
-        link = f"{unknown.source} to {unknown.destination}"
-        since = duration(unknown.pace.seconds)
-        sentence = f"Not known yet: {left}; {link} has no quota, and {since} ago something changed."
-        return Verdict.UNKNOWN, None, sentence, ""
+        return Verdict.UNKNOWN, None, f"Not known yet: {left}; {_why_unknown(unknown)}.", ""
     slowest = found.links[0]
     seconds = slowest.seconds or 0.0
     at = now + seconds
@@ -269,6 +283,23 @@ def _told(found: Finish, units: Units) -> tuple[Verdict, float | None, str, str]
     faster = {side: limit for side, limit in found.quotas.items() if side in _sides(slowest) and limit > 0}
     command = _raise(slowest, found, units.rounded_up(FASTER * min(faster.values())), units) if faster else ""
     return Verdict.GOOD, seconds, sentence, command and f"{command}   # for half the time"
+
+
+def _why_never(link: Left, found: Finish) -> str:
+    if any(found.quotas.get(side) == 0 for side in _sides(link)):
+        return "its quota is 0"
+    if link.pace.is_known and not link.pace.gained:
+        return f"nothing came for {duration(link.pace.seconds)}"
+    return "producers write as much as it may bring" if link.pace.written else "its quota leaves it nothing"
+
+
+def _why_unknown(link: Left) -> str:
+    name, seconds = f"{link.source} to {link.destination}", duration(link.pace.seconds)
+    if link.is_silent:
+        return f"from {name} nothing came for {seconds}"
+    if link.is_open:
+        return f"how many bytes {name} lacks no message says"
+    return f"{name} has no quota, and {seconds} ago something changed"
 
 
 def _lost(found: Finish, units: Units) -> str:
@@ -310,10 +341,10 @@ def interval_text(end: End) -> str:
 
 
 def _one(one: Left, units: Units) -> str:
-    ends_in = "never" if one.seconds is None else duration(one.seconds)
+    ends_in = "not known" if not one.is_known else "never" if one.seconds is None else duration(one.seconds)
+    size = "an unknown size" if one.bytes is None else units.size(one.bytes)
     written = f", {units.rate(one.pace.written)} written meanwhile" if one.pace.written else ""
     pace = f"{units.rate(one.pace.gained)} in the {duration(one.pace.seconds)} since the last change"
     return (
-        f"{one.source} to {one.destination}: {units.size(one.bytes)} in {counted(one.replicas, 'replica')}, {pace}"
-        f"{written}: {ends_in}"
+        f"{one.source} to {one.destination}: {size} in {counted(one.replicas, 'replica')}, {pace}{written}: {ends_in}"
     )

@@ -131,9 +131,10 @@ def still_to_go(pair: Pair, left: Left | None, units: Units) -> str:
     """Return how long what is left takes from the end of the recording on."""
     if not pair.unfinished:
         return ""
-    if left is None:
+    if left is None or left.bytes is None:
         return "not known"
-    return f"{units.size(left.bytes)}, {'never' if left.seconds is None else duration(left.seconds)}"
+    end = "not known" if not left.is_known else "never" if left.seconds is None else duration(left.seconds)
+    return f"{units.size(left.bytes)}, {end}"
 
 
 def rows_of_replicas(facts: Facts) -> Iterator[tuple[str, ...]]:

@@ -117,6 +117,17 @@ SET = "throttle-sidecar set leader.replication.throttled.rate"
         # Its broker is heard of, but not it: that is no success.
         (finishing(replica(last=FIRST - 31)), Verdict.UNKNOWN, None,
          "orders-0 from 101 to 102 fell silent at 2026-11-21 08:39:29 UTC while it lacked 5 MB.", "kafka-topics"),
+        (finishing(replica(rate=0.0, observed=20), gained=0.0, seconds=20), Verdict.UNKNOWN, None,
+         "1 replica on 1 link behind; from 101 to 102 nothing came for 19 s.", ""),
+        (finishing(replica(rate=0.0, observed=20), gained=0.0, said={("101", "leader"): [(0, 5e6)]}), Verdict.BAD,
+         math.inf, "and for 101 to 102 nothing came for 59 s.", ""),
+        # A fetch of a megabyte is worth 100 s of that quota.
+        (finishing(replica(rate=0.0), gained=0.0, said={("101", "leader"): [(0, 1e4)]}), Verdict.UNKNOWN, None,
+         "from 101 to 102 nothing came for 59 s.", ""),
+        (finishing(replica(remaining=None)), Verdict.UNKNOWN, None,
+         "Not known yet: 1 replica on 1 link behind; how many bytes 101 to 102 lacks no message says.", ""),
+        (finishing(replica(), replica(1, remaining=None)), Verdict.UNKNOWN, None, "how many bytes 101", ""),
+        (finishing(replica(remaining=None), written=5e4), Verdict.BAD, math.inf, "producers write as much", ""),
         (finishing(), Verdict.GOOD, 0.0, "It has: nobody was behind at 2026-11-21 08:40:00 UTC.", ""),
         (Finish(None), Verdict.UNKNOWN, None, "There is nothing to finish", ""),
     ],
@@ -156,6 +167,20 @@ def test_of_a_broker_that_lost_a_replica_no_end_is_told() -> None:
     assert state.pace == pytest.approx(5e4)
     (alone,) = {one.end.seconds for one in will_it_finish.by_role(finishing(replica())).values()}
     assert alone == pytest.approx(100.0)
+
+
+@pytest.mark.parametrize(
+    ("found", "remaining"),
+    [(finishing(replica(), replica(1, remaining=None)), None), (finishing(replica(), said=GONE), 5e6),
+     (finishing(replica(rate=0.0, observed=20), gained=0.0, seconds=20), 5e6)],
+    ids=["a replica of unknown size", "no quota any more", "nothing comes"],
+)  # fmt: skip
+def test_of_a_broker_with_a_link_whose_end_is_not_known_none_is_told(found: Finish, remaining: float | None) -> None:
+    """Of a replica of unknown size it was 0 bytes, and 0 s."""
+    state = will_it_finish.by_role(found)["102", "follower"]
+    assert (state.remaining_bytes, state.end.seconds, state.stalled) == (remaining, None, False)
+    (link,) = found.links
+    assert (link.as_json()["bytes"], link.as_json()["known"]) == (remaining, False)
 
 
 PAIR = Pair("101", "102", 6, 0, 1000 * MIB, FIRST, FIRST + 250, 0.97, leader_held=0.97)

@@ -201,6 +201,7 @@ NEVER = LEFT._replace(end=End(None, None, None))
         (GOING_ON._replace(backlog_bytes=40.0), NEVER, "99%", "5 MB, never"),
         (GOING_ON._replace(unknown=1), None, "not known", "not known"),
         (GOING_ON._replace(backlog_bytes=0.0), None, "not known", "not known"),
+        (GOING_ON._replace(unknown=1), LEFT._replace(bytes=None, is_open=True), "not known", "not known"),
     ],
 )
 def test_how_much_of_a_pair_is_done_and_what_is_to_go(pair: Pair, left: Left | None, done: str, to_go: str) -> None:
