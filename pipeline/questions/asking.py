@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from pyspark.sql import functions as F
 
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
     from ..tables import Tables
     from .answer import Answer
+
+Found = TypeVar("Found", replica_times.Behind, replica_times.UnderReplicated)
 
 QUESTIONS = (
     will_it_finish.QUESTION,
@@ -81,11 +83,11 @@ def ask(
     def moves() -> DataFrame:
         return unpaced(times_behind(tables))
 
-    def never() -> replica_times.Behind:
+    def with_lost(found: Callable[[DataFrame], Found]) -> Found:
         with CachedFrames() as held:
             behind = held.once(times_behind(tables))
             lost = will_it_finish.of_times_behind(tables, behind).lost
-            return replica_times.never_caught_up(unpaced(behind))._replace(lost=lost)
+            return found(unpaced(behind))._replace(lost=lost)
 
     answers: dict[str, Callable[[], Answer]] = {
         will_it_finish.QUESTION: lambda: will_it_finish.answer(will_it_finish.facts(tables), units),
@@ -97,9 +99,11 @@ def ask(
         who_was_starved.QUESTION: lambda: who_was_starved.answer(who_was_starved.facts(tables), units),
         which_move_hurt.QUESTION: lambda: which_move_hurt.answer(which_move_hurt.facts(tables), units),
         replica_times.KEEPS_FALLING: lambda: replica_times.answer_falling_behind(replica_times.falling_behind(moves())),
-        replica_times.NEVER_CATCHES_UP: lambda: replica_times.answer_never_caught_up(never(), units),
+        replica_times.NEVER_CATCHES_UP: lambda: replica_times.answer_never_caught_up(
+            with_lost(replica_times.never_caught_up), units
+        ),
         replica_times.UNDER_REPLICATED: lambda: replica_times.answer_under_replicated(
-            replica_times.under_replicated(moves())
+            with_lost(replica_times.under_replicated), units
         ),
         what_did_it_cost.QUESTION: lambda: what_did_it_cost.answer(what_did_it_cost.facts(tables), units, price=price),
     }

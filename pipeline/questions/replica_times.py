@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 KEEPS_FALLING, NEVER_CATCHES_UP = "who-keeps-falling-behind", "who-never-catches-up"
 UNDER_REPLICATED = "how-long-under-replicated"
+PARTITION = REPLICA[1:]
+"""A replica, whichever leader it fetches from."""
 MAX_LISTED = 8
 MIN_SECONDS = 10
 """The shortest time behind that counts as falling behind: producers' bursts put any replica behind for a second."""
@@ -37,28 +39,33 @@ DOUBT = "only replicas that a quota selects are known to be behind"
 class Behind(NamedTuple):
     """moves: times behind of all replicas. replicas: how many are meant by the question. rows: the worst of these,
     REPLICA and what is told of each. destinations: the brokers of these: `destination`, `times`. lost: replicas that
-    fell silent while behind, and were not seen in sync since."""
+    fell silent while behind, and were not seen in sync since. open: the longest of those that may be meant, as `rows`,
+    and `opens`: how many there are."""
 
     moves: int
     replicas: int
     rows: tuple[Row, ...]
     destinations: tuple[Row, ...] = ()
     lost: tuple[Waiting, ...] = ()
+    opens: int = 0
+    open: tuple[Row, ...] = ()
 
 
 class UnderReplicated(NamedTuple):
-    """seconds: in which any partition was. rows: the partitions that were longest: `topic`, `partition`, `seconds`."""
+    """seconds: in which any partition was. rows: the partitions that were longest: `topic`, `partition`, `seconds`.
+    lost: replicas that fell silent while behind, so that theirs go on, nobody knows how long."""
 
     seconds: int
     partitions: int
     rows: tuple[Row, ...]
+    lost: tuple[Waiting, ...] = ()
 
 
 def falling_behind(moves: DataFrame) -> Behind:
     """Find the replicas that fell behind again and again, most often first: `times`, `days`, `seconds`, `longest`."""
-    moves = moves.where(F.col("seconds") >= MIN_SECONDS)
     with CachedFrames() as held:
-        often = moves.groupBy(*REPLICA).agg(
+        moves = held.once(moves.select(*REPLICA, "began", "seconds"))
+        often = moves.where(F.col("seconds") >= MIN_SECONDS).groupBy(*REPLICA).agg(
             F.count("*").alias("times"), F.count_distinct(F.floor(F.col("began") / DAY_SECONDS)).alias("days"),
             F.sum("seconds").alias("seconds"), F.max("seconds").alias("longest"),
         )  # fmt: skip
@@ -67,22 +74,25 @@ def falling_behind(moves: DataFrame) -> Behind:
         rows = again.orderBy(F.desc("days"), F.desc("times"), F.desc("seconds"), *REPLICA).limit(MAX_LISTED).collect()
         brokers = again.groupBy("destination").agg(F.sum("times").alias("times"))
         destinations = brokers.orderBy(F.desc("times"), "destination").limit(MAX_LISTED).collect()
-        return Behind(_total(each, "times"), again.count(), tuple(rows), tuple(destinations))
+        return Behind(moves.count(), again.count(), tuple(rows), tuple(destinations))
 
 
 def never_caught_up(moves: DataFrame) -> Behind:
     """Find the replicas that were behind to the end, for long, and lack no less than when they fell behind: `began`,
-    `seconds`, `left` and `before` (bytes that it lacks, and lacked when it fell behind)."""
-    left = lacking_bytes()
-    last = F.lead("began").over(Window.partitionBy(*REPLICA).orderBy("began")).isNull()
+    `seconds`, `left` and `before` (bytes that it lacks, and lacked when it fell behind). Of the others that were behind
+    to the end those that lack less came nearer; the rest may be meant."""
+    is_last = F.lead("began").over(Window.partitionBy(*PARTITION).orderBy("began")).isNull()
+    no_nearer = F.coalesce(F.col("left") >= F.col("backlog_bytes"), F.when(F.col("bytes") == 0, F.lit(True)))
+    columns = (*REPLICA, "began", "seconds", "left", F.col("backlog_bytes").alias("before"))
     with CachedFrames() as held:
-        moves = held.once(moves.withColumns({"left": left, "last": last}))
-        never = moves.where(~F.col("finished") & F.col("last") & (F.col("seconds") >= LONG_SECONDS)).where(
-            F.coalesce(F.col("left") >= F.col("backlog_bytes"), F.col("bytes") == 0)
-        )
-        columns = (*REPLICA, "began", "seconds", "left", F.col("backlog_bytes").alias("before"))
+        moves = held.once(moves.withColumns({"left": lacking_bytes(), "last": is_last}))
+        behind = moves.where(~F.col("finished") & F.col("last") & F.coalesce(no_nearer, F.lit(True)))
+        is_never = (F.col("seconds") >= LONG_SECONDS) & no_nearer.isNotNull()
+        never, opens = behind.where(is_never), behind.where(~is_never)
         rows = never.orderBy(F.desc_nulls_last("left"), F.desc("seconds"), *REPLICA).limit(MAX_LISTED).select(*columns)
-        return Behind(moves.count(), never.count(), tuple(rows.collect()))
+        longest = opens.orderBy(F.desc("seconds"), *REPLICA).limit(MAX_LISTED).select(*columns)
+        found = Behind(moves.count(), never.count(), tuple(rows.collect()))
+        return found._replace(opens=opens.count(), open=tuple(longest.collect()))
 
 
 def lacking_bytes() -> Column:
@@ -118,7 +128,8 @@ def answer_falling_behind(found: Behind) -> Answer:
     evidence = [_often(row) for row in found.rows]
     evidence += [f"broker {row.destination} as follower: {counted(row.times, 'time')}" for row in found.destinations]
     doubt = f"times behind of less than {MIN_SECONDS} s do not count"
-    return _replicas(KEEPS_FALLING, found, f"no replica had {MIN_TIMES}", evidence, doubt)
+    none = f"no replica had {MIN_TIMES} of {MIN_SECONDS} s or more"
+    return _replicas(KEEPS_FALLING, found, none, evidence, doubt)
 
 
 def _often(row: Row) -> str:
@@ -135,6 +146,14 @@ def answer_never_caught_up(found: Behind, units: Units) -> Answer:
         sentence = f"Not known: {listed(lost, MAX_LISTED)}."
         command = describe(found.lost[0].topic)
         return Answer(NEVER_CATCHES_UP, Verdict.UNKNOWN, sentence, None, "replicas", tuple(lost), (DOUBT,), command)
+    if found.opens and not found.replicas:
+        were = "was" if found.opens == 1 else "were"
+        sentence = (
+            f"Not known: {counted(found.opens, 'replica')} {were} behind to the end, for less than"
+            f" {duration(LONG_SECONDS)} or by bytes that are not known."
+        )
+        rows, command = tuple(_left(row, units) for row in found.open), describe(found.open[0].topic)
+        return Answer(NEVER_CATCHES_UP, Verdict.UNKNOWN, sentence, None, "replicas", rows, (DOUBT,), command)
     evidence = [*(_left(row, units) for row in found.rows), *lost[:MAX_LISTED]]
     doubt = f"who was behind for less than {duration(LONG_SECONDS)} does not count"
     return _replicas(NEVER_CATCHES_UP, found, "each ended or came nearer", evidence, doubt)
@@ -162,14 +181,18 @@ def _replicas(question: str, found: Behind, none: str, evidence: list[str], doub
     )  # fmt: skip
 
 
-def answer_under_replicated(found: UnderReplicated) -> Answer:
-    """Tell it; `number` is in how many seconds any partition was."""
+def answer_under_replicated(found: UnderReplicated, units: Units) -> Answer:
+    """Tell it; `number` is in how many seconds any partition was. Of one that fell silent it is not known."""
     if not found.partitions:
         return _nobody(UNDER_REPLICATED, "s")
     told = [f"{printable(row.topic, keep='')}-{row.partition}: {duration(row.seconds)}" for row in found.rows]
-    sentence = (
-        f"For {duration(found.seconds)} in all, {counted(found.partitions, 'partition')}; the longest was {told[0]}."
-    )
+    longest = f"{duration(found.seconds)} in all, {counted(found.partitions, 'partition')}; the longest was {told[0]}"
+    if found.lost:
+        lost = [lost_in_words(one, units) for one in found.lost]
+        sentence = f"Not known: for at least {longest}; {listed(lost, MAX_LISTED)}."
+        evidence, command = (*lost[:MAX_LISTED], *told), describe(found.lost[0].topic)
+        return Answer(UNDER_REPLICATED, Verdict.UNKNOWN, sentence, None, "s", evidence, (DOUBT,), command)
+    sentence = f"For {longest}."
     return Answer(UNDER_REPLICATED, Verdict.GOOD, sentence, float(found.seconds), "s", tuple(told), (DOUBT,))
 
 

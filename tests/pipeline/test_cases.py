@@ -84,7 +84,7 @@ def test_a_replica_that_fell_silent_while_behind_has_not_finished(
 ) -> None:
     """b-1 was 377 500 messages of 1 kB behind, and was not heard of for 130 s; told was "It has: nobody was behind"."""
     tables = case("replica-that-left")
-    for question in (will_it_finish.QUESTION, replica_times.NEVER_CATCHES_UP):
+    for question in (will_it_finish.QUESTION, replica_times.NEVER_CATCHES_UP, replica_times.UNDER_REPLICATED):
         answer = ask(tables, question)
         assert answer.verdict is Verdict.UNKNOWN
         assert "b-1 from 1 to 2" in answer.sentence
