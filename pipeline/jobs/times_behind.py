@@ -34,7 +34,8 @@ def episodes(ends: DataFrame) -> DataFrame:
 
     A follower counts as in sync on a new connection, on which nothing is known of it yet. So its first answers are in a
     line that says in sync, though it is behind. Such a *contact* belongs to the move. It is recognised by what comes
-    next, because its offsets are interpolated up to where it was really in sync.
+    next, because its offsets are interpolated up to where it was really in sync. As the last word its offset is exact:
+    short of the high watermark that was known it is no end.
     """
     in_order = Window.partitionBy(*END).orderBy("time")
     told = ends.select("*", *_neighbours(in_order))
@@ -44,7 +45,8 @@ def episodes(ends: DataFrame) -> DataFrame:
     was_behind = F.coalesce(~new & F.col("before_behind"), F.lit(False))
     reconnects = was_behind & (F.col("sync_offset") < F.col("before_watermark"))
     unknown = new & (F.col("sync_offset") < F.col("sync_watermark"))
-    contact = F.col("in_sync") & soon_behind & (goes_back | unknown | reconnects)
+    in_sync_next = F.coalesce((F.col("next_gap") <= HELD_SECONDS) & ~F.col("next_behind"), F.lit(False))
+    contact = F.col("in_sync") & ((soon_behind & (goes_back | unknown)) | (reconnects & ~in_sync_next))
     caught_up = F.col("behind") & F.col("in_sync") & ~goes_back & (F.col("sync_offset") >= F.col("behind_watermark"))
     all_counts = contact | (F.col("in_sync") & (new | (was_behind & ~caught_up)))
     marked = told.select(

@@ -31,7 +31,7 @@ DAY_SECONDS = 86_400
 MARGIN_SECONDS = 90
 """How many seconds before and after a second may matter to what a summary says of it. It is more than twice the silence
 after which a replica is gone (`lag.HELD_SECONDS`)."""
-VERSION = "4"
+VERSION = "5"
 """A part of every fingerprint. When it changes, all days are worked out anew."""
 _FILE = re.compile(r"date=(\d+-\d+-\d+)/(?:of=(\w+)/)?([^/]+)$")
 _EPOCH = dt.date(1970, 1, 1)

@@ -80,6 +80,29 @@ def test_falling_behind_again_is_another_move_and_silence_ends_one(found: dict[i
     assert result == [(0, 10, True), (40, 5, False), (LATER, 5, True)]
 
 
+def reconnected(at: int, offset: int, **values: Any) -> dict[str, Any]:
+    """The first answer on another connection: in sync, since nothing is known of it there."""
+    first = {"fetch_offset": offset, "high_watermark": 200, "in_sync": True, "record_bytes": 0, "broker": 101}
+    return {"at": at, "peer": "102", "role": "leader", **first, **values}
+
+
+SHORT, SILENCE = drain(seconds=range(20))[:10], HELD_SECONDS + 1
+LAST_WORDS = [
+    scenario([*SHORT, reconnected(10, 90)]),
+    scenario([*SHORT, reconnected(10, 90), *({**row, "at": row["at"] + 10 + SILENCE} for row in SHORT)]),
+    scenario([*SHORT, reconnected(10, 90), *({**row, "at": row["at"] + 30} for row in SHORT)]),
+    scenario([*SHORT, reconnected(10, 200)]),
+    scenario([*SHORT, reconnected(10, 90), reconnected(11, 200)]),
+]
+
+
+def test_a_connection_begun_anew_is_no_end_though_it_counts_as_in_sync(found: dict[int, list[Any]]) -> None:
+    """As the last word, before a silence, and before it goes on being behind after twenty seconds; it was "caught up".
+    Who has all of it then, or a second later, has caught up."""
+    told = [[(move.seconds, move.finished) for move in found[number]] for number in LAST_WORDS]
+    assert told == [[(11, False)], [(11, False), (10, False)], [(40, False)], [(10, True)], [(10, True)]]
+
+
 SERVES_TWO = scenario(
     drain(seconds=range(20), record_bytes=500)
     + drain(seconds=range(20), record_bytes=500, destination=103, partition=1)
