@@ -9,6 +9,7 @@ from pyspark.sql import functions as F
 
 from ..jobs.moves import times_behind, unpaced
 from ..model.duration_curve import recorded
+from ..model.pace import WINDOW_SECONDS
 from ..tables import CachedFrames
 from ..tables.incomplete_data import of_dropped, of_tables
 from ..units import Units
@@ -46,20 +47,25 @@ QUESTIONS = (
     replica_times.UNDER_REPLICATED,
     what_did_it_cost.QUESTION,
 )
-NEEDS_ALL_LINES = (will_it_finish.QUESTION, was_it_kept.QUESTION)
-"""The questions whose good answer says that something is in no line."""
+NEEDS_ALL_LINES = {was_it_kept.QUESTION: False, will_it_finish.QUESTION: True}
+"""The questions whose good answer says that something is in no line; True: in none of the last minutes, by which paces
+and who is behind are known."""
 
 
 class Missing(NamedTuple):
-    """What the tables lack, in words: files and lines set aside, and lines that sidecars dropped."""
+    """What the tables lack, in words: files and lines set aside, and lines that sidecars dropped. lately: some of these
+    in the last minutes."""
 
     files: tuple[str, ...] = ()
     dropped: tuple[str, ...] = ()
+    lately: bool = False
 
     def doubt(self, answer: Answer) -> Answer:
         """Return the answer with this among its doubts; where lines were dropped, a good one that needs all is none."""
         doubted = answer.doubted(*self.files, *self.dropped)
-        if not self.dropped or answer.verdict is not Verdict.GOOD or answer.question not in NEEDS_ALL_LINES:
+        needs_last = NEEDS_ALL_LINES.get(answer.question)
+        lacks = self.lately if needs_last else bool(self.dropped)
+        if needs_last is None or not lacks or answer.verdict is not Verdict.GOOD:
             return doubted
         sentence = f"Not known, since sidecars dropped lines of their journals; by those there are: {answer.sentence}"
         return replace(doubted, verdict=Verdict.UNKNOWN, sentence=sentence, number=None)
@@ -67,7 +73,15 @@ class Missing(NamedTuple):
 
 def missing(tables: Tables) -> Missing:
     """Return what these tables lack within their scope."""
-    return Missing(tuple(of_tables(tables.files)), tuple(of_dropped(tables)))
+    dropped = tuple(of_dropped(tables))
+    lately = bool(dropped) and bool(of_dropped(_last_minutes(tables)))
+    return Missing(tuple(of_tables(tables.files)), dropped, lately)
+
+
+def _last_minutes(tables: Tables) -> Tables:
+    scope = tables.scope
+    last = scope.cut_table(tables.table("lines")).agg(F.max("time").alias("time")).collect()[0].time or 0
+    return tables.within(scope._replace(since=max(last - WINDOW_SECONDS, scope.since or 0)))
 
 
 def ask(

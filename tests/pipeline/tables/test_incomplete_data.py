@@ -16,6 +16,8 @@ from pipeline.tables.scope import Scope
 from tests.pipeline.journal_files import FIRST, changed, event_line, quota_line, traffic_line, write_file
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.long
@@ -55,6 +57,21 @@ def test_lines_that_were_dropped_are_told_of_the_seconds_that_may_lack_them(
 ) -> None:
     wanted = [f"not complete: sidecars dropped lines of their journals: {', '.join(told)}"] if told else []
     assert of_dropped(tables.within(scope)) == wanted
+
+
+def test_what_was_dropped_long_before_the_last_minutes_is_a_doubt_of_the_end_and_no_more(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One drop, days ago, was the end of each answer."""
+    lines = [changed(quota_line(), bytes_per_second=5000.0), event_line(Kind.DROPPED, FIRST + 1, lines=5)]
+    lines += [traffic_line(FIRST + 2000 + at, in_sync=True, fetch_offset=900) for at in range(20)]
+    write_file(tmp_path / "journal", lines=lines)
+    ingest(spark, [str(tmp_path / "journal")], str(tmp_path / "tables"))
+    assert main(["ask", "will-it-finish", str(tmp_path / "tables"), "--master", "local[2]"]) == 0
+    said = capsys.readouterr().out
+    assert said.startswith("It has: nobody was behind")
+    assert "but: not complete: sidecars dropped lines of their journals: 5 of broker 101" in said
+    assert main(["ask", "was-it-kept", str(tmp_path / "tables"), "--master", "local[2]"]) == 4
 
 
 @pytest.mark.parametrize(
