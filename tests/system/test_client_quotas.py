@@ -38,8 +38,6 @@ CLIENTS = Path(__file__).parent / "clients"
 BROKER, OTHER = 101, 102
 RATE = 1_000_000
 LOW_RATE = 20_000
-SLOW = 0.8
-"""The share of its quota below which a producer was held up by the machine."""
 WINDOWS = 2
 BURST_SECONDS = 0.25
 LARGEST_FETCH_BYTES = 2**20
@@ -113,9 +111,7 @@ def assert_undisturbed(found: Outcome) -> None:
 def assert_told(found: Outcome) -> None:
     """Clients were told to wait: producers unless the machine made them slower than their quota, members unless the
     first one had all."""
-    assert any(flow.throttle_ms > 0 for flow in found.producers.values()) or all(
-        flow.bytes_per_second < SLOW * RATE for flow in found.producers.values()
-    )
+    assert any(flow.throttle_ms > 0 for flow in found.producers.values())
     assert all(flow.throttle_ms > 0 for flow in found.members.values() if flow.carried)
 
 
