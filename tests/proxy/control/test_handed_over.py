@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import errno
-import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 import pytest
@@ -32,7 +31,7 @@ async def test_an_undo_that_could_not_be_stored_goes_over_to_the_next_process(
     await kept.keeper.add(override("bbbb", "6MiB/s", key=OTHER_RATE))
     assert kept.keeper.unstored is None
     next_process = Stage(tmp_path)
-    disk.full = True
+    disk.refuses = True
     await kept.keeper.undo(Selector(id="aaaa"))
     begin = Begin({}, unstored=kept.keeper.unstored)
     told = msgspec.msgpack.decode(msgspec.msgpack.encode(begin), type=Begin).unstored
@@ -43,14 +42,14 @@ async def test_an_undo_that_could_not_be_stored_goes_over_to_the_next_process(
         nursery.start_soon(next_process.keeper.run)
         await until(lambda: next_process.keeper.not_stored is not None)
         assert (next_process.rate, [each.id for each in next_process.keeper.current]) == (20 * 2**20, ["bbbb"])
-        disk.full = False
+        disk.refuses = False
         await until(lambda: [each.id for each in load(kept.store, 101).overrides] == ["bbbb"])
         nursery.cancel_scope.cancel()
 
 
 async def test_a_process_that_serves_again_keeps_an_undo_that_could_not_be_stored(stage: Stage, disk: Disk) -> None:
     await stage.keeper.add(override("aaaa", "5MiB/s"))
-    disk.full = True
+    disk.refuses = True
     for _ in range(2):  # it serves, and after a hand-over that failed it does so again
         async with trio.open_nursery() as nursery:
             nursery.start_soon(stage.keeper.run)
@@ -70,29 +69,14 @@ async def test_an_end_that_the_next_process_tells_is_told_once(stage: Stage) -> 
     assert told == [("set", True)]
 
 
-class Store:
-    """What a process is told of the store's file: nothing while it is `silent`."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.silent = False
-        stamp = override_keeper.stamp
-
-        def told(path: Path) -> Any:
-            if self.silent:
-                raise OSError(errno.EIO, os.strerror(errno.EIO))
-            return stamp(path)
-
-        monkeypatch.setattr(override_keeper, "stamp", told)
-
-
 async def test_a_store_that_is_silent_at_a_hand_over_is_not_written_before_it_was_read(
     stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What was set just before was lost, and nobody told."""
     await stage.keeper.add(override("aaaa", 1, key=OTHER_RATE))
-    next_process, store = Stage(tmp_path), Store(monkeypatch)
+    next_process, disk = Stage(tmp_path), Disk(monkeypatch, override_keeper, "stamp", errno.EIO)
     await stage.keeper.add(override("bbbb", "5MiB/s"))
-    store.silent = True
+    disk.refuses = True
     keeper = next_process.keeper
     async with trio.open_nursery() as nursery:
         nursery.start_soon(keeper.run)
@@ -102,7 +86,7 @@ async def test_a_store_that_is_silent_at_a_hand_over_is_not_written_before_it_wa
         applied = await keeper.undo(Selector(id="aaaa"))
         assert (applied.in_force, "Input/output error" in str(applied.not_stored)) == (True, True)
         assert [each.id for each in load(stage.store, 101).overrides] == ["aaaa", "bbbb"]
-        store.silent = False
+        disk.refuses = False
         await until(lambda: keeper.problem is None)
         assert ([each.id for each in keeper.current], next_process.rate) == (["bbbb"], 5 * 2**20)
         await until(lambda: [each.id for each in load(stage.store, 101).overrides] == ["bbbb"])
@@ -122,7 +106,7 @@ async def test_a_change_that_comes_before_the_first_look_is_beside_what_was_stor
 async def test_a_store_that_was_damaged_since_a_start_is_told_and_set_aside(stage: Stage, tmp_path: Path) -> None:
     next_process = Stage(tmp_path)
     await stage.keeper.add(override("aaaa", "5MiB/s"))
-    stage.store.write_bytes(stage.store.read_bytes()[:50])
+    stage.damage()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(next_process.keeper.run)
         await until(lambda: damaged_path(stage.store).exists() and load(stage.store, 101).problem is None)
@@ -134,7 +118,7 @@ async def test_a_store_that_was_damaged_since_a_start_is_told_and_set_aside(stag
 async def test_a_store_that_was_mended_since_a_start_stays(stage: Stage, tmp_path: Path) -> None:
     await stage.keeper.add(override("aaaa", "5MiB/s"))
     whole = stage.store.read_bytes()
-    stage.store.write_bytes(whole[:50])
+    stage.damage()
     next_process = Stage(tmp_path)
     stage.store.write_bytes(whole)
     async with trio.open_nursery() as nursery:

@@ -59,6 +59,10 @@ class Stage:
         )
         self.routes = Routes(override_routes(self.keeper, self.watch, 101, admit=None))
 
+    def damage(self) -> None:
+        """Leave the first bytes of the store."""
+        self.store.write_bytes(self.store.read_bytes()[:50])
+
     @property
     def rate(self) -> float:
         return self.watch.current.leader.bytes_per_second
@@ -186,18 +190,20 @@ def _looks_often(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Disk:
-    """A disk that refuses to write while it is `full`."""
+    """A disk of which one call fails while it `refuses`: a full one, unless the call and its error are named."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.full = False
-        quick = os.fsync
+    def __init__(
+        self, monkeypatch: pytest.MonkeyPatch, owner: Any = os, call: str = "fsync", error: int = errno.ENOSPC
+    ) -> None:
+        self.refuses = False
+        works = getattr(owner, call)
 
-        def fsync(descriptor: int) -> None:
-            if self.full:
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-            quick(descriptor)
+        def perhaps(argument: Any) -> Any:
+            if self.refuses:
+                raise OSError(error, os.strerror(error))
+            return works(argument)
 
-        monkeypatch.setattr(os, "fsync", fsync)
+        monkeypatch.setattr(owner, call, perhaps)
 
 
 @pytest.fixture
@@ -207,7 +213,7 @@ def disk(monkeypatch: pytest.MonkeyPatch) -> Disk:
 
 async def test_on_a_full_disk_set_is_refused_and_undo_takes_effect_and_is_stored_later(kept: Stage, disk: Disk) -> None:
     await kept.keeper.add(override("aaaa", "5MiB/s"))
-    disk.full = True
+    disk.refuses = True
     with pytest.raises(ConfigurationError, match=r"nothing has changed: .*No space left on device"):
         await kept.keeper.add(override("bbbb", "6MiB/s"))
     assert (kept.rate, [each.id for each in kept.keeper.current]) == (5 * 2**20, ["aaaa"])
@@ -216,7 +222,7 @@ async def test_on_a_full_disk_set_is_refused_and_undo_takes_effect_and_is_stored
     assert "No space left on device" in str(applied.not_stored)
     assert "No space left on device" in str(kept.keeper.problem)
     assert [each.id for each in load(kept.store, 101).overrides] == ["aaaa"]
-    disk.full = False
+    disk.refuses = False
     await until(lambda: kept.keeper.problem is None)
     assert load(kept.store, 101).overrides == ()
     assert kept.log.events.count("overrides_not_stored") == 1
@@ -230,7 +236,7 @@ async def test_a_store_that_is_lost_damaged_or_foreign_changes_nothing_and_is_wr
     if what == "lost":
         kept.store.unlink()
     elif what == "damaged":
-        kept.store.write_bytes(kept.store.read_bytes()[:50])
+        kept.damage()
     else:
         write(kept.store, [override("ffff", 1)])
     await kept.keeper.add(override("bbbb", "6MiB/s", key=OTHER_RATE))
@@ -251,7 +257,7 @@ async def test_after_a_damaged_store_the_copy_holds_and_stays_in_force_whatever_
     stage: Stage, tmp_path: Path
 ) -> None:
     await stage.keeper.add(override("aaaa", "5MiB/s"))
-    stage.store.write_bytes(stage.store.read_bytes()[:50])
+    stage.damage()
     other = Stage(tmp_path)
     assert ("overrides_unreadable" in other.log.events, other.rate) == (True, 5 * 2**20)
     assert str(stage.store) in str(other.keeper.problem)
@@ -273,7 +279,7 @@ async def test_a_damaged_store_that_the_first_look_sets_aside_is_told_from_then_
     stage: Stage, tmp_path: Path
 ) -> None:
     await stage.keeper.add(override("aaaa", "5MiB/s"))
-    stage.store.write_bytes(stage.store.read_bytes()[:50])
+    stage.damage()
     other = Stage(tmp_path)
     await other.keeper._check_store()
     assert (damaged_path(stage.store).exists(), load(stage.store, 101).problem) == (True, None)
@@ -281,14 +287,12 @@ async def test_a_damaged_store_that_the_first_look_sets_aside_is_told_from_then_
 
 
 async def test_one_look_that_failed_is_a_problem_until_the_next(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuses(_: Path) -> Any:
-        raise OSError(errno.EIO, os.strerror(errno.EIO))
-
+    disk = Disk(monkeypatch, override_keeper, "_look", errno.EIO)
     await stage.keeper.add(override("aaaa", "5MiB/s"))
-    with monkeypatch.context() as patched:
-        patched.setattr(override_keeper, "_look", refuses)
-        await stage.keeper._check_store()
+    disk.refuses = True
+    await stage.keeper._check_store()
     assert "Input/output error" in str(stage.keeper.problem)
+    disk.refuses = False
     await stage.keeper._check_store()
     assert stage.keeper.problem is None
 

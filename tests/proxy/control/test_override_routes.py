@@ -24,12 +24,12 @@ async def test_an_undo_that_a_full_disk_does_not_take_is_not_stored(
 ) -> None:
     monkeypatch.setattr(override_keeper, "CHECK_SECONDS", 0.02)
     await kept.keeper.add(override("aaaa", "5MiB/s"))
-    disk.full = True
+    disk.refuses = True
     applied = await kept.keeper.undo(Selector(id="aaaa"))
     _, page = await kept.ask("GET", "/overrides")
     assert (page["overrides"], page["in_force"], page["not_stored"]) == ([], True, applied.not_stored)
     assert "No space left on device" in page["not_stored"]
-    disk.full = False
+    disk.refuses = False
     await until(lambda: kept.keeper.behind is None)
     _, page = await kept.ask("GET", "/overrides")
     assert page["not_stored"] is None
