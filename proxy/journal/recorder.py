@@ -21,7 +21,7 @@ from ..ledger.ledger import Ledger
 from ..threads import NoThreadError, in_thread
 from .encoding import Event, EventValue, Origin, event
 from .segments import SegmentDirectory, run_name
-from .writer import QUEUED_BATCHES, Batch, JournalStatistics, Place, Writer
+from .writer import TAKES_NOTHING, Batch, JournalStatistics, Place, Writer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -71,7 +71,7 @@ class Journal:
     def problem(self) -> str | None:
         """The reason why lines are not written now; None if they are."""
         if self._waits:
-            return f"the disk takes nothing: {QUEUED_BATCHES} batches of lines wait for it"
+            return TAKES_NOTHING
         return self._writer.problem
 
     def learn_place(self, cluster: str, rack: str) -> None:

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 QUEUED_BATCHES = 32
 """The most batches that wait. The recorder hands one over every 15 seconds, and also in each second in which an event
 happened. So this is half a minute to eight minutes of a disk that hangs, and some 30 MB at 1000 active partitions."""
+TAKES_NOTHING = f"the disk takes nothing: {QUEUED_BATCHES} batches of lines wait for it"
 SLICE_SECONDS = 0.0005
 REST_SECONDS = 0.001
 """The thread's rest after each slice of work. With it, a block of 100 000 partitions takes a second and a half to
@@ -145,7 +146,7 @@ class Writer:
         try:
             self._queue.put(None, timeout=timeout_seconds)
         except queue.Full:
-            return f"the disk takes nothing: {QUEUED_BATCHES} batches of lines wait for it"
+            return TAKES_NOTHING
         if self._thread is not None:
             self._thread.join(timeout_seconds)
             if self._thread.is_alive():
