@@ -47,13 +47,10 @@ QUESTIONS = (
     replica_times.UNDER_REPLICATED,
     what_did_it_cost.QUESTION,
 )
-NEEDS_ALL_LINES = {was_it_kept.QUESTION: False, will_it_finish.QUESTION: True}
-"""The questions whose good answer says that something is in no line; True: in none of the last minutes, by which paces
-and who is behind are known."""
 
 
 class Missing(NamedTuple):
-    """What the tables lack, in words: files and lines set aside, and lines that sidecars dropped. lately: some of these
+    """The lacks of tables, in words: files and lines set aside, and lines that sidecars dropped. lately: some of these
     in the last minutes."""
 
     files: tuple[str, ...] = ()
@@ -61,11 +58,11 @@ class Missing(NamedTuple):
     lately: bool = False
 
     def doubt(self, answer: Answer) -> Answer:
-        """Return the answer with this among its doubts; where lines were dropped, a good one that needs all is none."""
+        """Return the answer with this among its doubts; a good one that says that something is in no line is none where
+        lines were dropped. The end of a move goes by the last minutes."""
         doubted = answer.doubted(*self.files, *self.dropped)
-        needs_last = NEEDS_ALL_LINES.get(answer.question)
-        lacks = self.lately if needs_last else bool(self.dropped)
-        if needs_last is None or not lacks or answer.verdict is not Verdict.GOOD:
+        lacks = {was_it_kept.QUESTION: bool(self.dropped), will_it_finish.QUESTION: self.lately}
+        if answer.verdict is not Verdict.GOOD or not lacks.get(answer.question):
             return doubted
         sentence = f"Not known, since sidecars dropped lines of their journals; by those there are: {answer.sentence}"
         return replace(doubted, verdict=Verdict.UNKNOWN, sentence=sentence, number=None)
