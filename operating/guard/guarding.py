@@ -92,7 +92,7 @@ class Guarding:
         """The seconds for which the sidecar had been silent, while it answers again and traffic is still to be led back
         through it; else None."""
         self._changes = 0
-        """How often `leads_around` has changed."""
+        """The number of times that `leads_around` has changed."""
 
     def run(self) -> None:
         """Run until a signal ends it. Raises ConfigurationError if its rules are refused at the start."""

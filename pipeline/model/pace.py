@@ -137,6 +137,7 @@ def paces(
             of_side[side].append(place)
     found = []
     for place, link in enumerate(links):
+        # A link that asks and is left out has not gone; to its rivals it matters only while it brings bytes.
         changes = _comings(link, is_behind=left[place] > 0, also=link.asked)
         still = _still_seconds([limits[side][-1][1] for side in link.sides if limits.get(side)])
         for side in link.sides:

@@ -54,7 +54,7 @@ class Happened(NamedTuple):
     stalls: tuple[Row, ...]
     bound: Kept
     cut: tuple[str, ...] = ()
-    """Which of these lists are not whole."""
+    """The names of these lists that are not whole."""
 
 
 def facts(tables: Tables, at: int, *, around: int = AROUND_SECONDS) -> Happened:

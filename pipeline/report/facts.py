@@ -83,7 +83,7 @@ class Facts:
     curve: Curve | None
     model: BackTest
     plan: BackTest
-    """How far off each was of what was recorded."""
+    """The difference of each from what was recorded."""
     files: dict[str, int]
     quarantined: int
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 DAY_SECONDS = 86_400
 MARGIN_SECONDS = 90
-"""How many seconds before and after a second may matter to what a summary says of it. It is more than twice the silence
+"""The seconds before and after a second that may matter to what a summary says of it. It is more than twice the silence
 after which a replica is gone (`lag.HELD_SECONDS`)."""
 VERSION = "5"
 """A part of every fingerprint. When it changes, all days are worked out anew."""

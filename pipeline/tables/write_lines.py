@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 STAGING = "_staging"
 STALE_SECONDS = 86_400
-"""How old what was staged has to be before somebody else removes it: no run takes a day."""
+"""The age at which staged files are removed by somebody else: no run takes a day."""
 WRITTEN = {"lines": LINES, "events": EVENTS, "quarantine": QUARANTINE, "files": FILES}
 PARTITIONS = ("date",)
 
